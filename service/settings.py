@@ -9,14 +9,15 @@ import os
 import tempfile
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from peewit.solvers.kernels.cache_directory import cache_directory
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
@@ -27,6 +28,11 @@ _THREAD_VARIABLES: Final = (
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
 )
+
+
+_BLAS_SPIN: Final = "16"
+"""Idle threads of OpenBLAS look for work for two to this power of the processor's ticks before they
+sleep; its 26 are some 20 ms of a processor that other threads want."""
 
 
 OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
@@ -130,6 +136,9 @@ class Settings(BaseSettings):
         A file of a followed source is taken once size and version have stayed so long.
     unfinished_seconds : float
         Time for which such a file that does not end as a Parquet file does is waited for.
+    stall_seconds : float
+        Ingest that has neither made progress nor used the processor for so long, and a listing that
+        takes longer, is told as standing still; the default is seen within a minute.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
         default. Under ``serve`` the worker takes the next port.
@@ -184,6 +193,7 @@ class Settings(BaseSettings):
     list_seconds: PositiveFloat = 2.0
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
+    stall_seconds: PositiveFloat = 45.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     items: Path | None = None
@@ -224,7 +234,7 @@ class Settings(BaseSettings):
         return word.lower() if isinstance(word, str) else word
 
     @property
-    def database(self) -> URL:
+    def database(self) -> "URL":
         """The address for `open_database`, with the password; prints without it.
 
         Raises
@@ -234,6 +244,9 @@ class Settings(BaseSettings):
         OSError
             The password file cannot be read.
         """
+        from sqlalchemy import URL, make_url  # noqa: PLC0415 - slow; not every command needs it
+        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
         if self.database_url is None:
             return URL.create("sqlite", database=str(self.home / "peewit.db"))
         try:
@@ -272,8 +285,9 @@ def prepare_environment(settings: Settings) -> None:
 
     Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
     no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and BLAS. Children inherit both.
+    pools of numba and BLAS, whose idle threads soon sleep. Children inherit all of it.
     """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_SPIN)
     in_home = settings.home / COMPILED
     is_named = "NUMBA_CACHE_DIR" in os.environ
     if not is_named and not takes_files(cache_directory()) and takes_files(in_home):

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 TEMPORARY_PREFIX = ".tmp-"
 """Names that begin so are unfinished; whoever owns the directory may delete them."""
 
+_FLUSH_BYTES = 1 << 26
 _ABANDONED_SECONDS = 86_400.0
 _NO_LINKS = (errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
 
@@ -41,6 +42,28 @@ def fsync_file(path: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_flushed(file: BinaryIO, content: memoryview, on_flushed: Callable[[], None]) -> None:
+    """Write bytes, flushed to the disk 64 MiB at a time, so that a slow one shows progress.
+
+    Parameters
+    ----------
+    file : binary file
+        Open for writing.
+    content : memoryview
+        Contiguous.
+    on_flushed : callable
+        Called after each of those pieces.
+    """
+    content = content.cast("B") if content.nbytes else memoryview(b"")
+    for start in range(0, content.nbytes, _FLUSH_BYTES):
+        piece = content[start : start + _FLUSH_BYTES]
+        file.write(piece)
+        if piece.nbytes == _FLUSH_BYTES:  # what is less is flushed with the whole file
+            file.flush()
+            os.fsync(file.fileno())
+            on_flushed()
 
 
 @contextmanager
@@ -98,11 +121,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
-def publish_directory(path: Path) -> Iterator[Path]:
+def publish_directory(
+    path: Path, *, on_flushed: Callable[[], None] = lambda: None
+) -> Iterator[Path]:
     """Fill a new directory whole.
 
     Yields a temporary directory; on normal exit its files are flushed and it takes the name
-    ``path``, which must not exist. On an exception nothing remains.
+    ``path``, which must not exist; ``on_flushed`` is called after each file. On an exception
+    nothing remains.
     """
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -111,6 +137,7 @@ def publish_directory(path: Path) -> Iterator[Path]:
         yield temporary
         for file in temporary.iterdir():
             fsync_file(file)
+            on_flushed()
         fsync_directory(temporary)
         temporary.rename(path)
     except BaseException:

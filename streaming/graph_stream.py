@@ -30,6 +30,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
+from peewit.streaming.steps import Steps
 from peewit.streaming.stream.absorption import Absorption
 from peewit.streaming.stream.commitment import Commitment
 from peewit.streaming.stream.publication import Publication
@@ -86,6 +87,8 @@ class Stream:
         Asked between groups and during solves; once true, ``ingest`` raises Interrupted.
     guard : callable
         Called before every change on disk; raises where this process may not write any more.
+    steps : Steps, optional
+        Told what is done and that it moves on.
     clock, wall_clock : callable
         Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
     """
@@ -98,6 +101,7 @@ class Stream:
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
         should_stop: Callable[[], bool] = lambda: False,
         guard: Callable[[], None] = lambda: None,
+        steps: Steps | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -107,6 +111,7 @@ class Stream:
         self._bad_rows = paths.bad_rows
         self._settings = settings
         self._on_event = on_event
+        self._steps = steps = steps or Steps()
         self._should_stop = should_stop
         self._clock = clock
         checkpoints = CheckpointStore(paths.checkpoints)
@@ -118,6 +123,7 @@ class Stream:
             settings,
             should_stop=should_stop,
             stop_if_asked=self._stop_if_asked,
+            steps=steps,
             clock=clock,
         )
         self._commitment = Commitment(
@@ -126,12 +132,14 @@ class Stream:
             part_rows=self._absorption.part_rows,
             checkpoint_seconds=settings.checkpoint_seconds,
             guard=guard,
+            steps=steps,
             clock=clock,
         )
         self._publication = Publication(
             SnapshotStore(paths.snapshots),
             settings,
             guard=guard,
+            steps=steps,
             clock=clock,
             wall_clock=wall_clock,
         )
@@ -189,6 +197,7 @@ class Stream:
                 max_nodes=self._settings.max_nodes,
                 part_rows=self._absorption.part_rows,
                 check=self._stop_if_asked,
+                on_progress=self._steps.move_on,
             ) as staging,
         ):
             while not self._pass_over(files, settled, staging):
@@ -310,6 +319,7 @@ class Stream:
         )
 
     def _stage(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:
+        self._steps.begin("reading", file.path)
         try:
             return staging.take(file, following)
         except (BadEdges, FileNotFoundError, Interrupted):
@@ -379,6 +389,7 @@ class Stream:
 
 
 def _quarantine(file: EdgeFile, error: BadEdges | FileNotFoundError) -> Quarantined:
-    if isinstance(error, BadEdges):
-        return Quarantined(file=file, reason=error.reason, row=error.row, value=error.value)
+    if isinstance(error, BadEdges):  # its path stands beside the reason
+        reason = error.reason.replace(file.path, "the file")
+        return Quarantined(file=file, reason=reason, row=error.row, value=error.value)
     return Quarantined(file=file, reason="the file is gone", row=None, value=None)

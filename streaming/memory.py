@@ -99,7 +99,8 @@ def plan_memory(
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
             f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, "
-            "raise epsilon, set max_edges, or set expected_nodes to what there will be"
+            "raise epsilon or set max_edges; expected_nodes counts as nodes, and is fixed once a "
+            "graph exists: one made with fewer takes less"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)
 

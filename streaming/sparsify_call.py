@@ -5,6 +5,7 @@ The stream of a graph that is to be kept, followed and resumed is ``pipeline.Str
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -344,6 +345,8 @@ def _of_files(
 ) -> Sparsified:
     """Sparsifier of files, in parts, one file after the other."""
     files = source.list()
+    for path in source.passed_over:
+        warnings.warn(f"passed over {path}: the name of a file must be UTF-8", stacklevel=3)
     if not files:
         raise ValueError(f"edges must name at least one table, got {source.url!r}")
     settings = call.settings(SparsifierSettings().expected_nodes)

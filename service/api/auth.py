@@ -13,7 +13,7 @@ from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.port import is_loopback
 from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.api.streams import is_wait, streams_of
-from peewit.service.api.throttling import RateLimits, digest_of, network_of
+from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -92,6 +92,21 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes
     request.state.key_prefix = key.prefix
     if not any(map(key.allows, scopes)):
         raise ScopeMissing(key.prefix, scopes[0])
+
+
+async def is_reader(request: Request, credentials: Credentials, stores: StoresHere) -> bool:
+    """Whether a request to what is open to everybody may be told what only readers may know."""
+    try:
+        if credentials is not None:
+            return (await verified(request, stores, credentials.credentials)).allows("read")
+        is_needed = await stores.recently("keys needed", stores.keys.are_needed)
+        _require_local(request, is_needed=is_needed)
+    except (KeyMissing, KeyRefused, TooManyRequests):
+        return False
+    return True
+
+
+IsReader = Annotated[bool, Depends(is_reader)]
 
 
 async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:

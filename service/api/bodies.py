@@ -239,19 +239,28 @@ async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[Binary
         is_table = Format.of_media_type(_media_type(request.headers)) is not None
         max_bytes = stores.settings.max_body_bytes if is_table else MAX_JSON_BYTES
         with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as plain:
-            n_bytes = await run_in_threadpool(_decode, file, encoding, plain, max_bytes)
+            n_bytes = await run_in_threadpool(unpack, file, encoding, plain, max_bytes)
             yield cast("BinaryIO", plain), digest.hexdigest(), n_bytes
 
 
-def _decode(coded: IO[bytes], encoding: str, plain: IO[bytes], max_bytes: int) -> int:
-    """Write the content of a coded body to a file, and its length; BodyTooLarge beyond the cap."""
+def unpack(coded: IO[bytes], encoding: str, plain: IO[bytes], max_bytes: int) -> int:
+    """Write the content of a coded body to a file, put at its start; the length of the content.
+
+    Raises
+    ------
+    BodyTooLarge
+        There is more than the cap; nothing beyond it is decoded.
+    BadUpload
+        The body is not coded as its header says.
+    """
     n_bytes = 0
     source = pa.PythonFile(coded, mode="r")
     with (
         named_faults(f"the body must be {encoding}, as Content-Encoding says"),
         pa.CompressedInputStream(source, encoding) as content,
     ):
-        while chunk := content.read(_IN_MEMORY_BYTES):
+        # `read` of Arrow never gives back the room for what could not be decoded
+        while chunk := content.read_buffer(_IN_MEMORY_BYTES):
             n_bytes += len(chunk)
             _require_within(max_bytes, n_bytes)
             plain.write(chunk)

@@ -6,7 +6,6 @@ title each class has. What is not in the table is a fault of ours: 500, without 
 
 import json
 import math
-import re
 from asyncio import CancelledError
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,11 +47,12 @@ from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import EmbeddingFailed, NoEmbedding, NoMargins
+from peewit.service.problems import details_of, title_of, type_of
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
-from peewit.streaming.edges.bad_table import BadTable
+from peewit.service.validation_rules import rule_of, with_argument
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeaturesNotFound
@@ -67,70 +67,70 @@ _MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Code and title of a problem; its type is ``urn:peewit:problem:`` and the title's words."""
+    """Code and title of a problem, and its type."""
 
     status: HTTPStatus
     title: str
 
     @property
     def uri(self) -> str:
-        words = re.sub(r"[^a-z]+", "-", self.title.lower()).strip("-")
-        return f"urn:peewit:problem:{words}"
+        return type_of(self.title)
 
 
-_KINDS: Final[dict[type[Exception], _Kind]] = {
-    ClientDisconnect: _Kind(HTTPStatus.BAD_REQUEST, "Body broke off"),
-    HostNotOne: _Kind(HTTPStatus.BAD_REQUEST, "Host missing or doubled"),
-    BodyTooSlow: _Kind(HTTPStatus.REQUEST_TIMEOUT, "Body too slow"),
-    KeyMissing: _Kind(HTTPStatus.UNAUTHORIZED, "Key missing"),
-    KeyRefused: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
-    KeyRevoked: _Kind(HTTPStatus.UNAUTHORIZED, "Key refused"),
-    ScopeMissing: _Kind(HTTPStatus.FORBIDDEN, "Scope missing"),
-    GraphNotFound: _Kind(HTTPStatus.NOT_FOUND, "Graph not found"),
-    SourceNotFound: _Kind(HTTPStatus.NOT_FOUND, "Source not found"),
-    FileNotListed: _Kind(HTTPStatus.NOT_FOUND, "File not found"),
-    PushNotFound: _Kind(HTTPStatus.NOT_FOUND, "Push not found"),
-    FeatureSetNotFound: _Kind(HTTPStatus.NOT_FOUND, "Feature set not found"),
-    SnapshotNotFound: _Kind(HTTPStatus.NOT_FOUND, "Snapshot not found"),
-    FeaturesNotFound: _Kind(HTTPStatus.NOT_FOUND, "Features not found"),
-    UnknownJob: _Kind(HTTPStatus.NOT_FOUND, "Job not found"),
-    PredictionsNotFound: _Kind(HTTPStatus.NOT_FOUND, "Predictions not found"),
-    NodeNotFound: _Kind(HTTPStatus.NOT_FOUND, "Node not found"),
-    NodeNotPredicted: _Kind(HTTPStatus.NOT_FOUND, "Node newer than snapshot"),
-    FormatNotOffered: _Kind(HTTPStatus.NOT_ACCEPTABLE, "Format not offered"),
-    GraphExists: _Kind(HTTPStatus.CONFLICT, "Graph exists"),
-    GraphConflict: _Kind(HTTPStatus.CONFLICT, "Setting is fixed"),
-    TooManyGraphs: _Kind(HTTPStatus.CONFLICT, "Too many graphs"),
-    TooManySources: _Kind(HTTPStatus.CONFLICT, "Too many sources"),
-    NoSnapshot: _Kind(HTTPStatus.CONFLICT, "No snapshot yet"),
-    NoEmbedding: _Kind(HTTPStatus.CONFLICT, "No embedding yet"),
-    EmbeddingFailed: _Kind(HTTPStatus.CONFLICT, "Embedding failed"),
-    NoFeatures: _Kind(HTTPStatus.CONFLICT, "No features yet"),
-    ConnectedBefore: _Kind(HTTPStatus.CONFLICT, "Edges from features already"),
-    JobNotSucceeded: _Kind(HTTPStatus.CONFLICT, "Job has not succeeded"),
-    IdempotencyConflict: _Kind(HTTPStatus.CONFLICT, "Idempotency-Key in use"),
-    BodyTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Body too large"),
-    TableTooLarge: _Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Table too large"),
-    BodyTypeUnknown: _Kind(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Body type unknown"),
-    BadFeatures: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Features break the contract"),
-    BadEdges: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Edges break the contract"),
-    BadUpload: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid content"),
-    BadLabels: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Labels break the contract"),
-    LabelsRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Unknown nodes"),
-    NoMargins: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "No margins"),
-    NotInductive: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Job predicts no new points"),
-    DoesNotFit: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Does not fit the memory"),
-    SourceRefused: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Source refused"),
-    InvalidArgument: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
-    RequestValidationError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
-    DataError: _Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid argument"),
-    TooManyRequests: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
-    BacklogFull: _Kind(HTTPStatus.TOO_MANY_REQUESTS, "Backlog full"),
-    TooBusy: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too busy"),
-    NotReady: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Not ready"),
-    OperationalError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
-    PoolTimeoutError: _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Database out of reach"),
+_STATUS: Final[dict[type[Exception], HTTPStatus]] = {
+    ClientDisconnect: HTTPStatus.BAD_REQUEST,
+    HostNotOne: HTTPStatus.BAD_REQUEST,
+    BodyTooSlow: HTTPStatus.REQUEST_TIMEOUT,
+    KeyMissing: HTTPStatus.UNAUTHORIZED,
+    KeyRefused: HTTPStatus.UNAUTHORIZED,
+    KeyRevoked: HTTPStatus.UNAUTHORIZED,
+    ScopeMissing: HTTPStatus.FORBIDDEN,
+    GraphNotFound: HTTPStatus.NOT_FOUND,
+    SourceNotFound: HTTPStatus.NOT_FOUND,
+    FileNotListed: HTTPStatus.NOT_FOUND,
+    PushNotFound: HTTPStatus.NOT_FOUND,
+    FeatureSetNotFound: HTTPStatus.NOT_FOUND,
+    SnapshotNotFound: HTTPStatus.NOT_FOUND,
+    FeaturesNotFound: HTTPStatus.NOT_FOUND,
+    UnknownJob: HTTPStatus.NOT_FOUND,
+    PredictionsNotFound: HTTPStatus.NOT_FOUND,
+    NodeNotFound: HTTPStatus.NOT_FOUND,
+    NodeNotPredicted: HTTPStatus.NOT_FOUND,
+    FormatNotOffered: HTTPStatus.NOT_ACCEPTABLE,
+    GraphExists: HTTPStatus.CONFLICT,
+    GraphConflict: HTTPStatus.CONFLICT,
+    TooManyGraphs: HTTPStatus.CONFLICT,
+    TooManySources: HTTPStatus.CONFLICT,
+    NoSnapshot: HTTPStatus.CONFLICT,
+    NoEmbedding: HTTPStatus.CONFLICT,
+    EmbeddingFailed: HTTPStatus.CONFLICT,
+    NoFeatures: HTTPStatus.CONFLICT,
+    ConnectedBefore: HTTPStatus.CONFLICT,
+    JobNotSucceeded: HTTPStatus.CONFLICT,
+    IdempotencyConflict: HTTPStatus.CONFLICT,
+    BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    TableTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    BodyTypeUnknown: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    BadFeatures: HTTPStatus.UNPROCESSABLE_ENTITY,
+    BadEdges: HTTPStatus.UNPROCESSABLE_ENTITY,
+    BadUpload: HTTPStatus.UNPROCESSABLE_ENTITY,
+    BadLabels: HTTPStatus.UNPROCESSABLE_ENTITY,
+    LabelsRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NoMargins: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotInductive: HTTPStatus.UNPROCESSABLE_ENTITY,
+    DoesNotFit: HTTPStatus.UNPROCESSABLE_ENTITY,
+    SourceRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InvalidArgument: HTTPStatus.UNPROCESSABLE_ENTITY,
+    RequestValidationError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    DataError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+    BacklogFull: HTTPStatus.TOO_MANY_REQUESTS,
+    TooBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+    NotReady: HTTPStatus.SERVICE_UNAVAILABLE,
+    OperationalError: HTTPStatus.SERVICE_UNAVAILABLE,
+    PoolTimeoutError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+_KINDS: Final = {kind: _Kind(status, title_of(kind)) for kind, status in _STATUS.items()}
 _CUT: Final = _Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Server stops")
 _DISK_FULL: Final = _Kind(HTTPStatus.INSUFFICIENT_STORAGE, "Disk full")
 _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
@@ -249,34 +249,16 @@ def _answer(
     )
 
 
-def _details(error: Exception) -> dict[str, Any]:
+def _details(error: Exception) -> Mapping[str, Any]:
     match error:
         case RequestValidationError():
             return _of_validation(error)
-        case BadTable():
-            return {
-                "detail": str(error),
-                "argument": error.argument,
-                "rule": error.reason,
-                "row": error.row,
-                "value": error.value,
-            }
-        case LabelsRefused():
-            receipt = error.receipt
-            return {
-                "detail": str(error),
-                "argument": error.argument,
-                "refused": list(receipt.refused),
-                "n_refused": receipt.n_refused,
-                "accepted": receipt.accepted,
-                "labels_seq": receipt.labels_seq,
-            }
         case DataError():  # a NUL, which PostgreSQL has no room for in text
             return {"detail": "every argument must be text that the database can hold"}
         case OperationalError() | PoolTimeoutError():
             return {"detail": "the database does not answer; try again in a moment"}
         case _:
-            return {"detail": str(error), "argument": argument_of(error)}
+            return details_of(error)
 
 
 def _of_validation(error: RequestValidationError) -> dict[str, Any]:
@@ -285,10 +267,7 @@ def _of_validation(error: RequestValidationError) -> dict[str, Any]:
     first = broken[0]
     received = "" if "value" not in first else f", got {first['value']}"
     has_received = received and received in first["rule"]
-    place = (
-        "" if first["argument"] is None or first["argument"] in first["rule"] else first["argument"]
-    )
-    detail = f"{place}: {first['rule']}" if place else first["rule"]
+    detail = with_argument(first["argument"] or "", first["rule"])
     return {
         "detail": detail if has_received else detail + received,
         **first,
@@ -297,7 +276,7 @@ def _of_validation(error: RequestValidationError) -> dict[str, Any]:
 
 
 def _broken_rule(error: Mapping[str, Any]) -> dict[str, Any]:
-    rule = str(error["msg"]).removeprefix("Value error, ")
+    rule = rule_of(error)
     location = tuple(error["loc"])
     if location[:1] == ("body",) and location[1:2] and location[1] in KINDS:
         location = ("body", *location[2:])  # which kind of job the body was taken for

@@ -1,4 +1,9 @@
-"""Readiness of this process: database in its present schema, writable home, no stop asked for."""
+"""Readiness of this process: database in its present schema, writable home, no stop asked for.
+
+Ingest that stands still, and a source that fails, leave the process ready: it answers reads, takes
+labels and pushes as before, and other processes of the API would be no better off. They are told as
+a degradation, with status 200, so that no load balancer takes the readers' server away.
+"""
 
 import shutil
 import tempfile
@@ -10,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from peewit.service.api.draining import Stopping
 from peewit.service.database.engine import Database
 from peewit.service.database.migrations import DatabaseVersionError, require_present
+from peewit.service.jobs.ingest_steps import IngestFault, IngestSteps
 from peewit.service.settings import Settings
 
 
@@ -34,6 +40,12 @@ def require_ready(settings: Settings, database: Database, stopping: Stopping) ->
             f"PEEWIT_HOME must have {settings.min_free_bytes} bytes free, got {free_bytes}; make "
             "room or lower PEEWIT_MIN_FREE_BYTES"
         )
+
+
+def ingest_faults(settings: Settings, database: Database) -> list[IngestFault]:
+    """What of ingest stands still or fails, which leaves this process ready."""
+    with _not_ready("the database must answer, in the schema of this version"):
+        return IngestSteps(database).faults(settings.stall_seconds)
 
 
 @contextmanager

@@ -6,18 +6,11 @@ light commands start fast.
 """
 
 import sys
-import traceback
 from typing import Any, Final
 
-import structlog
 import typer
-from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
 
 from peewit.service.cli.lazy_group import LazyGroup, Member
-from peewit.service.logs import configure_logging, log_choice
-from peewit.service.redaction import redacted
-from peewit.service.settings import Settings, prepare_environment
 
 _MEMBERS: Final = {
     "demo": Member("demo", "Label 1,797 digits from 100 labels."),
@@ -76,17 +69,6 @@ _MEMBERS: Final = {
 }
 """In the order of ``peewit --help``."""
 
-_log = structlog.get_logger(__name__)
-
-_EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
-"""What our code raises for reasons that the user can act on."""
-
-_TAKEN_OVER: Final = 75
-"""Exit code where another process has the lease now: EX_TEMPFAIL of sysexits.h, run it again."""
-
-_BUGS: Final = (KeyError, IndexError, UnicodeError, NotImplementedError, RecursionError)
-"""What Python raises for reasons that only a programmer can act on; keeps its traceback."""
-
 
 class _Commands(LazyGroup):
     """All commands and groups."""
@@ -96,9 +78,23 @@ class _Commands(LazyGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run; the environment is prepared before its module is imported."""
         if "--help" not in args and not ctx.resilient_parsing:
+            from peewit.service.logs import configure_logging  # noqa: PLC0415 - help starts fast
+            from peewit.service.settings import Settings, prepare_environment  # noqa: PLC0415
+
             prepare_environment(Settings())
             configure_logging("error")  # commands that stay say more
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what is wrong with an option is told as our own errors are."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if hasattr(error.__cause__, "errors"):  # pydantic, by which typer reads options
+                from peewit.service.cli.failure import broken_rules  # noqa: PLC0415 - rare
+
+                error.message = broken_rules(error.__cause__)
+            raise
 
 
 _app = typer.Typer(
@@ -116,46 +112,15 @@ def _peewit() -> None:
 
 
 def main() -> None:
-    """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage, 75 taken over."""
+    """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage, 75 taken over.
+
+    With ``--json`` the last line on stderr is what went wrong, as JSON.
+    """
+    as_json = "--json" in sys.argv
     try:
-        typer.main.get_command(_app)(prog_name="peewit")
-    except _EXPECTED as error:
-        if isinstance(error, _BUGS):
-            raise
-        _tell(error)
-        sys.exit(_TAKEN_OVER if _is_taken_over(error) else 1)
+        exit_code = typer.main.get_command(_app)(prog_name="peewit", standalone_mode=not as_json)
+    except Exception as error:  # noqa: BLE001 - `tell_failure` raises the unexpected again
+        from peewit.service.cli.failure import tell_failure  # noqa: PLC0415 - only errors need it
 
-
-def _is_taken_over(error: Exception) -> bool:
-    from peewit.service.database.leases import LeaseExpired  # noqa: PLC0415 - only errors need it
-
-    return isinstance(error, LeaseExpired)
-
-
-def _tell(error: Exception) -> None:
-    """Why the command ends, on stderr; the traceback too where everything is wanted."""
-    if log_choice().is_json:
-        _log.critical("ended", error=_one_line(error), exc_info=_wants_traceback())
-        return
-    if _wants_traceback():
-        traceback.print_exc()
-    sys.stderr.write(f"peewit: {redacted(_one_line(error))}\n")
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(
-            f"PEEWIT_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}, "
-            f"got {each['input']!r}"
-            for each in error.errors()
-        )
-    if isinstance(error, DBAPIError):
-        return f"the database refused: {' '.join(str(error.orig).split())}"
-    return " ".join(str(error).split())
-
-
-def _wants_traceback() -> bool:
-    try:
-        return Settings().log_level == "debug"
-    except ValidationError:
-        return False
+        exit_code = tell_failure(error, as_json=as_json)
+    sys.exit(exit_code)

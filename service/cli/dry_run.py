@@ -9,6 +9,8 @@ from pathlib import Path
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.edge_files import listed
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import Session, print_json, print_rows
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.ingest.ingestor import stream_settings
@@ -64,7 +66,9 @@ def dry_run(
     Exits with 1 when a file would be refused.
     """
     started = time.monotonic()
-    reports = list(_reports(graph, urls, columns, max_bad_rows))
+    named = edge_columns(graph.settings.columns, columns)
+    sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
+    reports = list(_reports(graph, sources, max_bad_rows))
     seconds = time.monotonic() - started
     settings = stream_settings(graph, session.settings)
     n_bytes = least_memory(
@@ -74,7 +78,12 @@ def dry_run(
         block_rows=settings.part_rows * (2 * settings.n_readers + 1),
     )
     if as_json:
-        value = {"files": reports, "memory_bytes": n_bytes, "read_seconds": round(seconds, 3)}
+        value = {
+            "files": reports,
+            "passed_over": [path for source in sources for path in source.passed_over],
+            "memory_bytes": n_bytes,
+            "read_seconds": round(seconds, 3),
+        }
         print_json(value)
     else:
         _tell(reports, n_bytes, seconds, graph)
@@ -83,12 +92,11 @@ def dry_run(
 
 
 def _reports(
-    graph: GraphRecord, urls: Sequence[str], columns: Mapping[str, str], max_bad_rows: int
+    graph: GraphRecord, sources: Sequence[EdgeFiles], max_bad_rows: int
 ) -> Iterator[FileReport]:
-    named = edge_columns(graph.settings.columns, columns)
     with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
-        for url in urls:
-            for file in EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS).list():
+        for source in sources:
+            for file in listed(source):
                 yield _report(graph, file, Path(directory), max_bad_rows)
 
 
@@ -115,7 +123,7 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
                 refusal=refusal,
             )
     except BadEdges as error:
-        return FileReport(path=shown_url(file.path), refusal=str(error))
+        return FileReport(path=shown_url(file.path), refusal=as_options(str(error)))
 
 
 def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:

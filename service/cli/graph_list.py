@@ -12,9 +12,9 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
     print_rows,
+    say,
     tell,
 )
-from peewit.service.jobs.queue import JobQueue
 
 app = command_group()
 
@@ -56,7 +56,19 @@ def delete(
         if not yes:
             if not sys.stdin.isatty():
                 raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
-            typer.confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?", abort=True)
+            if not _confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?"):
+                say(f"{name} stays; --yes deletes without a question")
+                raise typer.Exit(1)
+        from peewit.service.jobs.queue import JobQueue  # noqa: PLC0415 - slow; `list` needs none
+
         queue = JobQueue(session.database)
         session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
     tell(f"deleted {name}", {"deleted": record.id}, as_json=json)
+
+
+def _confirm(question: str) -> bool:
+    """Whether the answer on the terminal is yes; the end of input is none."""
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        return False

@@ -37,7 +37,7 @@ from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
 app = command_group()
 
@@ -136,9 +136,10 @@ def show(name: GraphName, json: AsJson = False) -> None:
         paths = GraphPaths(root=session.settings.graphs_directory / record.id)
         snapshots = SnapshotStore(paths.snapshots)
         newest = snapshots.latest()
-        note = "" if newest is None else snapshots.meta(newest).note
+        meta = None if newest is None else snapshots.meta(newest)
         certificate = CertificateStore(paths.snapshots).newest()
         features = feature_sets(session).status(record)
+    note = "" if meta is None else meta.note
     if json:
         print_json(
             {
@@ -155,7 +156,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
     progress = record.progress
     print_fields(
         {
-            **_setting_fields(record.settings),
+            **_setting_fields(record.settings, meta),
             "nodes": progress.n_nodes,
             "edges seen": progress.edges_seen,
             "edges kept": progress.edges_kept,
@@ -199,12 +200,18 @@ def _labels_text(counts: dict[LabelValue, int]) -> str:
     return f"{n_nodes} in {len(counts)} classes"
 
 
-def _setting_fields(settings: GraphSettings) -> dict[str, object]:
+def _setting_fields(
+    settings: GraphSettings, newest: SnapshotMeta | None = None
+) -> dict[str, object]:
+    """The settings, and what the newest snapshot was asked where they have changed since."""
     every, auto = settings.snapshot_every, settings.auto_solve
+    epsilon = as_text(settings.epsilon)
+    if newest is not None and newest.epsilon_asked != settings.epsilon:
+        epsilon += f" (snapshot {newest.number}: {as_text(newest.epsilon_asked)})"
     return {
         "name": settings.name,
         "node_ids": settings.node_ids,
-        "epsilon asked": settings.epsilon,
+        "epsilon asked": epsilon,
         "max_edges": settings.max_edges,
         "expected_nodes": settings.expected_nodes,
         "max_nodes": settings.max_nodes,

@@ -10,6 +10,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.dry_run import dry_run
+from peewit.service.cli.edge_files import listed
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -47,11 +48,15 @@ from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 
 STOP_SECONDS: Final = 3.5
 """Work in hand that a signal does not end by then is left where it is; it is replayed."""
+
+RENEWER_DELAY_SECONDS: Final = 3.0
+"""What ends sooner, and needs no long factorisation, goes without a process that watches it."""
 
 _WATCH_SECONDS = 1.0
 _LARGE = 100_000
@@ -199,9 +204,9 @@ def _add_sources(
     urls = [absolute_url(location) for location in locations]
     paths: set[str] = set()
     for url in urls:
-        listed = EdgeFiles(url).list()
-        paths.update(file.path for file in listed)
-        if not listed:
+        files = listed(EdgeFiles(url))
+        paths.update(file.path for file in files)
+        if not files:
             raise FileNotFoundError(
                 f"PATH must name tables (of a directory those whose names end like one), none is "
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
@@ -230,23 +235,27 @@ def read_all(
     is_quiet: bool,
 ) -> set[str]:
     """Ingest the graph here, or wait while another process does; refused files already told."""
-    ingestor = Ingestor(session.database, session.settings)
-    for source in sources:
-        ingestor.list_source(graph_id, source)
-    pending = session.manifest.pending(graph_id)
-    with renewer_for(session, graph_id, sum(file.size for file in pending)) as renewer:
+    with Renewer(session.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
         ingestor = Ingestor(session.database, session.settings, renewer=renewer)
+        for source in sources:
+            ingestor.list_source(graph_id, source)
+        pending = session.manifest.pending(graph_id)
+        if _is_large(session, graph_id, sum(file.size for file in pending)):
+            renewer.start()
         return _read_pending(session, ingestor, graph_id, sources, pending, stop, is_quiet=is_quiet)
 
 
 @contextmanager
-def renewer_for(session: Session, graph_id: str, n_bytes: int = 0) -> Iterator[Renewer | None]:
-    """A renewer of leases where the graph, or what comes to it, may need long factorisations."""
-    if max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) < _LARGE:
-        yield None
-        return
-    with Renewer(session.database) as renewer:
+def renewer_for(session: Session, graph_id: str) -> Iterator[Renewer]:
+    """A renewer of leases, at once where the graph may need long factorisations."""
+    delay_seconds = 0.0 if _is_large(session, graph_id) else RENEWER_DELAY_SECONDS
+    with Renewer(session.database, delay_seconds=delay_seconds) as renewer:
         yield renewer
+
+
+def _is_large(session: Session, graph_id: str, n_bytes: int = 0) -> bool:
+    """Whether the graph, or what comes to it, may need long factorisations."""
+    return max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
 
 
 def _read_pending(
@@ -310,6 +319,7 @@ def _tell_outcome(
         )
     else:
         progress = graph.progress
+        paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
         share = progress.edges_kept / progress.edges_seen if progress.edges_seen else 0.0
         typer.echo(
             f"{name}: {progress.edges_seen:,} edges in, {progress.edges_kept:,} kept "
@@ -317,16 +327,16 @@ def _tell_outcome(
         )
         if n_self_loops or n_bad_rows:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
-            paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
             typer.echo(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, "
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
         if progress.snapshot is not None:
+            meta = SnapshotStore(paths.snapshots).meta(progress.snapshot)
             typer.echo(
-                f"snapshot {progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "
-                f"{progress.epsilon_expected:.2f} expected"
+                f"snapshot {meta.number}: epsilon {meta.epsilon_asked:g} asked, "
+                f"{meta.epsilon_expected:.2f} expected"
             )
 
 

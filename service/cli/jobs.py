@@ -30,7 +30,7 @@ def list_jobs(
     n_jobs: Annotated[int, typer.Option("-n", min=1, help="Most jobs.")] = 50,
     json: AsJson = False,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first, by the end of their ids."""
     with open_session() as session:
         graph_id = None if graph is None else session.graph(graph).id
         page = JobQueue(session.database).list(
@@ -42,7 +42,10 @@ def list_jobs(
         return
     print_rows(
         ("job", "kind", "model", "status", "created"),
-        ((each.id, each.kind, each.model, str(each.status), each.created_at) for each in found),
+        (
+            (each.short_id, each.kind, each.model, str(each.status), each.created_at)
+            for each in found
+        ),
     )
 
 

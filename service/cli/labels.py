@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -19,6 +20,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import (
     LabelOption,
     NodeOption,
+    OutputFile,
     given,
     labels_of_file,
     print_bytes,
@@ -64,14 +66,20 @@ def put(
         graph = session.graph(name)
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
-        rows = labels_of_file(file, graph.settings.node_ids, columns)
+        labeling = _labeling(session)
+        rows = labels_of_file(
+            file,
+            graph.settings.node_ids,
+            columns,
+            csv_is_text=labeling.labels.are_text(graph.id) is True,
+        )
         try:
-            receipt = _labeling(session).put(graph, rows, unknown=unknown)
+            receipt = labeling.put(graph, rows, unknown=unknown)
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
-                print_json(error.receipt)
-            say(f"peewit: {error}")
+                raise
+            say(f"peewit: {as_options(str(error))}")
             for refused in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
@@ -128,14 +136,17 @@ def _labeling(session: Session) -> Labeling:
 @app.command()
 def export(
     name: GraphName,
-    output: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="By suffix; CSV on stdout when left out."),
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The same as --output.")
     ] = None,
+    output: OutputFile = None,
     json: AsJson = False,
 ) -> None:
     """Write the present label of every labeled node, ready to be put again."""
-    labels_format = Format.CSV if output is None else table_format(output, "FILE")
+    if file is not None and output is not None:
+        raise typer.BadParameter("give FILE or --output, not both", param_hint="--output")
+    output = output or file
+    labels_format = Format.CSV if output is None else table_format(output, "--output")
     if json and output is None:
         labels_format = Format.NDJSON
     with open_session() as session:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from peewit.service.cli.completion import stand_in
+
 
 class Member(NamedTuple):
     """A command of a group.
@@ -41,6 +43,14 @@ class LazyGroup(TyperGroup):
         """All names."""
         del ctx
         return list(self.members)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command to run; while a shell completes, one that only has its words."""
+        if ctx.resilient_parsing and args and args[0] in self.members:
+            group = "" if ctx.parent is None else f"{ctx.info_name} "
+            if (command := stand_in(f"{group}{args[0]}")) is not None:
+                return args[0], command, args[1:]
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, or None."""

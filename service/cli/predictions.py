@@ -1,10 +1,12 @@
 """`peewit predictions` and `peewit evaluate`: what came out of a solve."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from peewit.service.cli.session import (
@@ -33,6 +35,7 @@ from peewit.service.predictions.evaluation import Evaluation, RealEvaluation
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
 from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
@@ -50,6 +53,17 @@ def predictions(
     name: GraphName,
     output: OutputFile = None,
     model: ModelName = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Order of the rows. By margin the least certain nodes come first, by node and "
+            "label the least; by score, score:CLASS and variance the largest. Nodes that no label "
+            "reaches come last.",
+        ),
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Only so many rows.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The opposite of --sort.")] = False,
     json: AsJson = False,
 ) -> None:
     """Write the latest predictions.
@@ -57,20 +71,24 @@ def predictions(
     Columns node, label, score, margin, reachable and, unless there are many, a score per class.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
     """
+    if reverse and sort is None:
+        raise typer.BadParameter("needs --sort", param_hint="--reverse")
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
         file = _latest(session, name, model)
+        batches = _rows(file, sort, top, is_reversed=reverse)
         if output is None:
             lines = Format.NDJSON if json else Format.CSV
-            print_bytes(encode(file.schema, file.batches(), lines))
+            print_bytes(encode(file.schema, batches, lines))
             return
-        write_table(output, file.schema, file.batches())
+        write_table(output, file.schema, batches)
     meta = file.meta
+    n_rows = file.n_nodes if top is None else min(top, file.n_nodes)
     tell(
-        f"wrote {file.n_nodes:,} predictions of {meta.model} to {output} "
+        f"wrote {n_rows:,} predictions of {meta.model} to {output} "
         f"(snapshot {meta.snapshot}, labels_seq {meta.labels_seq}, {meta.solver_status})",
-        {"path": output, "n_nodes": file.n_nodes, **asdict(meta)},
+        {"path": output, "n_nodes": n_rows, **asdict(meta)},
         as_json=json,
     )
 
@@ -125,6 +143,18 @@ def evaluate(
             for each in result.classes
         ),
     )
+
+
+def _rows(
+    file: PredictionFile, sort: str | None, top: int | None, *, is_reversed: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows asked for; wrong usage where they cannot be sorted so."""
+    if sort is None:
+        return file.batches() if top is None else iter(file.table().slice(0, top).to_batches())
+    try:
+        return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--sort") from error
 
 
 def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from peewit.service.cli.option_names import as_options
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 
@@ -234,7 +235,7 @@ def fault_text(reason: str | None, row: int | None, value: str | None) -> str:
     """The rule that a file breaks, what it holds instead, and where."""
     received = "" if value is None else f", got {value}"
     place = "" if row is None else f" in row {row} (rows count from 0)"
-    return f"{reason}{received}{place}"
+    return f"{as_options(reason or '')}{received}{place}"
 
 
 def shown_time(seconds: float) -> str:

@@ -10,17 +10,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
-from peewit.service.database.engine import Database, open_database
-from peewit.service.inbox.manifest import Manifest
-from peewit.service.settings import Settings
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+    from peewit.service.database.engine import Database
+    from peewit.service.inbox.manifest import Manifest
+    from peewit.service.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
 GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
@@ -44,30 +46,34 @@ class Session:
         Closed when the command ends.
     """
 
-    settings: Settings
-    database: Database
+    settings: "Settings"
+    database: "Database"
 
     @cached_property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> "Catalog":
         """The graphs."""
+        from peewit.service.catalog import Catalog  # noqa: PLC0415 - slow; not every command needs it
+
         return Catalog(self.database)
 
     @cached_property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> "Manifest":
         """Sources and files."""
+        from peewit.service.inbox.manifest import Manifest  # noqa: PLC0415 - as above
+
         return Manifest(self.database)
 
-    def graph(self, name: str) -> GraphRecord:
+    def graph(self, name: str) -> "GraphRecord":
         """The graph of a name; raises `GraphNotFound`."""
         return self.catalog.get(name)
 
-    def keep_columns(self, graph: GraphRecord, named: Mapping[str, str]) -> None:
+    def keep_columns(self, graph: "GraphRecord", named: Mapping[str, str]) -> None:
         """Keep names of columns with the graph where it has none of its own, and say so."""
         new = {name: each for name, each in named.items() if name not in graph.settings.columns}
         if not new:
             return
 
-        def with_new(settings: GraphSettings) -> GraphSettings:
+        def with_new(settings: "GraphSettings") -> "GraphSettings":
             return replace(settings, columns={**new, **settings.columns})
 
         self.catalog.update(graph.id, with_new)
@@ -76,8 +82,11 @@ class Session:
 
 
 @contextmanager
-def open_session(settings: Settings | None = None) -> Iterator[Session]:
+def open_session(settings: "Settings | None" = None) -> Iterator[Session]:
     """The stores that the environment names, or those of other settings."""
+    from peewit.service.database.engine import open_database  # noqa: PLC0415 - as above
+    from peewit.service.settings import Settings  # noqa: PLC0415
+
     settings = settings or Settings()
     with closing(open_database(settings.database)) as database:
         yield Session(settings, database)
@@ -93,8 +102,10 @@ def command_group(title: str | None = None) -> typer.Typer:
     )
 
 
-def stderr_console() -> Console:
+def stderr_console() -> "Console":
     """Where progress goes."""
+    from rich.console import Console  # noqa: PLC0415 - as above
+
     return Console(stderr=True, highlight=False, markup=False)
 
 
@@ -154,14 +165,18 @@ def as_text(value: object) -> str:
             return str(value)
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str) -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - as above
+
     table = Table(box=None, pad_edge=False, show_header=bool(columns), header_style="bold")
     for column in columns or ("", ""):
         table.add_column(column, overflow="fold")
     return table
 
 
-def _print_table(table: Table) -> None:
+def _print_table(table: "Table") -> None:
+    from rich.console import Console  # noqa: PLC0415 - as above
+
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
     console = Console(highlight=False, markup=False, width=width)
     with console.capture() as captured:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.absolute_urls import absolute_url
+from peewit.service.cli.edge_files import listed
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -52,7 +53,7 @@ def add(
     """
     location = absolute_url(url)
     try:
-        EdgeFiles(location).list()
+        listed(EdgeFiles(location))
     except ValueError:
         raise
     except Exception as error:  # file systems raise what they like

@@ -87,7 +87,11 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
 
 
 def labels_of_file(
-    path: Path, node_kind: NodeKind, columns: LabelColumns = PLAIN_LABELS
+    path: Path,
+    node_kind: NodeKind,
+    columns: LabelColumns = PLAIN_LABELS,
+    *,
+    csv_is_text: bool = False,
 ) -> UploadedLabels:
     """Labels of a file in the format that its name tells, unpacked where it is packed."""
     try:
@@ -95,7 +99,7 @@ def labels_of_file(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from error
     with content_faults(f"{path} is damaged"), unpacked(path, compression) as file:
-        return read_labels(file, labels_format, node_kind, columns=columns)
+        return read_labels(file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text)
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

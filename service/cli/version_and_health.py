@@ -17,7 +17,6 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.jobs.worker_registry import WorkerRegistry
 
 app = command_group()
 
@@ -43,8 +42,18 @@ def health(
     role: Annotated[Role, typer.Argument(help="What runs here.")],
     port: Annotated[int, typer.Option(help="Where the API listens.")] = 8000,
 ) -> None:
-    """Exit 0 when a role of this machine is well, else 1 with the reason."""
-    reason = _api_fault(port) if role == "api" else _heartbeat_fault(role)
+    """Exit 0 when a role of this machine is well, else 1 with the reason.
+
+    Ingest is not well when it stands still. Sources that fail are told, and no reason to exit with
+    1: a new start would not mend them.
+    """
+    match role:
+        case "api":
+            reason = _api_fault(port)
+        case "ingest":
+            reason = _ingest_fault()
+        case "worker":
+            reason = _heartbeat_fault(f"{gethostname()}-")
     if reason:
         say(f"peewit: {role} is not well: {reason}")
         raise typer.Exit(1)
@@ -59,9 +68,32 @@ def _api_fault(port: int) -> str:
         return str(error)
 
 
-def _heartbeat_fault(role: Role) -> str:
-    """Why the role seems dead on this machine; empty when its heartbeat is fresh."""
-    prefix = f"ingest:{gethostname()}:" if role == "ingest" else f"{gethostname()}-"
+def _heartbeat_fault(prefix: str) -> str:
+    """Why processes named so seem dead; empty when one has a fresh heartbeat."""
+    from peewit.service.jobs.worker_registry import WorkerRegistry  # noqa: PLC0415 - version needs none
+
     with open_session() as session:
         alive = WorkerRegistry(session.database).alive()
     return "" if any(each.id.startswith(prefix) for each in alive) else "no fresh heartbeat"
+
+
+def _ingest_fault() -> str:
+    """Why ingest on this machine seems dead or stuck; says what it does that takes long."""
+    from peewit.service.jobs.ingest_steps import IngestSteps  # noqa: PLC0415 - version needs none
+
+    prefix = f"ingest:{gethostname()}:"
+    with open_session() as session:
+        store, stall_seconds = IngestSteps(session.database), session.settings.stall_seconds
+        steps = [each for each in store.present() if each.process.startswith(prefix)]
+        faults = store.faults(stall_seconds)
+    stuck = [each for each in faults if each.process is not None]
+    for fault in faults:
+        if fault.error is not None:
+            say(f"peewit: {fault}")
+    for step in steps:
+        if step.graph and stall_seconds <= step.step_seconds and not step.is_stuck(stall_seconds):
+            say(f"peewit: graph {step.graph}: {step.doing(stall_seconds)}")
+    mine = [str(each) for each in stuck if str(each.process).startswith(prefix)]
+    if mine:
+        return "; ".join(mine)
+    return "" if steps else _heartbeat_fault(prefix)  # one pass of a command has no heartbeat

@@ -160,7 +160,7 @@ def _jobs(jobs: Sequence[Job], moment: datetime) -> RenderableType:
     for job in jobs:
         is_running = job.status is JobStatus.RUNNING
         table.add_row(
-            job.id[-8:],
+            job.short_id,
             f"{job.kind} {job.model or ''}".strip(),
             Text(job.status, style=_COLOURS.get(job.status, "")),
             _progress(job) if is_running else Text(job.error or "", style="red"),

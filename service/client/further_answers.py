@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from peewit.service.validation_rules import rule_of, with_argument
+
 T = TypeVar("T")
 
 _ADAPTERS: Final[dict[Any, Any]] = {}
@@ -27,7 +29,7 @@ def record_of(kind: type[T], content: bytes) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{first['msg']} {place}".rstrip()) from error
+        raise ValueError(with_argument(place, rule_of(first))) from error
     return record
 
 

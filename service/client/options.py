@@ -25,7 +25,8 @@ class Connected(Generic[Transport]):
     Parameters
     ----------
     url : str, optional
-        Address of the server, without ``/v1``; ``PEEWIT_URL`` when left out, else this machine.
+        Address of the server, with ``/v1`` or without; ``PEEWIT_URL`` when left out, else this
+        machine.
     api_key : str, optional
         ``<prefix>.<secret>`` of `peewit key create`; ``PEEWIT_API_KEY`` when left out.
     timeout_seconds : float
@@ -58,13 +59,12 @@ class Connected(Generic[Transport]):
         verify: bool | ssl.SSLContext = True,
         transport: Transport | None = None,
     ) -> None:
-        self.url = url or os.environ.get("PEEWIT_URL") or DEFAULT_URL
+        self.url = (url or os.environ.get("PEEWIT_URL") or DEFAULT_URL).rstrip("/")
+        self.url = self.url.removesuffix("/v1").rstrip("/")
         self.retries = retries
         self.timeout_seconds = timeout_seconds
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {self.url!r}")
-        if self.url.rstrip("/").endswith("/v1"):
-            raise ValueError(f"url goes without /v1, got {self.url!r}")
         if not timeout_seconds > 0:
             raise ValueError(f"timeout_seconds must be positive, got {timeout_seconds}")
         key = api_key or os.environ.get("PEEWIT_API_KEY")

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     URL,
@@ -19,9 +19,11 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from peewit.service.database.migrations import upgrade
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
 """How long a SQLite writer waits for another one, in any process."""
@@ -39,13 +41,17 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
-def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
     """An INSERT that knows ON CONFLICT, of the back end in use.
 
     Ask it for RETURNING to learn whether a row was written; row counts do not tell on psycopg.
     """
     if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the other one is not needed
+
         return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - nor here
+
     return postgresql.insert(table)
 
 

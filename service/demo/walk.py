@@ -228,11 +228,15 @@ def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
 
 
 def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
-    """The labels that the demo has not put itself."""
+    """The numbers that the demo has not put itself; text, which cannot stay by them, is left."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
     rows = zip(current.nodes.to_pylist(), current.labels, strict=True)
-    others = [(node, label) for node, label in rows if drawn.get(node) != label]
+    others = [
+        (node, label)
+        for node, label in rows
+        if drawn.get(node) != label and not isinstance(label, str)
+    ]
     return UploadedLabels(nodes=[node for node, _ in others], labels=[label for _, label in others])
 
 

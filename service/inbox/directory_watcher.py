@@ -36,8 +36,8 @@ class DirectoryWatch:
         self._stopped = threading.Event()
 
     def set(self, directories: Iterable[str]) -> None:
-        """Watch these from now on; those that do not exist are left out until they do."""
-        wanted = frozenset(each for each in directories if Path(each).is_dir())
+        """Watch these from now on, which exist; asks nothing of them, as they may not answer."""
+        wanted = frozenset(directories)
         if wanted == self._directories:
             return
         self.close()

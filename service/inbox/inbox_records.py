@@ -166,6 +166,8 @@ class PushRecord:
         Of the block.
     file : FileRecord, optional
         What it was gathered into; None before that.
+    is_repeated : bool
+        Whether this is the answer to a push that came again with its Idempotency-Key.
     """
 
     id: str
@@ -176,6 +178,7 @@ class PushRecord:
     n_rows: int
     n_bytes: int
     file: FileRecord | None
+    is_repeated: bool = False
 
     @property
     def status(self) -> FileStatus:

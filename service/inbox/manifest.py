@@ -17,6 +17,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -266,7 +267,8 @@ class Manifest:
     def retry_source(self, graph_id: str, source_id: str) -> int:
         """Offer the quarantined files of a source again, at the end; how many there were.
 
-        A source that could not be listed is tried again at once.
+        Refused versions of files that have newer ones are forgotten. A source that could not be
+        listed is tried again at once.
 
         Raises
         ------
@@ -364,6 +366,8 @@ def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) 
         .returning(files.c.id)
     ).first()
     if stored is not None:
+        if outcome.status == "duplicate":
+            _forget_earlier(connection, graph_id, outcome)
         return True
     status = connection.execute(select(files.c.status).where(mine)).scalar()
     if status is None:
@@ -373,12 +377,29 @@ def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) 
     return False
 
 
-def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool]) -> int:
-    statement = (
-        select(files.c.id)
-        .where(files.c.graph_id == graph_id, files.c.status == "quarantined", rule)
-        .order_by(files.c.position)
+def _forget_earlier(connection: Connection, graph_id: str, outcome: FileOutcome) -> None:
+    """Forget other versions of a duplicate with the same content, so that it counts once."""
+    path = select(files.c.path).where(files.c.id == outcome.file_id).scalar_subquery()
+    connection.execute(
+        delete(files).where(
+            files.c.graph_id == graph_id,
+            files.c.path == path,
+            files.c.id != outcome.file_id,
+            files.c.status == "duplicate",
+            files.c.digest == outcome.digest,
+        )
     )
+
+
+def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool]) -> int:
+    """Offer refused files again, but for versions that gave way to newer ones: those it forgets."""
+    newer = files.alias()
+    is_newer = and_(
+        newer.c.graph_id == graph_id, newer.c.path == files.c.path, newer.c.id > files.c.id
+    )
+    is_refused = and_(files.c.graph_id == graph_id, files.c.status == "quarantined", rule)
+    connection.execute(delete(files).where(is_refused, exists().where(is_newer)))
+    statement = select(files.c.id).where(is_refused).order_by(files.c.position)
     chosen = connection.execute(statement).scalars().all()
     if not chosen:
         return 0

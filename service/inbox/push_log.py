@@ -6,7 +6,7 @@ ended, so that a gathered file with a fault can be taken apart again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -338,7 +338,7 @@ def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushReco
 
 
 def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:
-    names = {each.name for each in fields(PushRecord)} - {"file"}
+    names = {each.name for each in fields(PushRecord)} - {"file", "is_repeated"}
     return PushRecord(file=file, **{name: row[name] for name in names})
 
 
@@ -348,4 +348,4 @@ def _same_body(earlier: PushRecord, body_digest: str) -> PushRecord | Idempotenc
             f"Idempotency-Key {earlier.idempotency_key!r} came before with another body; "
             "use a new key for new edges"
         )
-    return earlier
+    return replace(earlier, is_repeated=True)

@@ -7,7 +7,7 @@ with a source is stored with the source, for people to see, and never held again
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from glob import has_magic
 from itertools import takewhile
@@ -31,9 +31,6 @@ from peewit.streaming.edges.sources import EdgeFiles
 LONGEST_REST_SECONDS: Final = 300.0
 """Between two tries of a source that fails again and again."""
 
-SLOW_SECONDS: Final = 60.0
-"""A listing that takes longer is told as an error of the source, and still waited for."""
-
 _AT_ONCE: Final = 4
 _NOTE_SECONDS: Final = 60.0
 _LEAST_GAP_SECONDS: Final = 0.2
@@ -44,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Watched:
-    """One source: when to list and to read it next, and what went wrong."""
+    """One source: when to list and to read it next, what went wrong, which directory to watch."""
 
     graph_id: str
     source: SourceRecord
@@ -57,7 +54,9 @@ class _Watched:
     n_read_failures: int = 0
     is_told_slow: bool = False
     is_settled: bool = False
+    directory: str | None = None
     registered: dict[str, ListedFile] = field(default_factory=dict)
+    passed_over: frozenset[str] = frozenset()
 
     @property
     def has_failed(self) -> bool:
@@ -77,6 +76,8 @@ class SourceLister:
         Monotonic seconds.
     on_listed : callable
         Called with the source and the seconds that its listing took; None when it failed.
+    listing : callable
+        Of a source, what surrounds the listing in its thread.
     """
 
     def __init__(
@@ -86,11 +87,13 @@ class SourceLister:
         *,
         clock: Callable[[], float] = time.monotonic,
         on_listed: Callable[[SourceRecord, float | None], None] = lambda _source, _seconds: None,
+        listing: Callable[[SourceRecord], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self._manifest = manifest
         self._settings = settings
         self._clock = clock
         self._on_listed = on_listed
+        self._listing = listing
         self._watched: dict[str, _Watched] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._changed = threading.Condition()
@@ -110,15 +113,14 @@ class SourceLister:
         with self._changed:
             self._watched = present
         self._watch.set(
-            directory
-            for each in present.values()
-            if each.source.follow and (directory := _local_directory(each.source.url))
+            each.directory for each in present.values() if each.source.follow and each.directory
         )
+        n_listing = sum(self._is_listed(each) for each in present.values())
         for each in sorted(present.values(), key=lambda each: each.list_at):
             if each.listing_since is not None:
                 self._tell_if_slow(each)
-            elif each.list_at <= self._clock() and self._n_listing < _AT_ONCE:
-                self._begin(each)
+            elif each.list_at <= self._clock() and n_listing < _AT_ONCE:
+                n_listing += self._begin(each)
 
     def wait(self, seconds: float) -> bool:
         """Give listings under way some time; whether all have ended."""
@@ -177,22 +179,33 @@ class SourceLister:
             if each.graph_id == graph_id:
                 each.registered = {}
 
-    def _begin(self, each: _Watched) -> None:
+    def _is_listed(self, each: _Watched) -> bool:
+        """Whether a listing takes up one of the places; one that stands still leaves it to others.
+
+        Its thread cannot be ended, and there are no more of those than sources.
+        """
+        since = each.listing_since
+        return since is not None and self._clock() - since < self._settings.stall_seconds
+
+    def _begin(self, each: _Watched) -> bool:
+        """Begin the listing of a source; whether there is anything to list."""
         if not each.source.follow and (each.is_settled or self._manifest.has_files(each.source.id)):
             each.is_settled = True
             each.list_at = float("inf")
-            return
+            return False
         each.listing_since = self._clock()
         each.is_told_slow = False
         with self._changed:
             self._n_listing += 1
         threading.Thread(target=self._list, args=(each,), name="list", daemon=True).start()
+        return True
 
     def _list(self, each: _Watched) -> None:
         """Work of a thread: one listing of one source."""
         began = self._clock()
         try:
-            self._take(each, began)
+            with self._listing(each.source):
+                self._take(each, began)
         except (GraphNotFound, SourceNotFound):
             each.list_at = self._clock() + self._settings.list_seconds  # removed meanwhile
         except OperationalError as error:
@@ -200,6 +213,7 @@ class SourceLister:
             each.list_at = self._clock() + self._settings.list_seconds
         except Exception as error:  # noqa: BLE001 - file systems raise what they like
             each.n_list_failures += 1
+            each.directory = None
             each.list_at = self._clock() + self._rest(each.n_list_failures)
             self._on_listed(each.source, None)
             self._note_error(each, error)
@@ -215,8 +229,17 @@ class SourceLister:
 
     def _take(self, each: _Watched, began: float) -> None:
         """List a source and register what is whole."""
-        listed = list_files(each.source, home=self._settings.home)
+        listed, passed_over = list_files(each.source, home=self._settings.home)
+        each.directory = _local_directory(each.source.url)
         ended = self._clock()
+        for path in sorted(passed_over - each.passed_over):
+            _log.warning(
+                "file passed over",
+                graph_id=each.graph_id,
+                path=shown_url(path),
+                error="the name of a file must be UTF-8",
+            )
+        each.passed_over = passed_over
         source_id, graph_id = each.source.id, each.graph_id
         if not each.source.follow:
             self._manifest.register_files(graph_id, source_id, listed)
@@ -242,12 +265,14 @@ class SourceLister:
         return min(doubled, LONGEST_REST_SECONDS)
 
     def _tell_if_slow(self, each: _Watched) -> None:
-        since = each.listing_since
-        if since is None or each.is_told_slow or self._clock() - since < SLOW_SECONDS:
+        """Tell as an error of the source what is still waited for."""
+        if each.listing_since is None or each.is_told_slow or self._is_listed(each):
             return
         each.is_told_slow = True
+        each.directory = None  # whoever began to watch it could wait for ever
+        stall_seconds = self._settings.stall_seconds
         self._note_error(
-            each, TimeoutError(f"the listing has taken more than {SLOW_SECONDS:g} seconds so far")
+            each, TimeoutError(f"the listing has taken more than {stall_seconds:g} seconds so far")
         )
 
     def _note_error(self, each: _Watched, error: BaseException) -> None:
@@ -283,12 +308,14 @@ class SourceLister:
         soon = self._clock() + _LEAST_GAP_SECONDS
         with self._changed:
             for each in self._watched.values():
-                if not each.n_list_failures and _local_directory(each.source.url) in directories:
+                if not each.n_list_failures and each.directory in directories:
                     each.list_at = min(each.list_at, soon)
 
 
-def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
+def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], frozenset[str]]:
     """What a source shows now; nothing where an object store has no such prefix yet.
+
+    And the paths of files that are passed over since their names are no UTF-8.
 
     Of one that was added over HTTP, files that a link takes to another place are left out; of any
     that does not lie in Peewit's own home, the files that do.
@@ -303,8 +330,9 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
     place = source.confined_to
     if place is not None:
         require_within(source.url, place, home=home)
+    edge_files = EdgeFiles(source.url)
     try:
-        files = EdgeFiles(source.url).list()
+        files = edge_files.list()
     except FileNotFoundError:
         if not _is_empty_prefix(source.url):
             raise
@@ -316,7 +344,8 @@ def list_files(source: SourceRecord, *, home: Path) -> list[ListedFile]:
         files = [file for file in files if is_within(file.path, place, home=home)]
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
-    return [ListedFile(file.path, file.version, file.size) for file in files]
+    found = [ListedFile(file.path, file.version, file.size) for file in files]
+    return found, frozenset(edge_files.passed_over)
 
 
 def explained(error: BaseException) -> str:

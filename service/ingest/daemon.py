@@ -31,12 +31,14 @@ from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor, OpenGraph
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.steps import Steps
 
 POLL_SECONDS: Final = 0.2
 IDLE_SECONDS: Final = 30.0
@@ -88,7 +90,8 @@ class IngestDaemon:
     settings : Settings
         Home directory, threads, dask scheduler.
     renewer : Renewer, optional
-        Renews leases and the heartbeat while factorisations keep this process from doing so.
+        Renews leases and the heartbeat while factorisations keep this process from doing so, and
+        stores what is done.
     clock : callable
         Monotonic seconds.
 
@@ -115,10 +118,15 @@ class IngestDaemon:
         self._manifest = self._job_stores.manifest
         self._predictions = self._job_stores.predictions
         self._ingestor = Ingestor(database, settings, renewer=renewer)
+        self._steps = Steps() if renewer is None else ReportedSteps(renewer)
         self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
-            self._manifest, settings, clock=clock, on_listed=self._note_listing
+            self._manifest,
+            settings,
+            clock=clock,
+            on_listed=self._note_listing,
+            listing=self._ingestor.listing,
         )
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
@@ -157,6 +165,7 @@ class IngestDaemon:
 
     def serve_once(self, should_stop: Callable[[], bool]) -> int:
         """Look at every graph once; returns how many had something to ingest."""
+        self._steps.begin("looking for work")
         records = list(self._catalog.list())
         self._forget_all_but({record.id for record in records})
         self._names = {record.id: record.settings.name for record in records}
@@ -289,9 +298,11 @@ class IngestDaemon:
 
     def _clean(self, records: list[GraphRecord]) -> None:
         """Remove what deleted graphs, killed pushes and what was replaced leave behind."""
+        self._steps.begin("cleaning up")
         try:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:
+                self._steps.move_on()
                 self._predictions.clean(record.id)
                 directory = self._settings.graphs_directory / record.id
                 remove_unneeded(

@@ -27,6 +27,7 @@ from peewit.streaming.features.store import (
 )
 from peewit.streaming.graph_stream import Interrupted, Stream
 from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.steps import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class FeatureCommitter:
         Asked between blocks.
     guard : callable
         Called before a version is published; raises where this process may not write any more.
+    steps : Steps
+        Told that features are added, and that it moves on.
     wall_clock : callable
         Seconds since the epoch.
     """
@@ -51,6 +54,7 @@ class FeatureCommitter:
     store: FeatureStore
     should_stop: Callable[[], bool]
     guard: Callable[[], None]
+    steps: Steps
     wall_clock: Callable[[], float]
 
     def publish(self, waiting: FeatureSetRecord, *, present: int) -> FeaturesMeta:
@@ -68,6 +72,7 @@ class FeatureCommitter:
             The disk is full, or fails.
         """
         path = Path(waiting.path)
+        self.steps.begin("adding features", waiting.path)
         onto = present if waiting.mode == "add" and present else None
         try:
             with self.stream.adding_nodes() as index:
@@ -126,5 +131,6 @@ class FeatureCommitter:
             yield values
 
     def _stop_if_asked(self) -> None:
+        self.steps.move_on()
         if self.should_stop():
             raise Interrupted

@@ -8,7 +8,7 @@ in one fenced transaction, so whatever dies between them is told again.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.step_reports import ReportedSteps, reported_listing
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
@@ -39,6 +40,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import FileUnreadable, Interrupted, Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
 """So many files of a source that cannot be read, and the others of it are not tried either."""
@@ -86,7 +88,8 @@ class Ingestor:
     settings : Settings
         Home directory, threads, dask scheduler.
     renewer : Renewer, optional
-        Renews leases while factorisations keep this process from doing so.
+        Renews leases while factorisations keep this process from doing so, and stores what is
+        done.
     """
 
     def __init__(
@@ -119,10 +122,15 @@ class Ingestor:
 
     def list_source(self, graph_id: str, source: SourceRecord) -> int:
         """List one source into the manifest; returns the number of new files."""
-        listed = list_files(source, home=self._settings.home)
+        with self.listing(source):
+            listed, _ = list_files(source, home=self._settings.home)
         n_new = self._manifest.register_files(graph_id, source.id, listed)
         self._manifest.sources.note_listing(source.id)
         return n_new
+
+    def listing(self, source: SourceRecord) -> AbstractContextManager[None]:
+        """Report that this thread lists a source while the block runs."""
+        return reported_listing(self._renewer, source)
 
     def ingest_graph(
         self,
@@ -202,6 +210,7 @@ class Ingestor:
                 self._settings,
                 record,
                 keeper,
+                self._renewer,
                 should_stop=should_stop,
                 on_event=on_event,
                 clock=clock,
@@ -217,12 +226,20 @@ class OpenGraph:
         settings: Settings,
         record: GraphRecord,
         keeper: LeaseKeeper,
+        renewer: Renewer | None,
         *,
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None],
         clock: Callable[[], float],
     ) -> None:
         self.record = record
+        self._steps = (
+            Steps()
+            if renewer is None
+            else ReportedSteps(renewer, record.id, source_of=self._source_of)
+        )
+        self._steps.begin("opening the graph")
+        self._sources: dict[str, str | None] = {}
         self._database = database
         self._manifest = Manifest(database)
         self._home = settings.home
@@ -237,6 +254,7 @@ class OpenGraph:
             on_event=self._books.take,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
+            steps=self._steps,
             clock=clock,
         )
         self._features = FeatureStore(paths.features)
@@ -245,6 +263,7 @@ class OpenGraph:
             store=self._features,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
+            steps=self._steps,
             wall_clock=time.time,
         )
         self._is_complete = False
@@ -287,9 +306,11 @@ class OpenGraph:
         unreadable: dict[str, FileUnreadable] = {}
         while True:
             self._books.n_taken_apart = 0
+            self._steps.begin("gathering pushes")
             gather_pushes(
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
             )
+            self._steps.begin("choosing files")
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
             taken = _up_to(pending, max_bytes)
             files = self._without_refused([*self._lost_files(), *taken])
@@ -379,6 +400,7 @@ class OpenGraph:
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}
+            self._sources = {file.path: file.source_id for file in files}
             readings = self._readings()
             try:
                 return self._stream.ingest([_edge_file(file, readings) for file in files])
@@ -395,6 +417,10 @@ class OpenGraph:
                     for file in files
                     if file is not failed and not (gives_up and file.source_id == source_id)
                 ]
+
+    def _source_of(self, path: str) -> str | None:
+        """Id of the source of a file in hand."""
+        return self._sources.get(path)
 
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, int]]:
         """How each source is to be read now, by its id."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
 
@@ -43,6 +43,10 @@ def require_key(key: str | None) -> None:
         raise BadArgument(
             "Idempotency-Key", f"must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}"
         )
+
+
+SHORT_ID: Final = 8
+"""Characters of the end of an id that people see."""
 
 
 class JobStatus(StrEnum):
@@ -147,7 +151,8 @@ class Job:
     phase : str, optional
         What the current attempt is doing.
     progress : float, optional
-        Part of the phase that is done, in [0, 1]; None where it cannot be known.
+        Estimated part of the job that is done, in [0, 1]; it never falls within an attempt. None
+        before an attempt has told anything.
     expected_end_at : datetime, optional
         When a running job will end, estimated when it last told how far it is; None where nothing
         tells.
@@ -192,6 +197,11 @@ class Job:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+    @property
+    def short_id(self) -> str:
+        """The end of the id, by which people name the job; pages and commands show it."""
+        return self.id[-SHORT_ID:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

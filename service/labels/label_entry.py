@@ -4,20 +4,22 @@ Both entries, REST and command line, come through here, so that they refuse the 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
 import orjson
 import pyarrow as pa
+from sqlalchemy import Connection
 
-from peewit.service.catalog import GraphRecord
+from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.labels.store import CurrentLabels, LabelReceipt, LabelStore
+from peewit.service.labels.store import BadLabels, CurrentLabels, LabelReceipt, LabelStore
 from peewit.service.tables.formats import encode, json_integer
 from peewit.service.tables.uploads import (
     LabelColumns,
+    LabelValue,
     NodeId,
     UploadedLabels,
     id_type,
@@ -52,6 +54,11 @@ class LabelsRefused(BadArgument):
         )
         self.receipt = receipt
 
+    @property
+    def problem_members(self) -> dict[str, Any]:
+        """What errors of the API and of commands say beside the text."""
+        return asdict(self.receipt)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labeling:
@@ -81,7 +88,8 @@ class Labeling:
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
         peewit.service.labels.store.BadLabels
-            A node or label is too long or holds a NUL.
+            A node or label is too long or holds a NUL, or some labels of the graph would be text
+            and some numbers, which no model can solve.
         GraphNotFound
             The graph was deleted.
         """
@@ -89,10 +97,13 @@ class Labeling:
         is_known = None
         if unknown == "refuse":
             is_known = self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
+        nodes = [str(node) for node in given.nodes]
         with self.database.write() as connection:
+            lock_graph(connection, graph.id)  # before the look at the labels that are there
+            self._require_one_kind(connection, graph.id, nodes, given.labels)
             receipt = self.labels.put(
                 graph.id,
-                [str(node) for node in given.nodes],
+                nodes,
                 given.labels,
                 is_known=is_known,
                 connection=connection,
@@ -102,6 +113,38 @@ class Labeling:
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt
+
+    def _require_one_kind(
+        self,
+        connection: Connection,
+        graph_id: str,
+        nodes: Sequence[str],
+        labels: Sequence[LabelValue],
+    ) -> None:
+        """Refuse labels after which some of the graph's would be text and some numbers."""
+        are_text = [isinstance(label, str) for label in labels]
+        of_graph = self.labels.are_text(graph_id, connection=connection)
+        if len(set(are_text)) == 2:
+            is_text = are_text[0] if of_graph is None else of_graph
+            row, other_row = are_text.index(not is_text), are_text.index(is_text)
+            other, its_label = nodes[other_row], labels[other_row]
+        elif not labels or of_graph in {None, are_text[0]}:
+            return
+        else:
+            row, is_text = 0, not are_text[0]
+            found = self.labels.unlike(
+                graph_id, connection, is_text=are_text[0], besides=frozenset(nodes)
+            )
+            if found is None:  # the batch replaces all of them
+                return
+            other, its_label = found
+        raise BadLabels(
+            f"label of node {nodes[row]!r} must be {'text' if is_text else 'a number'}: the labels "
+            f"of a graph are all text or all numbers, and node {other!r} has {its_label!r}",
+            argument="label",
+            row=row,
+            value=labels[row],
+        )
 
     def delete(self, graph: GraphRecord, nodes: Sequence[NodeId]) -> LabelReceipt:
         """Take labels back and ask for the graph's ``auto_solve``, in one transaction."""

@@ -6,7 +6,8 @@ a prediction can name its labels for ever. Nodes stand by their external id, as 
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral, Real
@@ -209,6 +210,35 @@ class LabelStore:
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
+    def are_text(self, graph_id: str, *, connection: Connection | None = None) -> bool | None:
+        """Whether the last of the present labels is text, as all then are; None without any."""
+        statement = (
+            select(label_events.c.label)
+            .where(label_events.c.graph_id == graph_id, *_is_present())
+            .order_by(label_events.c.seq.desc())
+            .limit(1)
+        )
+        with self._database.read() if connection is None else nullcontext(connection) as joined:
+            last = joined.execute(statement).scalar()
+        return None if last is None else last.startswith('"')
+
+    def unlike(
+        self, graph_id: str, connection: Connection, *, is_text: bool, besides: Collection[str]
+    ) -> tuple[str, LabelValue] | None:
+        """A node and its label where it is a number among text, or the other way round.
+
+        Reads the labels of all nodes; those of the nodes ``besides`` do not count.
+        """
+        latest = _latest(graph_id).subquery()
+        begins_as_text = latest.c.label.startswith('"')
+        statement = select(latest.c.node, latest.c.label).where(
+            ~begins_as_text if is_text else begins_as_text
+        )
+        for row in connection.execute(statement):
+            if row.node not in besides:
+                return row.node, json.loads(row.label)
+        return None
+
     def of_nodes(self, graph_id: str, nodes: Sequence[str]) -> dict[str, LabelValue]:
         """The labels of those of some nodes that have one, by external id as text."""
         found: dict[str, LabelValue] = {}
@@ -246,17 +276,7 @@ class LabelStore:
         rules = _page_rules(graph_id, prefix, before_seq)
         if label is not None:
             rules.append(label_events.c.label == _label_text(0, label))
-        later = label_events.alias("later").c
-        is_last = ~(
-            select(later.seq)
-            .where(
-                later.graph_id == graph_id,
-                later.node == label_events.c.node,
-                later.seq > label_events.c.seq,
-            )
-            .exists()
-        )
-        return self._events(label_events.c.label.is_not(None), is_last, *rules, limit=limit)
+        return self._events(*_is_present(), *rules, limit=limit)
 
     def history(
         self,
@@ -325,6 +345,21 @@ def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
+
+
+def _is_present() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Of an event: that it gave a label, and that its node has no later one; for a few events."""
+    later = label_events.alias("later").c
+    is_overtaken = (
+        select(later.seq)
+        .where(
+            later.graph_id == label_events.c.graph_id,
+            later.node == label_events.c.node,
+            later.seq > label_events.c.seq,
+        )
+        .exists()
+    )
+    return label_events.c.label.is_not(None), ~is_overtaken
 
 
 def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[ColumnElement[bool]]:

@@ -27,6 +27,7 @@ from sqlalchemy import and_, exists, func, select
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, graphs, jobs, pushes, sources
+from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings
@@ -36,7 +37,8 @@ MAX_GRAPHS: Final = 100
 """Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""
 
 OTHERS: Final = "(others)"
-"""No graph can have this name."""
+NO_GRAPH: Final = "(none)"
+"""No graph can have these names."""
 
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
@@ -158,6 +160,47 @@ def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
     return families
 
 
+class _StepCollector(Collector):
+    """What ingest does, of all its processes, and for how long it has made no progress."""
+
+    def __init__(self, database: Database, stall_seconds: float) -> None:
+        self._steps = IngestSteps(database)
+        self._stall_seconds = stall_seconds
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without numbers."""
+        return self._families([])
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of this moment."""
+        return self._families(self._steps.present())
+
+    def _families(self, steps: Sequence[IngestStep]) -> Sequence[Metric]:
+        of_graph: dict[str, list[IngestStep]] = {}
+        for step in steps:
+            of_graph.setdefault(step.graph or NO_GRAPH, []).append(step)
+        lasting = GaugeMetricFamily(
+            "peewit_ingest_step_seconds",
+            "How long the longest of the present steps of ingest lasts.",
+            labels=["graph"],
+        )
+        quiet = GaugeMetricFamily(
+            "peewit_ingest_quiet_seconds",
+            "For how long one of them has neither made progress nor used the processor.",
+            labels=["graph"],
+        )
+        stuck = GaugeMetricFamily(
+            "peewit_ingest_stuck_steps",
+            "Those of them that have stood still for PEEWIT_STALL_SECONDS.",
+            labels=["graph"],
+        )
+        for name, some in of_graph.items():
+            lasting.add_metric([name], max(step.step_seconds for step in some))
+            quiet.add_metric([name], max(step.quiet_seconds for step in some))
+            stuck.add_metric([name], sum(step.is_stuck(self._stall_seconds) for step in some))
+        return [lasting, quiet, stuck]
+
+
 class _SettingsCollector(Collector):
     """What was set and does not change: the version, and how much may wait."""
 
@@ -185,6 +228,7 @@ def store_registry(
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
     registry.register(JobCollector(database, kinds))
+    registry.register(_StepCollector(database, settings.stall_seconds))
     registry.register(_SettingsCollector(settings))
     return registry
 

@@ -341,6 +341,16 @@ class PredictionFile:
         for start in range(_ALIGNED_MAGIC_BYTES, stop, _BYTES_PER_PIECE):
             yield content[start : min(start + _BYTES_PER_PIECE, stop)]
 
+    def take(self, nodes: IntArray) -> pa.Table:
+        """The rows of some dense ids, in the order given; of no others anything is read."""
+        batch_of, row_of = np.divmod(np.asarray(nodes, np.int64), ROWS_PER_BATCH)
+        order = np.argsort(batch_of, kind="stable")
+        pieces = [
+            self._batches[batch].take(pa.array(row_of[batch_of == batch]))
+            for batch in np.unique(batch_of).tolist()
+        ]
+        return pa.Table.from_batches(pieces, self.schema).take(pa.array(np.argsort(order)))
+
     def lookup(self, nodes: IntArray) -> list[Prediction]:
         """The predictions of some dense ids, in the order given.
 

@@ -1,7 +1,7 @@
-"""Forecast of a job's end, from its own pace and from the last equal job."""
+"""Forecast of a job: how far it is and when it ends, by its own pace and the last equal job."""
 
 from collections.abc import Callable, Mapping
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from time import monotonic
 from typing import Any, Final
 
@@ -12,6 +12,19 @@ from peewit.service.tasks.tasks_and_messages import Advanced
 _JOBS_LOOKED_AT: Final = 200
 _LEAST_FRACTION: Final = 0.02
 """Of a phase; less of it tells no pace."""
+
+_PHASE_SHARE: Final = 0.75
+"""Part of what is left of a stage that a phase is taken for: nobody knows how many will follow."""
+
+_USUAL: Final[Mapping[str, float]] = {
+    "loading": 1.0,
+    "preparing": 3.0,
+    "solving": 14.0,
+    "tuning": 14.0,
+    "refining": 14.0,
+    "writing": 1.0,
+}
+"""Seconds of stages beside each other, where no equal job has told them."""
 
 
 def last_equal(
@@ -34,7 +47,7 @@ def seconds_by_stage(job: Job | None) -> dict[str, float]:
 
 
 class Forecast:
-    """Forecast of the time that one attempt has left, from the last equal job if there is one."""
+    """Forecast of one attempt, from what it tells and from the last equal job if there is one."""
 
     def __init__(self, last: Job | None, *, clock: Callable[[], float] = monotonic) -> None:
         self._expected = seconds_by_stage(last)
@@ -42,21 +55,40 @@ class Forecast:
         self._stage: str | None = None
         self._phase: str | None = None
         self._stage_began = self._phase_began = clock()
+        self._fraction: float | None = None
+        self._stage_done = self._done_before_phase = self._done = 0.0
 
-    def seconds_left(self, advanced: Advanced) -> float | None:
+    def take(self, advanced: Advanced) -> None:
+        """Take notice of how far the attempt says that it is."""
+        is_new_stage = advanced.stage != self._stage
+        if is_new_stage:
+            self._stage, self._stage_began, self._stage_done = advanced.stage, self._clock(), 0.0
+        if is_new_stage or advanced.phase != self._phase:
+            self._phase, self._phase_began = advanced.phase, self._clock()
+            self._done_before_phase = self._stage_done
+        self._fraction = advanced.fraction
+        self._advance()
+
+    @property
+    def fraction_done(self) -> float:
+        """Estimated part of the whole job that is done, in [0, 1); it never falls.
+
+        Stages count by the seconds that they took last, or usually take beside each other. Within a
+        stage each phase is taken for a fixed part of what its predecessors left.
+        """
+        return self._done
+
+    @property
+    def seconds_left(self) -> float | None:
         """Seconds until the job ends, estimated; None where nothing tells.
 
         Of the present stage the longer of two: what its phase needs at the pace so far, and what
         is left of the time that the stage took last. Of later stages what they took last.
         """
         now = self._clock()
-        if advanced.stage != self._stage:
-            self._stage, self._stage_began = advanced.stage, now
-        if advanced.phase != self._phase:
-            self._phase, self._phase_began = advanced.phase, now
         left = []
-        if advanced.fraction is not None and advanced.fraction >= _LEAST_FRACTION:
-            still = (1.0 - advanced.fraction) / advanced.fraction
+        if self._fraction is not None and self._fraction >= _LEAST_FRACTION:
+            still = (1.0 - self._fraction) / self._fraction
             left.append((now - self._phase_began) * still)
         if self._stage in self._expected:
             left.append(max(self._expected[self._stage] - (now - self._stage_began), 0.0))
@@ -65,3 +97,19 @@ class Forecast:
         from_here = dropwhile(lambda stage: stage != self._stage, self._expected)
         later = list(from_here)[1:]
         return max(left) + sum(self._expected[stage] for stage in later)
+
+    def _advance(self) -> None:
+        begun, rest = self._done_before_phase, 1.0 - self._done_before_phase
+        here = begun + rest * _PHASE_SHARE * (self._fraction or 0.0)
+        self._stage_done = max(self._stage_done, here)
+        before, share = self._stage_shares()
+        self._done = max(self._done, before + share * self._stage_done)
+
+    def _stage_shares(self) -> tuple[float, float]:
+        """Parts of the job that earlier stages and this one are; all where its stage is unknown."""
+        seconds = self._expected if self._stage in self._expected else _USUAL
+        total = sum(seconds.values())
+        if self._stage is None or self._stage not in seconds or not total > 0.0:
+            return 0.0, 1.0
+        before = sum(seconds[each] for each in takewhile(lambda s: s != self._stage, seconds))
+        return before / total, seconds[self._stage] / total

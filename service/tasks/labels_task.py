@@ -85,4 +85,6 @@ def _check_target(task: LabelsTask, target: str) -> None:
     )
     for row, label in enumerate(task.labels):
         if isinstance(label, unfit):
+            if target != "real" and any(isinstance(each, str) for each in task.labels):
+                rule = "labels must all be text or all numbers; give those of one kind anew"
             raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")

@@ -35,6 +35,26 @@ class Health:
 
 
 @record
+class IngestTrouble:
+    """Something of ingest that stands still, or a source that fails."""
+
+    graph: str | None = described("None where it concerns none, or the caller may not read.")
+    source_id: str | None
+    source: str | None = described("Its URL, without passwords.")
+    doing: str | None
+    seconds: float = described("Since the last progress, or since the source was last listed.")
+    error: str | None = described("Why the source fails; None where something stands still.")
+
+
+@record
+class Degraded:
+    """Requests are served as ever, and ingest does not do all that it should."""
+
+    status: str = constant(default="degraded")
+    ingest: list[IngestTrouble]
+
+
+@record
 class Version:
     """What runs here."""
 

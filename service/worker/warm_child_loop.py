@@ -14,8 +14,9 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
-from peewit.service.tasks.tasks_and_messages import Answer, Failed, Stop, Task
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.worker.blas_threads import BlasThreads
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
 from peewit.streaming.nodes.segments import CorruptSegment
@@ -78,11 +79,20 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         See `WarmGraphs`.
     """
     mailbox = _Mailbox(connection)
-    graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
-    child = Child(graphs=graphs, report=connection.send, cancelled=mailbox.stop.is_set)
+    graphs, blas = (
+        WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads),
+        BlasThreads(n_threads),
+    )
+
+    def report(advanced: Advanced) -> None:
+        connection.send(advanced)
+        blas.adjust()
+
+    child = Child(graphs=graphs, report=report, cancelled=mailbox.stop.is_set)
     while True:
         _work_ahead(graphs, mailbox)
         task = mailbox.next_task()
+        blas.begin()
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
             answer = _answer(task, child)

@@ -231,14 +231,15 @@ class Worker:
 
     def _note(self, attempt: _Attempt, advanced: Advanced) -> None:
         """Store the progress; learn whether to stop."""
-        job = attempt.job
+        job, forecast = attempt.job, attempt.forecast
+        forecast.take(advanced)
         try:
             if self._queue.progress(
                 job.id,
                 job.attempt,
                 phase=advanced.phase,
-                fraction=advanced.fraction,
-                seconds_left=attempt.forecast.seconds_left(advanced),
+                fraction=forecast.fraction_done,
+                seconds_left=forecast.seconds_left,
             ):
                 attempt.is_cancelled.set()
         except LeaseLost:

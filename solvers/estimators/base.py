@@ -138,8 +138,8 @@ class GraphEstimator(ModelEstimator):
         """
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
-        if isinstance(X, Graph):
-            return self._given_graph(X, y, checks)
+        if (given := graph_of(X)) is not None:
+            return self._given_graph(given, y, checks)
         X, y = self._validated(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
@@ -187,6 +187,12 @@ class GraphEstimator(ModelEstimator):
     @abstractmethod
     def _scores(self) -> FloatArray:
         """(n_nodes, k) scores of all nodes."""
+
+
+def graph_of(given: Any) -> Graph | None:
+    """The graph that was given, as itself or as `peewit.sparsify` returns it; else None."""
+    graph = getattr(given, "graph", given)
+    return graph if isinstance(graph, Graph) else None
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, FloatArray
-from peewit.solvers.estimators.base import Classifier
+from peewit.solvers.estimators.base import Classifier, graph_of
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive_base import InductiveModel
@@ -133,7 +133,9 @@ class PenalizedClassifier(InductiveClassifier):
         if graph is None:
             n_neighbors = self._checked("n_neighbors")
             return neighbor_graph(X, n_neighbors, weights="heat", symmetrize="max")
-        given = graph if isinstance(graph, Graph) else Graph.from_adjacency(graph)
+        given = graph_of(graph)
+        if given is None:
+            given = Graph.from_adjacency(graph)
         if given.n_nodes != X.shape[0]:
             raise ValueError(
                 f"graph must have one node per sample, got {given.n_nodes} nodes for "

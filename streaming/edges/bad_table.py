@@ -34,6 +34,16 @@ class BadTable(ValueError):
         self.row = row
         self.value = value
 
+    @property
+    def problem_members(self) -> dict[str, str | int | None]:
+        """What errors of the API and of commands say beside the text."""
+        return {
+            "argument": self.argument,
+            "rule": self.reason,
+            "row": self.row,
+            "value": self.value,
+        }
+
     def __str__(self) -> str:
         received = "" if self.value is None else f", got {self.value}"
         place = "" if self.row is None else f" in row {self.row} (rows count from 0)"

@@ -109,4 +109,4 @@ def suggestion(names: Sequence[str]) -> str:
     if len(found) != 1:
         return ""
     src, dst = found[0]
-    return f"; where {src} and {dst} are the ends, say --src {src} --dst {dst}"
+    return f"; where {src} and {dst} are the ends, say src={src!r}, dst={dst!r}"

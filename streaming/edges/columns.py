@@ -126,7 +126,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
         if kind not in _STRINGS:
             raise TypeError(
                 f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}; "
-                "a graph of integers is created with --node-ids int64"
+                "a graph of integers is created with node_ids='int64'"
             )
         if column.type not in _STRINGS[:2]:
             column = pc.cast(column, pa.large_string())

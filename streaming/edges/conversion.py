@@ -271,12 +271,20 @@ class _Original:
 
 
 def _ipc_batches(local_path: str, content: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """Batches of an Arrow stream, or of an Arrow file (Feather), which has its own beginning."""
+    """Batches of an Arrow stream, or of an Arrow file (Feather), which has its own beginning.
+
+    A damaged length may ask for more memory than there is. Such a file is refused, not tried again.
+    """
     with open_table(local_path, None) as stored:
         is_file = stored.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
-    if is_file:
-        with pa.OSFile(local_path) as stored:
-            reader = pa.ipc.open_file(stored)
-            yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
-        return
-    yield from pa.ipc.open_stream(content)
+    try:
+        if is_file:
+            with pa.OSFile(local_path) as stored:
+                reader = pa.ipc.open_file(stored)
+                yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+            return
+        yield from pa.ipc.open_stream(content)
+    except MemoryError as error:
+        raise BadTable(
+            "each record batch must fit in memory; write smaller ones, unless the file is damaged"
+        ) from error

@@ -197,7 +197,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
     if has_header and not any(name in names for name in wanted) and _is_data(names):
         rule = (
             "the first line must name the columns (of a file without such a line, say which "
-            "columns are the ends by their places: --src '#1' --dst '#2')"
+            "columns are the ends by their places: src='#1', dst='#2')"
         )
         raise BadUpload(rule, value=excerpt(first))
     if not has_header:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from fsspec.implementations.local import LocalFileSystem
 
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.node_ids import is_text
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.staging import edge_file, open_file_system
 from peewit.streaming.edges.table_formats import is_table
@@ -35,7 +36,7 @@ class EdgeSource(Protocol):
 
 
 class EdgeFiles:
-    """Tables of a directory, a glob, a single file or any fsspec URL of these.
+    r"""Tables of a directory, a glob, a single file or any fsspec URL of these.
 
     Directories are walked recursively and give the files whose names end like those of tables (see
     `table_formats.format_of_file`); names that begin with ``.`` or ``_`` (of directories too), end
@@ -53,6 +54,12 @@ class EdgeFiles:
         What the columns of every file are called.
     max_bad_rows : int
         Most rows of each file that may be left out.
+
+    Attributes
+    ----------
+    passed_over : list of str
+        Paths of the files that the last `list` would have given, were their names UTF-8; what is
+        none stands as ``\xff``.
 
     Raises
     ------
@@ -72,6 +79,7 @@ class EdgeFiles:
         self._storage_options = dict(storage_options or {})
         self._columns = columns
         self._max_bad_rows = max_bad_rows
+        self.passed_over: list[str] = []
         self._file_system, self._root = open_file_system(self.url, self._storage_options)
 
     def list(self) -> list[EdgeFile]:
@@ -101,7 +109,8 @@ class EdgeFiles:
                 f"url must name a file, a directory or a glob; nothing is there: {self.url!r}"
             )
         files = []
-        for path in paths:
+        self.passed_over = [_escaped(path) for path in paths if not is_text(path)]
+        for path in filter(is_text, paths):
             with suppress(FileNotFoundError):  # deleted since it was found
                 found = edge_file(file_system, path, self._storage_options)
                 files.append(replace(found, columns=self._columns, max_bad_rows=self._max_bad_rows))
@@ -109,7 +118,7 @@ class EdgeFiles:
 
 
 def _found_below(file_system: Any, root: str) -> Iterator[str]:
-    """Files below a directory; of local ones regular files with names that text can hold."""
+    """Files below a directory; of local ones regular files."""
     if not isinstance(file_system, LocalFileSystem):
         yield from file_system.find(root)
         return
@@ -125,8 +134,7 @@ def _found_below(file_system: Any, root: str) -> Iterator[str]:
                 raise
             continue
         for entry in entries:
-            with suppress(OSError, UnicodeEncodeError):  # a link to nowhere, or to itself
-                entry.name.encode()
+            with suppress(OSError):  # a link to nowhere, or to itself
                 if entry.is_dir():
                     waiting.append((entry.path, above | {identity}))
                 elif entry.is_file():
@@ -139,6 +147,10 @@ def _is_wanted(path: str, base: str) -> bool:
     return not path.lower().endswith(_UNFINISHED) and not any(
         name.startswith((".", "_")) for name in names
     )
+
+
+def _escaped(path: str) -> str:
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _before_magic(pattern: str) -> str:

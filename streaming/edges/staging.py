@@ -152,6 +152,8 @@ class Staging:
         See ``stage``.
     check : callable
         Called ten times a second while a file is waited for; what it raises ends the waiting.
+    on_progress : callable
+        Called in the thread that stages, as ``stage`` asks ``is_abandoned``.
     """
 
     def __init__(
@@ -162,7 +164,9 @@ class Staging:
         max_nodes: int = MAX_NODES,
         part_rows: int = PART_ROWS,
         check: Callable[[], None] = lambda: None,
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_progress = on_progress
         self._directory = directory
         self._node_kind = node_kind
         self._max_nodes = max_nodes
@@ -195,6 +199,11 @@ class Staging:
 
     def _begin(self, file: EdgeFile) -> _Job:
         abandoned = threading.Event()
+
+        def is_abandoned() -> bool:
+            self._on_progress()
+            return abandoned.is_set()
+
         result = self._pool.submit(
             stage,
             file,
@@ -202,7 +211,7 @@ class Staging:
             node_kind=self._node_kind,
             max_nodes=self._max_nodes,
             part_rows=self._part_rows,
-            is_abandoned=abandoned.is_set,
+            is_abandoned=is_abandoned,
         )
         return _Job(file=file, abandoned=abandoned, result=result)
 

@@ -25,6 +25,7 @@ from peewit.streaming.durable_files import (
     publish_directory,
     publish_json,
     remove_unfinished,
+    write_flushed,
     write_json,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
@@ -254,7 +255,13 @@ class CheckpointStore:
         remove_unfinished(self._directory)
         self._retire(self._names())
 
-    def save(self, checkpoint: Checkpoint, *, guard: Callable[[], None] = lambda: None) -> None:
+    def save(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        guard: Callable[[], None] = lambda: None,
+        on_flushed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Publish a checkpoint as the newest, and as the clean one when it is clean.
 
         Takes the time and room of what is not in the checkpoint saved or loaded last.
@@ -265,6 +272,8 @@ class CheckpointStore:
             Its arrays are told by identity from those saved before, so nobody may change them.
         guard : callable
             Called when all is written and nothing yet changed; if it raises, nothing does.
+        on_flushed : callable
+            Called whenever some of it has reached the disk.
 
         Raises
         ------
@@ -275,8 +284,8 @@ class CheckpointStore:
         names = self._names()
         name = f"{self._last_number() + 1:012d}"
         linkable = self._on_disk if self._on_disk.name in names.values() else _OnDisk()
-        with publish_directory(self._directory / name) as directory:
-            on_disk = self._write(checkpoint, directory, name, linkable)
+        with publish_directory(self._directory / name, on_flushed=on_flushed) as directory:
+            on_disk = self._write(checkpoint, directory, name, linkable, on_flushed)
         guard()  # a process that slept while it wrote must not overwrite its successor's state
         self._point(newest=name, clean=name if checkpoint.is_clean else names["clean"])
         self._on_disk = on_disk
@@ -346,18 +355,25 @@ class CheckpointStore:
         )
 
     def _write(
-        self, checkpoint: Checkpoint, directory: Path, name: str, linkable: _OnDisk
+        self,
+        checkpoint: Checkpoint,
+        directory: Path,
+        name: str,
+        linkable: _OnDisk,
+        on_flushed: Callable[[], None],
     ) -> _OnDisk:
         """Fill the directory of a checkpoint, linking what is on disk already."""
         state, before = checkpoint.state, self._directory / (linkable.name or "")
-        records = write_records(directory, state.chunks, before=before, saved=linkable.records)
+        records = write_records(
+            directory, state.chunks, before=before, saved=linkable.records, on_flushed=on_flushed
+        )
         array, path = state.cards.array, directory / _CARDS
         if linkable.cards is not None and linkable.cards.is_of([array]):
             link_file(before / path.name, path)
         else:
-            _write_array(path, array)
+            _write_array(path, array, on_flushed)
         if state.surplus is not None:
-            _write_array(directory / _SURPLUS, state.surplus)
+            _write_array(directory / _SURPLUS, state.surplus, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -383,13 +399,13 @@ class CheckpointStore:
         )
 
 
-def _write_array(path: Path, array: AnyArray) -> None:
+def _write_array(path: Path, array: AnyArray, on_flushed: Callable[[], None]) -> None:
     """Write as numpy.save does, which would not say why a write failed."""
     values = np.ascontiguousarray(array)
     with naming(path), path.open("wb") as file:
         header = np.lib.format.header_data_from_array_1_0(values)
         np.lib.format.write_array_header_1_0(file, header)
-        file.write(values.reshape(-1).data)
+        write_flushed(file, values.reshape(-1).data, on_flushed)
 
 
 def _write_files(

@@ -7,14 +7,14 @@ the small ones before it, so that saving often leaves few files.
 """
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray
-from peewit.streaming.durable_files import link_file, naming
+from peewit.streaming.durable_files import link_file, naming, write_flushed
 from peewit.streaming.sparsifier.settings_and_state import Records
 
 _COLUMNS = {
@@ -66,7 +66,12 @@ class SavedRecords:
 
 
 def write_records(
-    directory: Path, chunks: Sequence[Records], *, before: Path, saved: SavedRecords
+    directory: Path,
+    chunks: Sequence[Records],
+    *,
+    before: Path,
+    saved: SavedRecords,
+    on_flushed: Callable[[], None] = lambda: None,
 ) -> SavedRecords:
     """Write a buffer into an empty directory, linking what another one has.
 
@@ -78,6 +83,8 @@ def write_records(
         The buffer; neither joined nor copied.
     before, saved : Path and SavedRecords
         A directory with segments, and what they hold.
+    on_flushed : callable
+        Called whenever some of it has reached the disk.
 
     Returns
     -------
@@ -100,7 +107,8 @@ def write_records(
         link_file(before / name, directory / name)
     if new_start < n_records:
         kept.append((new_start, n_records))
-        _write_segment(directory / segment_name(new_start, n_records), chunks, new_start)
+        path = directory / segment_name(new_start, n_records)
+        _write_segment(path, chunks, new_start, on_flushed)
     return SavedRecords(bounds=tuple(kept), chunks=_identities(chunks))
 
 
@@ -136,12 +144,14 @@ def segment_name(start: int, stop: int) -> str:
     return f"{start:011d}-{stop:011d}.records"
 
 
-def _write_segment(path: Path, chunks: Sequence[Records], start: int) -> None:
+def _write_segment(
+    path: Path, chunks: Sequence[Records], start: int, on_flushed: Callable[[], None]
+) -> None:
     """Write all records from ``start`` on."""
     with naming(path), path.open("wb") as file:
         for name, dtype in _COLUMNS.items():
             for column in _from_record(chunks, name, start):
-                file.write(np.ascontiguousarray(column, dtype=dtype).data)
+                write_flushed(file, np.ascontiguousarray(column, dtype=dtype).data, on_flushed)
 
 
 def _from_record(chunks: Sequence[Records], name: str, start: int) -> Iterator[AnyArray]:

@@ -18,10 +18,17 @@ import pyarrow as pa
 from peewit.solvers.arrays import AnyArray
 from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
-from peewit.streaming.durable_files import naming, publish_directory, remove_unfinished, write_json
+from peewit.streaming.durable_files import (
+    fsync_file,
+    naming,
+    publish_directory,
+    remove_unfinished,
+    write_json,
+)
 from peewit.streaming.edges.node_kinds import NodeKind
 
 _BATCH_ROWS = 1 << 18
+_FLUSHED_BATCHES = 16  # 64 MiB
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
@@ -168,6 +175,7 @@ class SnapshotStore:
         chunks: Iterable[EdgeChunk],
         *,
         guard: Callable[[], None] = lambda: None,
+        on_flushed: Callable[[], None] = lambda: None,
     ) -> SnapshotMeta:
         """Merge edge records and publish them as the snapshot ``meta.number``, which must be new.
 
@@ -180,6 +188,8 @@ class SnapshotStore:
             are left out. Iterated several times, each time the same.
         guard : callable
             Called when all is written and nothing yet changed; if it raises, nothing does.
+        on_flushed : callable
+            Called whenever some of it has reached the disk.
 
         Returns
         -------
@@ -205,8 +215,9 @@ class SnapshotStore:
         )
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
-        with publish_directory(self.directory(meta.number)) as directory:
-            meta = replace(meta, edges_kept=_write_edges(directory / "edges.arrow", slices))
+        with publish_directory(self.directory(meta.number), on_flushed=on_flushed) as directory:
+            n_edges = _write_edges(directory / "edges.arrow", slices, on_flushed)
+            meta = replace(meta, edges_kept=n_edges)
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -274,16 +285,19 @@ def _edge_slices(u: AnyArray, v: AnyArray, weight: AnyArray) -> Iterator[_Edges]
         yield u[rows], v[rows], weight[rows]
 
 
-def _write_edges(path: Path, slices: Iterable[_Edges]) -> int:
-    """Write edges as one batch for each slice; returns their number."""
+def _write_edges(path: Path, slices: Iterable[_Edges], on_flushed: Callable[[], None]) -> int:
+    """Write edges as one batch for each slice, flushed now and then; returns their number."""
     n_edges = 0
     with (
         naming(path),
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_file(sink, _SCHEMA) as writer,
     ):
-        for u, v, weight in slices:
+        for number, (u, v, weight) in enumerate(slices, start=1):
             columns = [u.astype(np.int32, copy=False), v.astype(np.int32, copy=False), weight]
             writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
             n_edges += u.size
+            if number % _FLUSHED_BATCHES == 0:
+                fsync_file(path)
+                on_flushed()
     return n_edges

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
-from peewit.streaming.edges.blocks import RawBlock
+from peewit.streaming.edges.blocks import EdgeBlock, RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
@@ -23,6 +23,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
+from peewit.streaming.steps import Steps
 
 if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster
@@ -44,6 +45,8 @@ class Absorption:
         Kind of ids, sampling, threads.
     should_stop, stop_if_asked : callable
         Whether to end; and what raises where that is so.
+    steps : Steps
+        Told what is done and that it moves on.
     clock : callable
         Monotonic seconds.
 
@@ -71,11 +74,13 @@ class Absorption:
         *,
         should_stop: Callable[[], bool],
         stop_if_asked: Callable[[], None],
+        steps: Steps,
         clock: Callable[[], float],
     ) -> None:
         self._unlimited = settings
         self._should_stop = should_stop
         self._stop_if_asked = stop_if_asked
+        self._steps = steps
         self._clock = clock
         self._planned_nodes = settings.sparsifier.expected_nodes
         self._plan_memory(newest.n_nodes)
@@ -144,10 +149,11 @@ class Absorption:
 
     def thinned(self) -> SparsifierState:
         """State to publish; the present one stays as it is."""
+        self._steps.begin("thinning")
         state = thinned(
             self.state,
             self._settings.sparsifier,
-            cancelled=self._should_stop,
+            cancelled=self._is_cancelled,
             parallel=self._parallel,
         )
         self._stop_if_asked()
@@ -179,6 +185,7 @@ class Absorption:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
                 seconds = self._make_room()
+                self._steps.begin("adding edges", staged.file.path)
                 self._absorb_group(islice(blocks, len(group)))
                 yield group, seconds
 
@@ -189,12 +196,13 @@ class Absorption:
         cluster = self._connect()
         while wave := cluster.next_wave(self.state, staged, next_part=next_part):
             self._stop_if_asked()
+            self._steps.begin("waiting for the cluster", staged.file.path)
             state = cluster.absorb_wave(
                 self.state,
                 self.nodes,
                 staged,
                 wave,
-                cancelled=self._should_stop,
+                cancelled=self._is_cancelled,
                 parallel=self._parallel,
             )
             self._stop_if_asked()
@@ -220,7 +228,7 @@ class Absorption:
                     self._settings.scheduler or "",
                     settings,
                     wave_shares=self._settings.wave_shares,
-                    stop_if_asked=self._stop_if_asked,
+                    stop_if_asked=self._note_answer,
                 )
             )
             self._connections.callback(self._forget_cluster)
@@ -229,11 +237,26 @@ class Absorption:
     def _forget_cluster(self) -> None:
         self._cluster = None
 
+    def _note_answer(self) -> None:
+        """Count a look at the cluster as progress: dask watches its workers."""
+        self._steps.move_on()
+        self._stop_if_asked()
+
+    def _is_cancelled(self) -> bool:
+        """Whether to end, as solves ask between iterations, each of which is progress."""
+        self._steps.move_on()
+        return self._should_stop()
+
+    def _mapped(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
+        for raw in raw_blocks:
+            self._steps.move_on()
+            yield self.nodes.map_block(raw)
+
     def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
         self.state = absorb(
             self.state,
             self._settings.sparsifier,
-            (self.nodes.map_block(raw) for raw in raw_blocks),
+            self._mapped(raw_blocks),
             n_nodes=0,
             parallel=self._parallel,
         )
@@ -249,6 +272,7 @@ class Absorption:
 
     def _resparsify(self) -> None:
         """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        self._steps.begin("thinning")
         self._file_start = None
         held = [self.state]
         self.is_usable = False
@@ -256,7 +280,7 @@ class Absorption:
         self.state = resparsify(
             held.pop(),
             self._settings.sparsifier,
-            cancelled=self._should_stop,
+            cancelled=self._is_cancelled,
             parallel=self._parallel,
         )
         self._stop_if_asked()

@@ -17,6 +17,7 @@ from peewit.streaming.snapshots.checkpoints import (
     FilePosition,
 )
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
+from peewit.streaming.steps import Steps
 
 _LEAST_INTERVAL: Final = 20.0
 """Checkpoints before long work lie so many times apart as one takes."""
@@ -37,6 +38,8 @@ class Commitment:
         A checkpoint is due when the last one is older than this.
     guard : callable
         Called before every change on disk; raises where this process may not write any more.
+    steps : Steps
+        Told when a checkpoint is written.
     clock : callable
         Monotonic seconds.
 
@@ -59,12 +62,14 @@ class Commitment:
         part_rows: int,
         checkpoint_seconds: float,
         guard: Callable[[], None],
+        steps: Steps,
         clock: Callable[[], float],
     ) -> None:
         self._checkpoints = checkpoints
         self._part_rows = part_rows
         self._checkpoint_seconds = checkpoint_seconds
         self._guard = guard
+        self._steps = steps
         self._clock = clock
         self._reported: set[tuple[str, str]] = set()
         self._adopt(newest)
@@ -157,6 +162,7 @@ class Commitment:
     def save(self, state: SparsifierState, nodes: Nodes) -> None:
         """Publish the nodes, then a checkpoint that counts them."""
         self._guard()
+        self._steps.begin("writing a checkpoint")
         started = self._clock()
         nodes.publish()
         self._checkpoints.save(
@@ -164,6 +170,7 @@ class Commitment:
                 state=state, n_nodes=nodes.n_nodes, files=self.files, position=self.position
             ),
             guard=self._guard,
+            on_flushed=self._steps.move_on,
         )
         self._checkpoint_time = self._clock()
         self._save_seconds = self._checkpoint_time - started

@@ -7,6 +7,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
+from peewit.streaming.steps import Steps
 
 
 class Publication:
@@ -20,6 +21,8 @@ class Publication:
         How often, and what the description repeats.
     guard : callable
         Called before every change on disk; raises where this process may not write any more.
+    steps : Steps
+        Told when a snapshot is written.
     clock, wall_clock : callable
         Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
     """
@@ -30,12 +33,14 @@ class Publication:
         settings: StreamSettings,
         *,
         guard: Callable[[], None],
+        steps: Steps,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
         self._snapshots = snapshots
         self._settings = settings
         self._guard = guard
+        self._steps = steps
         self._clock = clock
         self._wall_clock = wall_clock
         latest = snapshots.latest()
@@ -64,6 +69,7 @@ class Publication:
 
     def publish(self, state: SparsifierState, *, n_files: int) -> None:
         """Publish a thinned state of so many files as the next snapshot."""
+        self._steps.begin("publishing a snapshot")
         settings = self._settings.sparsifier
         smallest = state.smallest_constant
         meta = SnapshotMeta(
@@ -85,4 +91,8 @@ class Publication:
             seed=settings.seed,
             created_at=self._wall_clock(),
         )
-        self._note(self._snapshots.publish_records(meta, state.chunks, guard=self._guard))
+        self._note(
+            self._snapshots.publish_records(
+                meta, state.chunks, guard=self._guard, on_flushed=self._steps.move_on
+            )
+        )

@@ -1,10 +1,11 @@
 """Tables as clients send them, and ways to damage them; all of it from a seed, by number."""
 
+import gzip
 import io
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,11 @@ _TOKENS: Final = (
 )
 _TEXT: Final = (Format.CSV, Format.NDJSON)
 
+_PACKS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": partial(gzip.compress, mtime=0),
+    "zstd": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
 Random = np.random.Generator
 
 
@@ -40,11 +46,12 @@ class Sent:
     node_kind: NodeKind
     table_format: Format
     content: bytes
+    encoding: str | None = None
 
     @property
     def name(self) -> str:
         """For messages."""
-        return f"{self.use}-{self.node_kind}-{self.table_format}"
+        return f"{self.use}-{self.node_kind}-{self.table_format}-{self.encoding or 'plain'}"
 
 
 def damaged(seed: int, number: int) -> Sent:
@@ -52,15 +59,14 @@ def damaged(seed: int, number: int) -> Sent:
     rng = np.random.default_rng((seed, number))
     all_sent = corpus()
     sent = all_sent[rng.integers(len(all_sent))]
-    others = [each for each in all_sent if each.table_format is sent.table_format]
-    content = sent.content
-    ways = _TEXT_WAYS if sent.table_format in _TEXT else _BINARY_WAYS
-    for _ in range(int(rng.geometric(0.7))):
-        other = others[rng.integers(len(others))].content
-        content = ways[rng.integers(len(ways))](content, other, rng)
-    return Sent(
-        use=sent.use, node_kind=sent.node_kind, table_format=sent.table_format, content=content
-    )
+    others = [
+        each.content
+        for each in all_sent
+        if (each.table_format, each.encoding) == (sent.table_format, sent.encoding)
+    ]
+    is_text = sent.table_format in _TEXT and sent.encoding is None
+    content = _damaged_some(sent.content, others, _TEXT_WAYS if is_text else _BINARY_WAYS, rng)
+    return replace(sent, content=content)
 
 
 @cache
@@ -74,19 +80,45 @@ def corpus() -> list[Sent]:
                 for table_format, content in _written(table, use):
                     sent = Sent(use=use, node_kind=kind, table_format=table_format, content=content)
                     found.append(sent)
+    text = [each for each in found if each.table_format in _TEXT]
+    packed = [
+        replace(each, content=pack(each.content), encoding=encoding)
+        for each in text
+        for encoding, pack in _PACKS.items()
+    ]
+    return found + packed
+
+
+def edge_files(n_rows: int = 40) -> dict[str, list[bytes]]:
+    """Whole files of edges between strings by suffix, each written in another way."""
+    ids = _ids("string", n_rows)
+    table = pa.table({"src": ids, "dst": ids[::-1], "weight": np.linspace(1, 2, n_rows)})
+    found: dict[str, list[bytes]] = {}
+    for table_format, content in _written(table, "edges"):
+        found.setdefault(table_format.suffix, []).append(content)
+    sink = io.BytesIO()
+    pa.csv.write_csv(table, sink, pa.csv.WriteOptions(delimiter="\t"))
+    found[".tsv"] = [sink.getvalue()]
+    for suffix in (".csv", ".tsv", Format.NDJSON.suffix):
+        for encoding, pack in _PACKS.items():
+            packed = [pack(each) for each in found[suffix]]
+            found[suffix + {"gzip": ".gz", "zstd": ".zst"}[encoding]] = packed
     return found
 
 
-def parquet_edges(n_rows: int = 40) -> list[bytes]:
-    """Whole Parquet files of edges between strings, each written in another way."""
-    ids = _ids("string", n_rows)
-    table = pa.table({"src": ids, "dst": ids[::-1], "weight": np.linspace(1, 2, n_rows)})
-    return [content for table_format, content in _stored(table) if table_format is Format.PARQUET]
+def broken(content: bytes, suffix: str, others: list[bytes], rng: Random) -> bytes:
+    """The content of a file, damaged once or a few times."""
+    is_text = suffix in {".csv", ".tsv", Format.NDJSON.suffix}
+    return _damaged_some(content, others, _TEXT_WAYS if is_text else _BINARY_WAYS, rng)
 
 
-def broken(content: bytes, other: bytes, rng: Random) -> bytes:
-    """The content of a binary file, damaged in one way."""
-    return _BINARY_WAYS[rng.integers(len(_BINARY_WAYS))](content, other, rng)
+def _damaged_some(
+    content: bytes, others: list[bytes], ways: "tuple[_Way, ...]", rng: Random
+) -> bytes:
+    for _ in range(int(rng.geometric(0.7))):
+        other = others[rng.integers(len(others))]
+        content = ways[rng.integers(len(ways))](content, other, rng)
+    return content
 
 
 def _tables(use: str, kind: NodeKind, n_rows: int = 24) -> list[dict[str, Any]]:
@@ -112,7 +144,8 @@ def _tables(use: str, kind: NodeKind, n_rows: int = 24) -> list[dict[str, Any]]:
         case "labels":
             words = pa.array(["left", "right"] * (n_rows // 2))
             labels = [words, words.dictionary_encode(), pa.array(numbers[:n_rows])]
-            return [{"node": ids, "label": each} for each in labels]
+            once = slice(0, 16)  # a node has one label in a table
+            return [{"node": ids[once], "label": each[once]} for each in labels]
         case _:
             return [{"features": dense}, {"features": lists}, sparse]
 

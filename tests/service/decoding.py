@@ -23,6 +23,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from peewit.service.api.bodies import BodyTooLarge, unpack
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import open_database
 from peewit.service.inbox.feature_tables import table_blocks
@@ -73,7 +74,11 @@ def decode(sent: Sent) -> None:
 
 
 def _opened(sent: Sent) -> tuple[Any, Any]:
-    return io.BytesIO(sent.content), sent.table_format
+    if sent.encoding is None:
+        return io.BytesIO(sent.content), sent.table_format
+    plain = io.BytesIO()
+    unpack(io.BytesIO(sent.content), sent.encoding, plain, _LIMITS.decoded_bytes)
+    return plain, sent.table_format
 
 
 def _edges(sent: Sent) -> None:
@@ -163,7 +168,7 @@ def run(seed: int, first: int, count: int, state: Path) -> dict[str, Any]:
 def _outcome(sent: Sent) -> tuple[str, str | None]:
     try:
         decode(sent)
-    except (BadUpload, BadEdges, BadFeatures) as error:
+    except (BadUpload, BadEdges, BadFeatures, BodyTooLarge) as error:
         told = str(error)
         return "refused", None if _EXPLAINS.search(told) else f"explains nothing: {told!r}"
     except Exception as error:  # noqa: BLE001 - any other is what is looked for

@@ -1,5 +1,6 @@
 """The stream: files in, snapshots out; equal whatever the threads, kills and bad files."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.steps import Step, Steps
 
 N_NODES = 150
 ROW_GROUP = 8_192
@@ -52,6 +54,21 @@ class Recorder:
             if isinstance(event, Committed)
             for file in event.files
         ]
+
+
+@dataclass
+class Told(Steps):
+    """Steps as they begin, and how often each moved on."""
+
+    begun: list[str] = field(default_factory=list)
+    n_moves: Counter[str] = field(default_factory=Counter)
+
+    def begin(self, step: Step, path: str | None = None) -> None:
+        if not self.begun or self.begun[-1] != step:
+            self.begun.append(step)
+
+    def move_on(self) -> None:
+        self.n_moves[self.begun[-1]] += 1
 
 
 def settings(node_kind: str = "string", **changes: object) -> StreamSettings:
@@ -583,3 +600,23 @@ def test_who_is_stopped_while_a_full_buffer_is_thinned_goes_on_from_there(
     assert kept.state.n_edges + kept.state.n_self_loops >= n_rows
     ingest(paths.root, listing(data), settings(**changes), Recorder())
     assert edges_of(paths) == unbroken(tmp_path, listing(data), **changes)
+
+
+def test_every_step_of_a_stream_is_told_before_it_begins_and_as_it_moves_on(
+    tmp_path: Path, data: Path
+) -> None:
+    """A checkpoint comes before the thinning that may take long."""
+    told = Told()
+    Stream(GraphPaths(root=tmp_path / "graph"), settings(), steps=told).ingest(listing(data))
+    assert told.begun[:2] == ["reading", "adding edges"]
+    assert told.begun[-2:] == ["thinning", "publishing a snapshot"]
+    works = [step for step in told.begun if step != "reading"]
+    within = [
+        before
+        for before, step, after in zip(works, works[1:], works[2:], strict=False)
+        if (step, after) == ("thinning", "adding edges")
+    ]
+    assert within
+    assert set(within) == {"writing a checkpoint"}
+    for step in ("reading", "adding edges", "thinning", "writing a checkpoint"):
+        assert told.n_moves[step] > 0, step

@@ -123,6 +123,7 @@ def test_a_plan_is_the_same_for_any_threads_and_after_reopening(tmp_path: Path) 
     )
     with pytest.raises(MemoryLimitTooSmall, match="must be at least") as refused:
         limited.within_memory(2_000)
+    assert "expected_nodes counts as nodes, and is fixed once" in str(refused.value)
     told = re.search(r"at least ([\d,]+) bytes", str(refused.value))
     assert told is not None
     # hardly more than 2,000 nodes need, where half as many were expected

@@ -80,7 +80,8 @@ async def push_edges(
 
     It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
     while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
-    gathered into one file.
+    gathered into one file. The header `Idempotent-Replayed` says that the push came before with its
+    Idempotency-Key, and counts once.
     """
     with refusing():
         columns = edge_columns(graph.settings.columns, named(src=src, dst=dst, weight=weight))
@@ -95,6 +96,8 @@ async def push_edges(
             idempotency_key=idempotency_key,
             limits=stores.upload_limits,
         )
+    if push.is_repeated:
+        response.headers["Idempotent-Replayed"] = "true"
     if wait:
         look = partial(stores.manifest.pushes.get, graph.id, push.id)
         push = await wait_until(request, look, seconds=wait)

@@ -12,7 +12,6 @@ from peewit.service.api.bodies import (
     BodyTypeUnknown,
     JsonUpload,
     TableOrJsonBody,
-    TableUpload,
     body_schema,
 )
 from peewit.service.api.errors import problems
@@ -33,15 +32,11 @@ from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import (
     BadUpload,
-    LabelColumns,
     TableTooLarge,
-    UploadedLabels,
-    UploadLimits,
     json_labels,
     node_id,
     read_labels,
 )
-from peewit.streaming.edges.node_kinds import NodeKind
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
@@ -78,7 +73,18 @@ async def put_labels(
 
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
-        rows = _rows(body, columns, graph.settings.node_ids, stores.upload_limits)
+        kind = graph.settings.node_ids
+        if isinstance(body, JsonUpload):
+            rows = json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind)
+        else:
+            rows = read_labels(
+                body.file,
+                body.table_format,
+                kind,
+                columns=columns,
+                limits=stores.upload_limits,
+                csv_is_text=stores.labels.are_text(graph.id) is True,
+            )
         return stores.labeling.put(graph, rows, unknown=unknown)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
@@ -122,14 +128,3 @@ def delete_labels(
 
 def _told(receipt: LabelReceipt) -> LabelsOut:
     return answer_of(LabelsOut, receipt)
-
-
-def _rows(
-    body: TableUpload | JsonUpload,
-    columns: LabelColumns,
-    node_kind: NodeKind,
-    limits: UploadLimits,
-) -> UploadedLabels:
-    if isinstance(body, TableUpload):
-        return read_labels(body.file, body.table_format, node_kind, columns=columns, limits=limits)
-    return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), node_kind)

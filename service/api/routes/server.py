@@ -6,13 +6,21 @@ from inspect import getdoc
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import IsReader, requires
 from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import any_problem, problems
-from peewit.service.api.readiness import NotReady, require_ready
+from peewit.service.api.readiness import NotReady, ingest_faults, require_ready
 from peewit.service.api.stores import StoresHere
+from peewit.service.jobs.ingest_steps import IngestFault
 from peewit.service.tasks.solve_options import options_schema
-from peewit.service.wire.server import Health, Model, ModelList, Version
+from peewit.service.wire.server import (
+    Degraded,
+    Health,
+    IngestTrouble,
+    Model,
+    ModelList,
+    Version,
+)
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 
@@ -49,10 +57,32 @@ def healthz() -> Health:
 
 
 @router.get("/readyz", responses=problems(NotReady))
-def readyz(request: Request, stores: StoresHere) -> Health:
-    """Requests can be served: database, home and disk are in order and no stop was asked for."""
+def readyz(request: Request, stores: StoresHere, is_reader: IsReader) -> Health | Degraded:
+    """Requests can be served: database, home and disk are in order and no stop was asked for.
+
+    Where ingest stands still or a source fails, the status is ``degraded``, and still 200: reads
+    are answered as before. Names are told to those alone who may read.
+    """
     require_ready(stores.settings, stores.database, stopping_of(request))
-    return Health()
+    faults = ingest_faults(stores.settings, stores.database)
+    if not faults:
+        return Health()
+    return Degraded(ingest=[_trouble(each, is_reader=is_reader) for each in faults])
+
+
+def _trouble(fault: IngestFault, *, is_reader: bool) -> IngestTrouble:
+    seconds = round(fault.seconds, 1)
+    if not is_reader:
+        nothing = dict.fromkeys(("graph", "source_id", "source", "doing", "error"))
+        return IngestTrouble(**nothing, seconds=seconds)
+    return IngestTrouble(
+        graph=fault.graph,
+        source_id=fault.source_id,
+        source=fault.url,
+        doing=fault.doing,
+        seconds=seconds,
+        error=fault.error,
+    )
 
 
 @router.get(

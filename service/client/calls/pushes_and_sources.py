@@ -1,10 +1,31 @@
 """Edges, and where they come from: pushes, sources and their files."""
 
+import warnings
 from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
 from uuid import uuid4
 
-from peewit.service.client.call_steps import Call, Flow, Request, answered
-from peewit.service.client.calls.common import broken_contract, get, pages, path, read, until
+from peewit.service.client.call_steps import (
+    Answer,
+    Body,
+    Call,
+    Flow,
+    Pause,
+    Request,
+    answered,
+    once,
+    repeated,
+)
+from peewit.service.client.calls.common import (
+    broken_contract,
+    get,
+    pages,
+    parsed,
+    path,
+    read,
+    until,
+)
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.sources_and_pushes import (
     File,
@@ -40,8 +61,10 @@ def push_edges(
         Longest time to wait until the edges are in the graph, in seconds; for ever when None. When
         time is over the push is returned as it stands, pending.
     key : str, optional
-        Names the push: one that is sent again with its key is the first one. Made up when left out,
-        so that a push whose answer was lost is repeated without counting twice.
+        Names the push: one that is sent again with its key is the first one. Left out, it follows
+        from the content of a file, so that a file counts once however often it is pushed within a
+        month; for other edges it is made up, so that a push whose answer was lost is repeated
+        without counting twice.
     src, dst, weight : str, optional
         What the columns are called; as the graph says when left out, else ``src`` and so on.
 
@@ -59,19 +82,51 @@ def push_edges(
         The key is that of another push.
     ValueError, TypeError, OSError
         See `peewit.service.client.tables.table_body`.
+
+    Warns
+    -----
+    UserWarning
+        The same content was pushed before from a file, and does not count again.
     """
+    body = table_body(edges)
+    is_file = key is None and isinstance(edges, str | Path)
+    if is_file:
+        key = yield from _content_key(body, src, dst, weight)
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
         params={"src": src, "dst": dst, "weight": weight},
         headers={"Idempotency-Key": key or uuid4().hex},
-        body=table_body(edges),
+        body=body,
         is_repeatable=True,
     )
-    pushed = yield from read(Push, request)
+    n_tries = 0
+
+    def attempt() -> Call[Answer]:
+        nonlocal n_tries
+        n_tries += 1
+        return once(request)
+
+    answer = yield from repeated(request, attempt)
+    pushed = parsed(Push, answer.content)
+    if is_file and n_tries == 1 and "Idempotent-Replayed" in answer.headers:
+        warnings.warn(
+            f"{edges} was pushed to {graph} before, as push {pushed.id}, and counts once; give a "
+            "key to have it count again",
+            stacklevel=2,
+        )
     if pushed.status == "pending" and wait != 0:
         return (yield from push(graph, pushed.id, wait=wait))
     return _require_taken(pushed)
+
+
+def _content_key(body: Body, *columns: str | None) -> Call[str]:
+    """A key that equal bytes have whose columns are read alike."""
+    digest = sha256(repr((body.media_type, columns)).encode())
+    for piece in body.pieces():
+        digest.update(piece)
+        yield Pause(0.0)  # an event loop has others to serve
+    return digest.hexdigest()
 
 
 def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:

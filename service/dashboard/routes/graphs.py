@@ -17,6 +17,7 @@ from peewit.service.dashboard.routes.common import Seen
 from peewit.service.dashboard.svg_geometry import Spectrum
 from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
 from peewit.service.inbox.inbox_records import FileNotListed
+from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.passes.certificate_store import CertificateStore
@@ -121,10 +122,16 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     certificates = CertificateStore(directory).list()
     history = IngestHistory(stores.database)
     points = history.latest(graph.id)
+    stall_seconds = stores.settings.stall_seconds
+    steps = [
+        (each.source_id, each.doing(stall_seconds), each.is_stuck(stall_seconds))
+        for each in IngestSteps(stores.database).present(graph.id)
+    ]
     return {
         "details": details,
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
+        "steps": steps,
         "sources": stores.manifest.sources.list(graph.id),
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN

@@ -7,15 +7,17 @@ compares the two on both back ends. The schema is only ever migrated forwards.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from peewit.service.database.tables import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+NEWEST: Final = "0009"
+"""The last of the steps, by which a present database is known without loading alembic."""
 
 _ADVISORY_LOCK: Final = 0x70656577  # "peew"; held while one process migrates on PostgreSQL
 
@@ -46,6 +48,8 @@ def upgrade(read: Transaction, write: Transaction) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
         if not _is_current(connection):
+            from alembic import command  # noqa: PLC0415 - slow; a present database needs none
+
             config = _config()
             config.attributes["connection"] = connection
             if revision_of(connection) is None:
@@ -78,16 +82,22 @@ def require_present(read: Transaction) -> None:
 
 def newest_revision() -> str:
     """The revision of the schema that this code works on."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
+
     return str(ScriptDirectory.from_config(_config()).get_current_head())
 
 
 def revision_of(connection: Connection) -> str | None:
     """The revision that a database is at; None where nothing was created."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def require_known(revision: str) -> None:
     """Raise `DatabaseVersionError` unless this code knows the revision."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
+
     scripts = ScriptDirectory.from_config(_config())
     if revision < str(scripts.get_base()):
         raise DatabaseVersionError(
@@ -101,7 +111,9 @@ def require_known(revision: str) -> None:
         )
 
 
-def _config() -> Config:
+def _config() -> "Config":
+    from alembic.config import Config  # noqa: PLC0415 - as above
+
     config = Config()
     config.set_main_option("script_location", "peewit.service.database:migrations")
     config.set_main_option("path_separator", "os")
@@ -111,6 +123,8 @@ def _config() -> Config:
 def _is_current(connection: Connection) -> bool:
     """True at the newest revision, False before it; raises beyond it."""
     found = revision_of(connection)
+    if found == NEWEST:
+        return True
     if found is not None:
         require_known(found)
     return found == newest_revision()

@@ -81,17 +81,19 @@ def read_labels(
     *,
     columns: LabelColumns = PLAIN_LABELS,
     limits: UploadLimits | None = None,
+    csv_is_text: bool = False,
 ) -> UploadedLabels:
     """Labels in order.
 
     A column of CSV holds whole numbers when every value of it is one; real numbers when every
-    value is a number and one of them has a point or an exponent; else strings. The other formats
-    say themselves what a value is; booleans, dates and times become text.
+    value is a number and one of them has a point or an exponent; else strings, and these in any
+    case with ``csv_is_text``. The other formats say themselves what a value is; booleans, dates and
+    times become text.
 
     Raises
     ------
     BadUpload
-        The file cannot be read, or a row breaks a rule.
+        The file cannot be read, a row breaks a rule, or two rows give a node different labels.
     TableTooLarge
         As of `edge_batches`.
     """
@@ -117,7 +119,7 @@ def read_labels(
         require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
         nodes += _label_column(batch, columns.node).to_pylist()
         labels += _as_labels(_label_column(batch, columns.label)).to_pylist()
-    if table_format is Format.CSV:
+    if table_format is Format.CSV and not csv_is_text:
         labels = _parse_labels(labels)
     return _check_labels(nodes, labels, node_kind)
 
@@ -152,7 +154,24 @@ def _check_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> U
             seen.add(key)
     if not _are_plain(nodes, node_kind):
         nodes = [node_id(node, node_kind, row=row) for row, node in enumerate(nodes)]
+    if len(set(nodes)) < len(nodes):
+        _require_one_label_each(nodes, labels)
     return UploadedLabels(nodes=nodes, labels=labels)
+
+
+def _require_one_label_each(nodes: Sequence[NodeId], labels: Sequence[LabelValue]) -> None:
+    """Refuse a node with two different labels: which of them is meant, the table does not say."""
+    first_rows: dict[NodeId, int] = {}
+    for row, node in enumerate(nodes):
+        first = first_rows.setdefault(node, row)
+        if labels[row] != labels[first]:
+            raise BadUpload(
+                f"a node must have one label in a table, and node {node!r} has {labels[first]!r} "
+                f"in row {first}",
+                argument="node",
+                row=row,
+                value=repr(labels[row]),
+            )
 
 
 def _require_label(label: object, row: int) -> None:
@@ -171,6 +190,13 @@ def _require_label(label: object, row: int) -> None:
             argument="label",
             row=row,
             value=label,
+        )
+    elif isinstance(label, str) and label != label.strip():
+        raise BadUpload(
+            "'label' must not begin or end with white space",
+            argument="label",
+            row=row,
+            value=repr(label),
         )
 
 
@@ -209,8 +235,8 @@ def _check_names(columns: LabelColumns, names: Sequence[str]) -> None:
         if count == 0:
             held = ", ".join(excerpt(name) for name in names) or "no columns"
             raise BadUpload(
-                f"column {column!r} is missing; the file has {held}; say --{option} and the name "
-                "of the column that is meant",
+                f"column {column!r} is missing; the file has {held}; say {option}='COLUMN' with "
+                "the name of the column that is meant",
                 argument=column,
             )
 

@@ -11,6 +11,7 @@ from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import newest_revision, revision_of
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
 from peewit.service.database.timestamps import now
+from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.redaction import redacted, shown_url
@@ -65,6 +66,18 @@ def check_leases(patient: Patient) -> Iterator[Finding]:
                 f"the lease {row.name} is held by {row.holder}, which has died",
                 repair=partial(_free, patient, row),
             )
+
+
+def check_ingest(patient: Patient) -> Iterator[Finding]:
+    """Ingest that stands still, and what takes long; `check_sources` has what fails."""
+    stall_seconds = patient.settings.stall_seconds
+    for step in IngestSteps(patient.database).present():
+        text = f"{step.process} ({step.graph or 'no graph'}"
+        text += f", source {step.url})" if step.url else ")"
+        if step.is_stuck(stall_seconds):
+            yield fault(f"{text}: {step.doing(stall_seconds)}; see what it reads, or restart it")
+        elif step.graph and step.step_seconds >= stall_seconds:
+            yield information(f"{text}: {step.doing(stall_seconds)}")
 
 
 def check_sources(patient: Patient) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ CHECKS: Final[dict[str, Check]] = {
     "pushes": graph_files.check_pushes,
     "jobs": database_and_rows.check_jobs,
     "leases": database_and_rows.check_leases,
+    "ingest": database_and_rows.check_ingest,
     "sources": database_and_rows.check_sources,
     "deleted graphs": leftovers.check_deleted_graphs,
     "orphan directories": leftovers.check_orphan_directories,

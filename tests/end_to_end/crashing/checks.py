@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from peewit.service.catalog import Catalog, GraphRecord
@@ -16,7 +15,7 @@ from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.end_to_end.crashing.load import GRAPH
+from tests.end_to_end.crashing.load import GRAPH, read_edges
 from tests.end_to_end.crashing.record import EdgeBatch, LabelEvent, Record
 
 _FINAL = ("succeeded", "failed", "cancelled")
@@ -141,7 +140,7 @@ def _check_batches(record: Record, history: History) -> Iterator[str]:
     found: dict[int, list[tuple[str, str]]] = defaultdict(list)
     places: dict[int, set[str]] = defaultdict(set)
     for file in history.absorbed:
-        table = pq.read_table(file.path)
+        table = read_edges(file.path)
         numbers = np.rint((table["weight"].to_numpy() - 1.0) * 65_536).astype(np.int64).tolist()
         rows = zip(numbers, table["src"].to_pylist(), table["dst"].to_pylist(), strict=True)
         for number, u, v in rows:

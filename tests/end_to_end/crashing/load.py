@@ -1,5 +1,6 @@
 """Clients that work without a pause: each a thread, each writes down what it was told."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -9,10 +10,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tests.end_to_end.crashing.record import (
@@ -27,6 +29,8 @@ from tests.end_to_end.crashing.record import (
 )
 
 GRAPH = "g"
+EXPORTED = {"src": "from_account", "dst": "to_account", "weight": "amount"}
+"""What columns of exported files are called."""
 ANCHORS = tuple(f"n{number}" for number in range(len(CLASSES)))
 """One node of each class whose label never changes, so that every class always has one."""
 
@@ -256,27 +260,29 @@ class Pusher(Client):
 
 
 class Dropper(Client):
-    """Puts files into the followed directory, some of them bad, some of them there already."""
+    """Puts files into a followed directory, some of them bad, some of them there already."""
+
+    suffix: ClassVar[str] = "parquet"
 
     def __init__(self, *given: Any, inbox: Path) -> None:
         super().__init__(*given)
         self._inbox = inbox
-        self._outside = inbox.with_name("written-beside")
+        self._outside = inbox.with_name(f"{inbox.name}-written-beside")
         self._outside.mkdir()
         self._good: EdgeBatch | None = None
 
     def work(self, number: int) -> None:
         """One file, under its name at once."""
         batch = edge_batch(self.record, self.rng, self.rng.randint(20, 800), key=None)
-        path = self._inbox / f"{number:06}.parquet"
+        path = self._inbox / f"{number:06}.{self.suffix}"
         batch.path, batch.fate = str(path), "committed"
-        content = parquet_bytes(batch)
+        content = self.encoded(batch)
         if number % 8 == 3:
             batch.fate, content = "quarantined", content[: len(content) // 2]
         elif number % 8 == 5:
-            batch.fate, content = "quarantined", parquet_bytes(batch, last_weight=float("nan"))
+            batch.fate, content = "quarantined", self.encoded(batch, last_weight=float("nan"))
         elif number % 8 == 7 and self._good is not None:
-            batch.fate, content = "duplicate", parquet_bytes(self._good)
+            batch.fate, content = "duplicate", self.encoded(self._good)
         elif number % 8 == 0:
             self._good = batch
         beside = self._outside / path.name
@@ -284,6 +290,26 @@ class Dropper(Client):
         self.record.edge_batches.append(batch)
         beside.rename(path)
         self.must_stop.wait(self.rng.uniform(0.2, 1.0))
+
+    def encoded(self, batch: EdgeBatch, *, last_weight: float | None = None) -> bytes:
+        """A file with the edges."""
+        return parquet_bytes(batch, last_weight=last_weight)
+
+
+class Exporter(Dropper):
+    """Puts packed text with columns of other names into a directory that is followed as such."""
+
+    suffix = "csv.gz"
+
+    def encoded(self, batch: EdgeBatch, *, last_weight: float | None = None) -> bytes:
+        """A file with the edges."""
+        weight = [repr(batch.weight)] * len(batch.src)
+        if last_weight is not None:
+            weight[-1] = repr(last_weight)
+        rows = zip(weight, batch.dst, batch.src, strict=True)
+        lines = [f"{w},{v},{u},EUR\n" for w, v, u in rows]
+        header = ",".join([*(EXPORTED[name] for name in ("weight", "dst", "src")), "currency"])
+        return gzip.compress("".join([f"{header}\n", *lines]).encode(), mtime=0)
 
 
 class Asker(Client):
@@ -424,6 +450,14 @@ def first_edges(record: Record) -> EdgeBatch:
         dst=[f"n{each}" for each in v],
         key="first",
     )
+
+
+def read_edges(path: str) -> pa.Table:
+    """Columns src, dst and weight of a file that was dropped, exported or pushed."""
+    if not path.endswith(f".{Exporter.suffix}"):
+        return pq.read_table(path)
+    table = pa.csv.read_csv(path).select(list(EXPORTED.values()))
+    return table.rename_columns(list(EXPORTED))
 
 
 def csv_body(batch: EdgeBatch) -> bytes:

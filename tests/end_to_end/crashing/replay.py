@@ -1,11 +1,11 @@
 """The same files and labels in their recorded order on a second home that nothing disturbs."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
@@ -14,7 +14,7 @@ from peewit.service.settings import Settings
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import History
-from tests.end_to_end.crashing.load import AUTO_MODEL, GRAPH
+from tests.end_to_end.crashing.load import AUTO_MODEL, GRAPH, read_edges
 from tests.end_to_end.crashing.system import SETTINGS
 from tests.end_to_end.processes import Home
 
@@ -52,7 +52,7 @@ def check_replay(disturbed: Home, history: History, directory: Path) -> Iterator
 def _replayed(home: Home, history: History, ordered: Path) -> History:
     ordered.mkdir(parents=True)
     for number, file in enumerate(history.absorbed):
-        shutil.copyfile(file.path, ordered / f"{number:08}.parquet")
+        pq.write_table(read_edges(file.path), ordered / f"{number:08}.parquet")
     chosen = history.graph.settings
     home.run(
         *("graph", "create", GRAPH, "--epsilon", chosen.epsilon, "--seed", chosen.seed),

@@ -1,5 +1,6 @@
 """The run as a whole: start, load, kill, drain, check, replay; and what there is to say of it."""
 
+import json
 import random
 import subprocess
 import threading
@@ -33,10 +34,12 @@ from tests.end_to_end.crashing.cluster import Cluster
 from tests.end_to_end.crashing.load import (
     ANCHORS,
     AUTO_MODEL,
+    EXPORTED,
     GRAPH,
     Asker,
     Client,
     Dropper,
+    Exporter,
     Labeler,
     Pusher,
     Reader,
@@ -249,11 +252,8 @@ class _Run:
         path = f"/v1/graphs/{GRAPH}"
         for method, where, content in (
             ("PATCH", path, settings),
-            (
-                "POST",
-                f"{path}/sources",
-                b'{"url": "%b", "follow": true}' % str(self.system.inbox).encode(),
-            ),
+            ("POST", f"{path}/sources", _followed(self.system.inbox)),
+            ("POST", f"{path}/sources", _followed(self.system.exports, columns=EXPORTED)),
         ):
             answer = pusher.until_answered(method, where, content=content, headers=kind)
             assert answer is not None
@@ -274,10 +274,10 @@ class _Run:
             for number, kind in enumerate(kinds)
         ]
         clients: list[Client] = [kind(*each) for kind, each in zip(kinds, given, strict=True)]
-        dropper = Dropper(
-            "dropper", self.system.port, self.record, self.plan.seed, inbox=self.system.inbox
-        )
-        return [*clients, dropper]
+        others = (self.system.port, self.record, self.plan.seed)
+        dropper = Dropper("dropper", *others, inbox=self.system.inbox)
+        exporter = Exporter("exporter", *others, inbox=self.system.exports)
+        return [*clients, dropper, exporter]
 
     def _kill_at_random(self, watch: Watch) -> None:
         began = time.monotonic()
@@ -410,6 +410,11 @@ def _is_ready(client: Client) -> bool:
 def _status(client: Client, path: str) -> int | None:
     answer = client.call("GET", path)
     return None if answer is None else answer.status
+
+
+def _followed(directory: Path, **further: object) -> bytes:
+    """Body of a request that has a directory followed."""
+    return json.dumps({"url": str(directory), "follow": True, **further}).encode()
 
 
 def _json(client: Client, path: str) -> dict[str, object]:

@@ -38,8 +38,9 @@ class System:
         self.directory = directory
         self.cluster = cluster
         self.is_supervised = is_supervised
-        self.inbox = directory / "inbox"
-        self.inbox.mkdir(parents=True)
+        self.inbox, self.exports = directory / "inbox", directory / "exports"
+        for each in (self.inbox, self.exports):
+            each.mkdir(parents=True)
         database = {} if cluster is None else {"PEEWIT_DATABASE_URL": cluster.url}
         self.home = Home(directory / "home", **SETTINGS, **database)
         self.port = free_port()

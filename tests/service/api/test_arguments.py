@@ -69,7 +69,29 @@ def labels(node: Any = "a", label: Any = "x") -> dict[str, Any]:
 def test_an_argument_of_a_json_body_is_named(
     refusing: Api, method: str, path: str, body: dict[str, Any], argument: str
 ) -> None:
-    assert refusing.problem(method, path, 422, json=body)["argument"] == argument
+    problem = refusing.problem(method, path, 422, json=body)
+    assert problem["argument"] == argument
+    assert "should" not in problem["detail"], "the words of pydantic"
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({}, "name is missing"),
+        ({"name": 7}, "name must be a string, got 7"),
+        ({"name": "h", "epsilon": "x"}, "epsilon must be a number, got x"),
+        ({"name": "h", "seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"name": "h", "keep_raw": "yes"}, "keep_raw must be true or false, got yes"),
+        (
+            {"name": "h", "node_ids": "uuid"},
+            "node_ids must be 'string', 'int64' or 'dense', got uuid",
+        ),
+        ({"name": "h", "colour": "red"}, "colour is not known, got red"),
+        ({"name": "h", "columns": 3}, "columns must be an object, got 3"),
+    ],
+)
+def test_a_rule_reads_as_all_our_rules(api: Api, body: dict[str, Any], detail: str) -> None:
+    assert api.problem("POST", "/graphs", 422, json=body)["detail"] == detail
 
 
 @pytest.mark.parametrize(

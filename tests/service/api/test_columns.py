@@ -14,7 +14,7 @@ def test_a_push_names_its_columns_or_has_those_of_the_graph(api: Api) -> None:
     path, headers = "/graphs/h/edges", {"Content-Type": CSV}
     body = b"from,to,amount\na,b,2\n"
     problem = api.problem("POST", path, 422, content=body, headers=headers)
-    assert "--src from --dst to" in problem["detail"]
+    assert "src='from', dst='to'" in problem["detail"]
     query = "?src=from&dst=to&weight=amount"
     api.call("POST", path + query, 202, content=body, headers=headers)
     twice = api.problem("POST", path + "?src=to&dst=to", 422, content=body, headers=headers)

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
 from peewit.service.tasks.solve_options import options_schema
 from peewit.solvers.models import CATALOGUE
@@ -71,6 +72,50 @@ def test_readiness_ends_with_the_home(settings: Settings) -> None:
         refused = api.client.get("/readyz")
         assert refused.status_code == 503
         assert "PEEWIT_HOME" in refused.json()["detail"]
+
+
+def test_ingest_that_stands_still_degrades_and_leaves_the_api_ready(settings: Settings) -> None:
+    """Who may not read is told that something is wrong, and no name."""
+    with serving(settings) as api:
+        api.create_graph("secret-name")
+        stores = api.stores
+        graph_id = stores.catalog.get("secret-name").id
+        source = stores.manifest.sources.add(graph_id, "edges/", follow=True)
+        step = StepNow(
+            key="",
+            graph_id=graph_id,
+            source_id=source.id,
+            step="reading",
+            file="edges/1.csv",
+            step_seconds=90.0,
+            quiet_seconds=80.0,
+        )
+        IngestSteps(stores.database).store("ingest:host:1", [step])
+        gone = stores.manifest.sources.add(graph_id, "gone/", follow=True)
+        stores.manifest.sources.note_listing(gone.id, error="FileNotFoundError: gone")
+        answer = api.client.get("/readyz")
+        assert answer.status_code == 200
+        assert answer.json()["status"] == "degraded"
+        stuck, failing = answer.json()["ingest"]
+        assert stuck == {
+            "graph": "secret-name",
+            "source_id": source.id,
+            "source": "edges/",
+            "doing": "reading, edges/1.csv",
+            "seconds": 80.0,
+            "error": None,
+        }
+        assert (failing["source"], failing["error"]) == ("gone/", "FileNotFoundError: gone")
+        key = stores.keys.create("k", scopes=("read",))
+        for headers in ({}, {"Authorization": "Bearer a.b"}):
+            answer = api.client.get("/readyz", headers=headers)
+            assert answer.status_code == 200
+            assert [set(each.values()) - {None} for each in answer.json()["ingest"]] == [
+                {80.0},
+                {answer.json()["ingest"][1]["seconds"]},
+            ]
+        answer = api.client.get("/readyz", headers={"Authorization": f"Bearer {key}"})
+        assert answer.json()["ingest"][0] == stuck
 
 
 def test_a_database_out_of_reach_is_told_in_one_line(settings: Settings) -> None:

@@ -89,7 +89,10 @@ def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> No
 @pytest.mark.usefixtures("processes")
 def test_numbers_and_words_are_told_apart(graph: Api) -> None:
     graph.problem("PUT", "/graphs/g/labels", 422, json={"labels": [{"node": "n3", "label": True}]})
-    graph.put_labels({"n3": 0.5, "n33": "x"})
+    mixed = [{"node": "n3", "label": 0.5}, {"node": "n33", "label": "x"}]
+    problem = graph.problem("PUT", "/graphs/g/labels", 422, json={"labels": mixed})
+    assert "label of node 'n33' must be a number" in problem["detail"]
+    graph.put_labels({"n3": 0.5, "n33": 1})
     body = {"kind": "solve", "model": "hfs"}
     job = graph.call("POST", "/graphs/g/jobs", 202, json=body).json()
     graph.run_job(job["id"])

@@ -1,5 +1,6 @@
 """From Parquet to predictions by the commands alone, without a server."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -89,6 +90,15 @@ def test_edges_and_two_labels_become_predictions(
     assert told["n_nodes"] == pq.read_metadata(output).num_rows == 2 * N_SIDE
     assert peewit("predictions", "g").out.startswith('"node","label"')
     assert peewit("predictions", "g", "--model", "hfs").exit_code == 1
+    by_margin = ("predictions", "g", "--sort", "margin", "--top", 3)
+    lines = [json.loads(line) for line in peewit(*by_margin, "--json").out.splitlines()]
+    margins = pq.read_table(output)["margin"].to_pylist()
+    assert [np.float32(line["margin"]) for line in lines] == sorted(margins)[:3]
+    told = peewit(*by_margin, "--reverse", "-o", output, "--json").json
+    assert told["n_nodes"] == 3
+    assert pq.read_table(output)["margin"].to_pylist() == sorted(margins)[:-4:-1]
+    assert "sort must be one of node, label" in peewit("predictions", "g", "--sort", "size").err
+    assert peewit("predictions", "g", "--reverse").exit_code == 2
     exported = tmp_path / "kept.arrow"
     assert peewit("graph", "export", "g", "-o", exported).exit_code == 0
     with pa.ipc.open_stream(exported) as reader:

@@ -86,14 +86,15 @@ def test_words_among_numbers_are_refused_where_the_target_is_real(
     peewit("graph", "create", "g", "--node-ids", "int64", "--expected-nodes", 200)
     peewit("ingest", "g", grid)
     labels = tmp_path / "labels.ndjson"
-    labels.write_text('{"node": 3, "label": 1.5}\n{"node": 4, "label": "high"}\n')
+    labels.write_text('{"node": 3, "label": "low"}\n{"node": 4, "label": "high"}\n')
     assert peewit("labels", "put", "g", labels).exit_code == 0
     refused = peewit("solve", "g", "--model", "hfs", "--set", "target=real")
     assert refused.exit_code == 1
-    assert "node '4' has 'high'" in refused.err
+    assert "node '3' has 'low'" in refused.err
     assert peewit("solve", "g", "--set", "target=number").exit_code == 2
     labels.write_text('{"node": 3, "label": NaN}\n')
     assert peewit("labels", "put", "g", labels).exit_code == 1
+    peewit("labels", "remove", "g", 3, 4)
     csv(tmp_path / "bad.csv", np.array([3, 4]), np.array([0.5, np.nan]))
     refused = peewit("labels", "put", "g", tmp_path / "bad.csv")
     assert refused.exit_code == 1

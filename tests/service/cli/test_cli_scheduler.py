@@ -73,5 +73,5 @@ def test_a_scheduler_that_is_not_there_is_one_line_and_costs_nothing(
     done = peewit("ingest", "g", edges, "--scheduler", "tcp://127.0.0.1:1", "--json")
     assert done.exit_code == 1
     last = done.err.strip().splitlines()[-1]
-    assert last.startswith("peewit: scheduler must be the address of a dask scheduler that answers")
+    assert "scheduler must be the address of a dask scheduler that answers" in last
     assert peewit("ingest", "g", edges, "--json").json["progress"]["edges_seen"] == N_ROWS

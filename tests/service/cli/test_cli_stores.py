@@ -1,5 +1,6 @@
 """Commands that only look at or change the stores: graphs, sources, labels, keys."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 import typer
 
 from peewit.service.cli import _MEMBERS, _app
+from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.lazy_group import LazyGroup
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
@@ -131,6 +133,40 @@ def test_a_database_that_cannot_be_opened_is_named_in_one_line(
     examined = peewit("doctor", "--json")
     assert (examined.exit_code, examined.json["healthy"]) == (1, False)
     assert "PEEWIT_HOME" in examined.json["findings"][0]["text"]
+
+
+def test_a_file_has_one_source_however_its_path_is_written(
+    peewit: Peewit, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peewit("graph", "create", "g")
+    below = edges.parent / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    for written in (f"..{os.sep}{edges.name}", f"{below}/.././{edges.name}", str(edges)):
+        assert peewit("source", "add", "g", written, "--json").json["url"] == str(edges)
+    (listed,) = peewit("source", "list", "g", "--json").json["sources"]
+    assert listed["source"]["url"] == str(edges)
+    assert absolute_url(f"file://{below}/../x") == f"file://{edges.parent}/x"
+    assert absolute_url("s3://bucket/a/../b") == "s3://bucket/a/../b"
+    assert absolute_url("../*.parquet") == f"{edges.parent}/*.parquet"
+
+
+def test_a_parent_of_what_a_link_names_is_not_that_of_the_link(tmp_path: Path) -> None:
+    """And the links of a path stay in it."""
+    (tmp_path / "far" / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "inside")
+    assert absolute_url(f"{tmp_path}/link/../x") == f"{tmp_path}/link/../x"
+    assert absolute_url(f"{tmp_path}/link/y/../x") == f"{tmp_path}/link/x"
+
+
+def test_a_refused_file_is_named_once(peewit: Peewit, edges: Path) -> None:
+    peewit("graph", "create", "g")
+    cut = edges.parent / "cut.parquet"
+    cut.write_bytes(edges.read_bytes()[:-100])
+    told = peewit("ingest", "g", cut)
+    assert told.exit_code == 1
+    assert f"quarantined {cut}: the file is not a readable Parquet file" in told.err
+    assert told.err.count(str(cut)) == 1
 
 
 def test_source_is_kept_as_an_absolute_path(
@@ -310,7 +346,7 @@ def test_jobs_are_listed_shown_and_cancelled(peewit: Peewit, home: Path) -> None
     listed = peewit("jobs", "list", "--graph", "g", "--json").json
     assert [each["id"] for each in listed] == [job.id, other.id]
     assert peewit("jobs", "list", "--status", "failed", "--json").json == []
-    assert job.id in peewit("jobs", "list").out
+    assert job.short_id in peewit("jobs", "list").out.split()
     assert "queued" in peewit("jobs", "show", job.id[-8:]).out
     for short in ("", job.id[-5:]):
         assert "at least 6 characters" in peewit("jobs", "cancel", short).err
@@ -332,3 +368,30 @@ def test_an_end_of_several_jobs_names_them_all(
     database.close()
     unclear = peewit("jobs", "show", "abcdef").err
     assert all(each in unclear for each in ids)
+
+
+def test_a_snapshot_is_shown_with_the_epsilon_that_it_was_asked(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("src,dst\na,b\n")
+    peewit("graph", "create", "g", "--epsilon", 0.7)
+    peewit("ingest", "g", edges)
+    peewit("graph", "set", "g", "--epsilon", 0.5)
+    assert "snapshot 1: epsilon 0.7 asked" in peewit("ingest", "g", edges).out
+    assert "0.5 (snapshot 1: 0.7)" in peewit("graph", "show", "g").out
+
+
+@pytest.mark.parametrize("place", ["", "/*.csv"])
+def test_files_whose_names_are_no_text_are_told(peewit: Peewit, tmp_path: Path, place: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.csv").write_text("src,dst\na,b\n")
+    Path(os.fsdecode(os.fsencode(data) + b"/\xff.csv")).write_text("src,dst\na,b\n")
+    line = f"passed over {data}/\\xff.csv: the name of a file must be UTF-8\n"
+    peewit("graph", "create", "g")
+    dry = peewit("ingest", "g", f"{data}{place}", "--dry-run", "--json")
+    assert dry.err == line
+    assert dry.json["passed_over"] == [f"{data}/\\xff.csv"]
+    assert len(dry.json["files"]) == 1
+    assert line in peewit("ingest", "g", f"{data}{place}").err

@@ -164,12 +164,13 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
     client.create_graph("g")
     client.push_edges("g", edge_table())
     receipt = client.put_labels(
-        "g", {"n1": "1", "n2": 1, "n3": np.int64(7), "é\n": "ü"}, unknown="keep"
+        "g", {"n1": 0.5, "n2": 1, "n3": np.int64(7), "é\n": 2.0}, unknown="keep"
     )
     assert receipt.accepted == 4
     assert dict(zip(*client.labels("g").to_pydict().values(), strict=True)) == {
-        "n1": "1", "n2": "1", "n3": "7", "é\n": "ü"
+        "n1": 0.5, "n2": 1.0, "n3": 7.0, "é\n": 2.0
     }  # fmt: skip
+    client.put_labels("g", {"n1": "1", "n2": "1", "n3": "7", "é\n": "ü"}, unknown="keep")
     (tmp_path / "labels.csv").write_text("node,label\nn4,x\n")
     assert client.put_labels("g", tmp_path / "labels.csv").accepted == 1
     assert client.put_labels("g", pa.table({"node": ["n5"], "label": ["y"]})).accepted == 1
@@ -336,6 +337,18 @@ def test_key_opens_what_it_is_for(
 
 
 @pytest.mark.parametrize("url", ["http://h/v1", "http://h/v1/"])
-def test_an_address_with_the_version_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="without /v1"):
-        Client(url)
+def test_an_address_may_have_the_version(url: str) -> None:
+    with Client(url) as client:
+        assert client.url == "http://h"
+
+
+def test_a_file_counts_once_however_often_it_is_pushed(client: Client, tmp_path: Path) -> None:
+    client.create_graph("g")
+    path = tmp_path / "edges.csv"
+    path.write_text("src,dst\na,b\nb,c\n")
+    first = client.push_edges("g", path)
+    with pytest.warns(UserWarning, match=f"was pushed to g before, as push {first.id}"):
+        assert client.push_edges("g", str(path)) == first
+    assert client.push_edges("g", path, key="again").id != first.id
+    path.write_text("src,dst\na,b\nb,d\n")
+    assert client.push_edges("g", path).id != first.id

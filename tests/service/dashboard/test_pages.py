@@ -12,6 +12,7 @@ import pytest
 from peewit.service.catalog import AutoSolve
 from peewit.service.dashboard.routes.models import accepted
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import LANES, JobSpec, JobStatus
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
@@ -55,6 +56,33 @@ def test_a_graph_shows_its_figures_and_asks_for_them_again(pages: Api) -> None:
     assert growth["seen"][-1] == 242
     assert growth["kept"][-1] == 218
     assert len({len(each) for each in growth.values()}) == 1
+
+
+def test_a_graph_shows_what_ingest_does_beside_its_source(pages: Api) -> None:
+    pages.create_graph("g")
+    graph_id = pages.stores.catalog.get("g").id
+    source = pages.stores.manifest.sources.add(graph_id, "edges/", follow=True)
+    values = {"graph_id": graph_id, "step_seconds": 300.0}
+    IngestSteps(pages.stores.database).store(
+        "ingest:host:1",
+        [
+            StepNow(
+                **values,
+                key=source.id,
+                source_id=source.id,
+                step="listing",
+                file=None,
+                quiet_seconds=240.0,
+            ),
+            StepNow(
+                **values, key="", source_id=None, step="thinning", file=None, quiet_seconds=1.0
+            ),
+        ],
+    )
+    live = look(pages, "/graphs/g/live", headers=PIECE)
+    beside = r'edges/</code>.*class="fault">listing: no progress for 4 min<'
+    assert re.search(beside, live, re.DOTALL)
+    assert '<p class="hint">thinning for 5 min</p>' in live
 
 
 @pytest.mark.usefixtures("processes")
@@ -130,8 +158,8 @@ def test_numbers_stay_numbers(pages: Api) -> None:
     graph_id = pages.stores.catalog.get("g").id
     assert pages.stores.labels.current(graph_id).labels == [7, 8]
     send(pages, "/graphs/g/labels", node="3", label="2.5")
-    assert pages.stores.labels.current(graph_id).labels[-1] == "2.5"
-    pages.put_labels({3: 2.5})
+    assert pages.stores.labels.current(graph_id).labels[-1] == 2.5
+    assert "must be a number" in send(pages, "/graphs/g/labels", 422, node="3", label="x").text
     send(pages, "/graphs/g/labels", node="3", label="3.5")
     assert pages.stores.labels.current(graph_id).labels[-1] == 3.5
     assert "must be" in send(pages, "/graphs/g/labels", 422, node="x", label="7").text

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
@@ -17,6 +15,7 @@ from peewit.service.database.engine import Database, open_database, refuse_netwo
 from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.database.tables import graphs, keys, leases, metadata, sources, workers
 from peewit.service.database.timestamps import now
+from tests.service.database.schema import schema_differences
 
 
 @pytest.fixture
@@ -38,8 +37,7 @@ def worker_names(database: Database) -> list[str]:
 
 def test_the_migrated_schema_equals_the_tables(database: Database) -> None:
     with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
+        assert schema_differences(connection) == []
 
 
 def test_the_migrated_indexes_and_checks_equal_those_of_the_tables(

@@ -176,13 +176,14 @@ def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
         store = LabelStore(database)
         labels = drawn["label"].to_pylist()
         store.put(graph.id, [first, *others], labels)
-        store.put(graph.id, [by_hand, first], [3, "unclear"])  # one is new, one corrected
+        store.put(graph.id, [by_hand, first], [3, -1])  # one is new, one corrected
+        store.put(graph.id, [others[0]], ["unclear"])  # as earlier versions allowed
         again = _fresh_graph(database, settings)
         assert again.id != graph.id
         kept = store.current(again.id)
     assert dict(zip(kept.nodes.to_pylist(), kept.labels, strict=True)) == {
         by_hand: 3,
-        first: "unclear",
+        first: -1,
     }
 
 

@@ -348,6 +348,58 @@ def test_a_file_that_was_gone_and_is_back_is_offered_again(
     assert paths(manifest.pending(graph_id)) == ["edges/c", "edges/b"]
 
 
+def test_a_duplicate_that_is_touched_again_and_again_counts_once(
+    manifest: Manifest, graph_id: str, source_id: str, lease: Lease, listed: list[FileRecord]
+) -> None:
+    path = listed[0].path
+    for version in ("1", "2", "3"):
+        manifest.register_files(graph_id, source_id, [(path, version, 10)])
+        (file,) = [
+            each
+            for each in manifest.pending(graph_id)
+            if (each.path, each.version) == (path, version)
+        ]
+        ended = [FileOutcome.duplicate(file.id, digest="d")]
+        for _ in range(2):  # told again after a death
+            manifest.finish(graph_id, ended, progress=PROGRESS, lease=lease)
+        assert manifest.counts(graph_id)["duplicate"] == 1
+    assert manifest.register_files(graph_id, source_id, [(path, "3", 10)]) == 0
+    manifest.register_files(graph_id, source_id, [(path, "4", 10)])
+    file = manifest.pending(graph_id)[-1]
+    ended = [FileOutcome.duplicate(file.id, digest="other content")]
+    manifest.finish(graph_id, ended, progress=PROGRESS, lease=lease)
+    assert manifest.counts(graph_id)["duplicate"] == 2
+
+
+@pytest.mark.parametrize("end", ["committed", "duplicate", "pending"])
+def test_a_refused_version_with_a_newer_one_is_forgotten_not_retried(
+    manifest: Manifest,
+    graph_id: str,
+    source_id: str,
+    lease: Lease,
+    listed: list[FileRecord],
+    end: str,
+) -> None:
+    """It would be read as what the file is now, and count a second time."""
+    mended, bad, _ = listed
+    ends = [FileOutcome.quarantined(each.id, "bad") for each in (mended, bad)]
+    manifest.finish(graph_id, ends, progress=PROGRESS, lease=lease)
+    manifest.register_files(graph_id, source_id, [(mended.path, "mended", 10)])
+    newer = manifest.pending(graph_id)[-1]
+    ended = {
+        "committed": [FileOutcome.committed(newer.id, digest="d", n_rows=1, n_self_loops=0)],
+        "duplicate": [FileOutcome.duplicate(newer.id, digest="d")],
+        "pending": [],
+    }[end]
+    manifest.finish(graph_id, ended, progress=PROGRESS, lease=lease)
+    before = manifest.counts(graph_id)
+    assert manifest.retry_source(graph_id, source_id) == 1
+    after = manifest.counts(graph_id)
+    assert (before["quarantined"], after["quarantined"]) == (2, 0)
+    assert after["pending"] == before["pending"] + 1
+    assert bad.path in paths(manifest.pending(graph_id))
+
+
 def test_failures_of_a_source_are_kept_until_it_answers_or_is_forgiven(
     manifest: Manifest, graph_id: str, source_id: str
 ) -> None:

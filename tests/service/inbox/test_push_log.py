@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from peewit.service.inbox.inbox_records import (
     NewPush,
     PushLimits,
     PushNotFound,
+    PushRecord,
 )
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
@@ -100,8 +102,9 @@ def test_a_push_with_a_key_that_came_before_is_the_earlier_one(
     manifest: Manifest, graph: GraphRecord
 ) -> None:
     first = pushed(manifest, graph.id, block("key"))
-    assert pushed(manifest, graph.id, block("key")) == first
-    assert manifest.pushes.find(graph.id, "key", "body") == first
+    again = replace(first, is_repeated=True)
+    assert pushed(manifest, graph.id, block("key")) == again
+    assert manifest.pushes.find(graph.id, "key", "body") == again
     assert manifest.pushes.find(graph.id, "other key", "body") is None
     assert [push.id for push in manifest.pushes.waiting(graph.id)] == [first.id]
     assert manifest.pushes.get(graph.id, first.id) == first
@@ -124,8 +127,9 @@ def test_of_pushes_taken_in_together_each_has_its_own_answer(
     together = [block(), block("old"), block("new"), block("new"), block("new", "x"), block()]
     answers = manifest.pushes.add(graph.id, together, NO_LIMITS)
     alone, again, new, same, conflict, last = answers
-    assert again == first
-    assert same == new
+    assert again == replace(first, is_repeated=True)
+    assert isinstance(new, PushRecord)
+    assert same == replace(new, is_repeated=True)
     assert isinstance(conflict, IdempotencyConflict)
     waiting = [push.id for push in manifest.pushes.waiting(graph.id)]
     assert waiting == [each.id for each in (first, alone, new, last)]  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import structlog
 from fsspec.implementations.memory import MemoryFileSystem
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
@@ -20,7 +21,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import FILE_GONE, SourceRecord
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SLOW_SECONDS, SourceLister
+from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.graph_stream import FileUnreadable
@@ -243,6 +244,7 @@ def test_a_store_that_is_away_is_told_tried_less_and_less_and_forgiven(
 
 def test_a_slow_store_holds_up_no_other_source_and_is_told(
     database: Database,
+    settings: Settings,
     graph: GraphRecord,
     lister: SourceLister,
     clock: Clock,
@@ -256,13 +258,38 @@ def test_a_slow_store_holds_up_no_other_source_and_is_told(
     Unruly.may_list.clear()
     lister.poll([graph.id])
     eventually(lambda: pending(database, graph) == ["local.parquet"])
-    clock.now += SLOW_SECONDS
+    clock.now += settings.stall_seconds
     lister.poll([graph.id])
     told = {each.id: each.error for each in Manifest(database).sources.list(graph.id)}
-    assert f"more than {SLOW_SECONDS:g} seconds" in (told[slow.id] or "")
+    assert f"more than {settings.stall_seconds:g} seconds" in (told[slow.id] or "")
     Unruly.may_list.set()
     poll(lister, graph)
     assert set(pending(database, graph)) == {"local.parquet", "1.parquet"}
+
+
+def test_listings_that_stand_still_leave_their_places_to_the_others(
+    database: Database,
+    graph: GraphRecord,
+    lister: SourceLister,
+    settings: Settings,
+    clock: Clock,
+    unruly: str,
+    tmp_path: Path,
+) -> None:
+    """However many they are: a network mount that is away holds up all sources on it."""
+    for number in range(9):
+        Manifest(database).sources.add(graph.id, f"{unruly}/{number}", follow=True)
+    Unruly.may_list.clear()
+    lister.poll([graph.id])
+    other = Catalog(database).create(GraphSettings(name="other"))
+    put(str(tmp_path / "local.parquet"), "y")
+    Manifest(database).sources.add(other.id, str(tmp_path / "local.parquet"))
+    for _ in range(2):
+        clock.now += settings.stall_seconds
+        lister.poll([graph.id, other.id])
+    lister.poll([graph.id, other.id])
+    eventually(lambda: pending(database, other) == ["local.parquet"])
+    Unruly.may_list.set()
 
 
 def test_files_that_cannot_be_read_wait_and_the_others_go_in(
@@ -394,3 +421,22 @@ def test_a_watch_tells_the_directory_of_a_change(tmp_path: Path) -> None:
         assert told == {str(directories[1])}
     finally:
         watch.close()
+
+
+def test_a_file_whose_name_is_no_text_is_told_once(
+    database: Database,
+    graph: GraphRecord,
+    lister: SourceLister,
+    clock: Clock,
+    tmp_path: Path,
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    Path(os.fsdecode(os.fsencode(inbox) + b"/\xff.csv")).write_text("src,dst\na,b\n")
+    Manifest(database).sources.add(graph.id, str(inbox), follow=True)
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            poll(lister, graph)
+            clock.now += 10.0
+    told = [each for each in logged if each["event"] == "file passed over"]
+    assert [each["path"] for each in told] == [f"{inbox}/\\xff.csv"]

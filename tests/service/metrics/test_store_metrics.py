@@ -13,8 +13,10 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.inbox.inbox_records import FileOutcome, NewPush
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.metrics.store_metrics import (
     MAX_GRAPHS,
+    NO_GRAPH,
     OTHERS,
     IngestMetrics,
     metrics_server,
@@ -83,6 +85,28 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "peewit_label_events_total": 0,
         "peewit_predicted_snapshot": 0,
         "peewit_predicted_label_events": 0,
+    }
+
+
+def test_what_ingest_does_and_what_stands_still_is_shown(database: Database) -> None:
+    graph_id = Catalog(database).create(GraphSettings(name="g")).id
+    values = {"key": "", "source_id": None, "file": None}
+    steps = IngestSteps(database)
+    steps.store(
+        "a",
+        [StepNow(**values, graph_id=graph_id, step="x", step_seconds=300.0, quiet_seconds=50.0)],
+    )
+    steps.store(
+        "b", [StepNow(**values, graph_id=None, step="x", step_seconds=9.0, quiet_seconds=1.0)]
+    )
+    found = samples(generate_latest(store_registry(database, Settings(), KINDS)))
+    assert {key: value for key, value in found.items() if "peewit_ingest" in key[0]} == {
+        ("peewit_ingest_step_seconds", "g"): 300.0,
+        ("peewit_ingest_quiet_seconds", "g"): 50.0,
+        ("peewit_ingest_stuck_steps", "g"): 1.0,
+        ("peewit_ingest_step_seconds", NO_GRAPH): 9.0,
+        ("peewit_ingest_quiet_seconds", NO_GRAPH): 1.0,
+        ("peewit_ingest_stuck_steps", NO_GRAPH): 0.0,
     }
 
 

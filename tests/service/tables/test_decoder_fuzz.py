@@ -21,7 +21,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.service.damaged import broken, damaged, parquet_edges
+from tests.service.damaged import broken, damaged, edge_files
 
 SEED: Final = 5
 N_INPUTS: Final = int(os.environ.get("PEEWIT_FUZZ_INPUTS", "10000"))
@@ -86,15 +86,18 @@ def _edges(settings: Settings, graph: GraphRecord) -> list[tuple[int, int, float
 @pytest.mark.slow
 def test_damaged_files_of_a_source_are_as_if_they_had_never_come(tmp_path: Path) -> None:
     rng = np.random.default_rng(SEED)
-    whole = parquet_edges()
+    whole = edge_files()
+    suffixes = sorted(whole)
     every, sound = tmp_path / "every", tmp_path / "sound"
     for directory in (every, sound):
         directory.mkdir()
     for number in range(N_FILES):
-        content = whole[rng.integers(len(whole))]
+        suffix = suffixes[number % len(suffixes)]
+        alike = whole[suffix]
+        content = alike[rng.integers(len(alike))]
         if number % 50:
-            content = broken(content, whole[rng.integers(len(whole))], rng)
-        (every / f"{number:04}.parquet").write_bytes(content)
+            content = broken(content, suffix, alike, rng)
+        (every / f"{number:04}{suffix}").write_bytes(content)
     settings = Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0)
     settings.home.mkdir()
     database = open_database(settings.database)

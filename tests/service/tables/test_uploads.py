@@ -275,3 +275,29 @@ def test_json_lines_are_read_a_part_at_a_time() -> None:
     batches = edge_batches(Lines(line * (3 * ROWS_PER_BATCH)), Format.NDJSON, "string")
     next(batches)
     assert len(asked) == ROWS_PER_BATCH
+
+
+@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize("label", [" bot", "bot ", "bot\t"])
+def test_white_space_around_a_label_is_refused(table_format: Format, label: str) -> None:
+    content = written(pa.table({"node": ["a", "b"], "label": ["bot", label]}), table_format)
+    with pytest.raises(BadUpload, match="must not begin or end with white space") as caught:
+        read_labels(content, table_format, "string")
+    assert (caught.value.row, caught.value.value) == (1, repr(label))
+
+
+def test_a_node_with_two_labels_in_a_table_is_named_with_both() -> None:
+    content = io.BytesIO(b"node,label\na,bot\nb,bot\na,bot\nb,human\n")
+    with pytest.raises(BadUpload) as caught:
+        read_labels(content, Format.CSV, "string")
+    assert str(caught.value) == (
+        "a node must have one label in a table, and node 'b' has 'bot' in row 1, got 'human' in "
+        "row 3 (rows count from 0)"
+    )
+
+
+def test_a_node_may_stand_twice_with_one_label() -> None:
+    rows = [{"node": "7", "label": 3}, {"node": 7, "label": 3.0}]
+    assert json_labels(rows, "int64").last_of_each() == {"7": 3}
+    with pytest.raises(BadUpload, match="node 7 has 3 in row 0, got 4 in row 1"):
+        json_labels([rows[0], {"node": 7, "label": 4}], "int64")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from peewit.service.catalog import Catalog, GraphSettings
@@ -63,36 +64,67 @@ def test_a_result_without_stages_tells_of_none(queue: Queue, result: object) -> 
     assert seconds_by_stage(job) == {}
 
 
+def told(forecast: Forecast, stage: str, phase: str, fraction: float | None = None) -> float | None:
+    """Seconds left once the attempt has told where it is."""
+    forecast.take(Advanced(phase=phase, stage=stage, fraction=fraction))
+    return forecast.seconds_left
+
+
 def test_the_last_equal_job_tells_before_anything_has_moved(queue: Queue) -> None:
     clock = Clock()
     forecast = Forecast(queue.finished(), clock=clock)
-    assert forecast.seconds_left(Advanced(phase="loading", stage="loading")) == 13.5
+    assert told(forecast, "loading", "loading") == 13.5
     clock.now += 0.25
-    assert forecast.seconds_left(Advanced(phase="loading", stage="loading")) == 13.25
+    assert told(forecast, "loading", "loading") == 13.25
     clock.now += 5.0  # longer than it took last: what is over is over
-    assert forecast.seconds_left(Advanced(phase="loading", stage="loading")) == 12.5
-    assert forecast.seconds_left(Advanced(phase="solving", stage="solving")) == 10.5
+    assert told(forecast, "loading", "loading") == 12.5
+    assert told(forecast, "solving", "solving") == 10.5
 
 
 def test_its_own_pace_tells_without_an_equal_job() -> None:
     clock = Clock()
     forecast = Forecast(None, clock=clock)
-    assert forecast.seconds_left(Advanced(phase="solving", stage="solving")) is None
+    assert told(forecast, "solving", "solving") is None
     clock.now += 3.0
-    at_a_quarter = Advanced(phase="solving", stage="solving", fraction=0.25)
-    assert forecast.seconds_left(at_a_quarter) == pytest.approx(9.0)
-    just_begun = Advanced(phase="solving", stage="solving", fraction=1e-6)
-    assert forecast.seconds_left(just_begun) is None
+    assert told(forecast, "solving", "solving", 0.25) == pytest.approx(9.0)
+    assert told(forecast, "solving", "solving", 1e-6) is None  # too little of it
 
 
 def test_a_pace_slower_than_last_time_counts(queue: Queue) -> None:
     clock = Clock()
     forecast = Forecast(queue.finished(), clock=clock)
-    forecast.seconds_left(Advanced(phase="steps", stage="solving"))
+    told(forecast, "solving", "steps")
     clock.now += 6.0
-    slow = Advanced(phase="steps", stage="solving", fraction=0.2)
-    assert forecast.seconds_left(slow) == pytest.approx(24.5)
-    quick = Advanced(phase="steps", stage="solving", fraction=0.9)
-    assert forecast.seconds_left(quick) == pytest.approx(4.5)  # as last: other phases may follow
-    other = Advanced(phase="walks", stage="solving", fraction=0.5)
-    assert forecast.seconds_left(other) == pytest.approx(4.5)  # a new phase begins with no pace
+    assert told(forecast, "solving", "steps", 0.2) == pytest.approx(24.5)
+    # as last: other phases may follow
+    assert told(forecast, "solving", "steps", 0.9) == pytest.approx(4.5)
+    # a new phase begins with no pace
+    assert told(forecast, "solving", "walks", 0.5) == pytest.approx(4.5)
+
+
+def test_the_part_that_is_done_is_told_by_the_seconds_of_the_last_equal_job(queue: Queue) -> None:
+    forecast = Forecast(queue.finished())
+    assert forecast.fraction_done == 0.0
+    told(forecast, "preparing", "preparing")
+    assert forecast.fraction_done == pytest.approx(1.0 / 13.5)
+    told(forecast, "solving", "steps", 1.0)
+    assert forecast.fraction_done == pytest.approx((3.0 + 0.75 * 10.0) / 13.5)
+    told(forecast, "writing", "writing")
+    assert forecast.fraction_done == pytest.approx(13.0 / 13.5)
+
+
+@pytest.mark.parametrize("stages", [(None,), ("tuning",), ("loading", "preparing", "solving")])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_done_never_falls(stages: tuple[str | None, ...], seed: int) -> None:
+    """Whatever phases tell: residuals rise, phases return, and some tell nothing."""
+    rng = np.random.default_rng(seed)
+    forecast = Forecast(None)
+    so_far = [0.0]
+    for stage in stages:
+        for phase in rng.choice(["scores", "walks", "kernel"], 8):
+            for fraction in [None, *rng.random(5), 1.0]:
+                forecast.take(Advanced(phase=phase, stage=stage, fraction=fraction))
+                so_far.append(forecast.fraction_done)
+    assert (np.diff(so_far) >= 0.0).all()
+    assert so_far[-1] < 1.0
+    assert len(set(so_far)) > 8 * len(stages)  # it does move

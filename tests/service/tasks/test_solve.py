@@ -439,6 +439,7 @@ def test_whole_numbers_are_numbers_where_the_target_is_real(
     [
         ({"n3": 1.5, "n33": "x"}, REAL, "labels must all be numbers .* node 'n33' has 'x'"),
         ({"n3": 1, "n33": 2.5}, {}, r"set target=real to predict them: node 'n33' has 2\.5"),
+        ({"n3": "x", "n33": 2.5}, {}, "must all be text or all numbers; .* node 'n33' has 2.5"),
         ({"nobody": 1.5}, REAL, "none of the 1 labeled nodes is in snapshot 1"),
     ],
 )

@@ -142,6 +142,18 @@ def test_every_row_and_file_comes_back(place: Place, other: Place, tmp_path: Pat
     }
 
 
+def test_reports_of_bad_rows_come_back(place: Place, sqlite_other: Place, tmp_path: Path) -> None:
+    create(place)
+    graph = place.catalog.get("g")
+    (tmp_path / "edges.csv").write_text("src,dst,weight\na,b,1\nb,c,-1\n")
+    place.manifest.sources.add(graph.id, str(tmp_path / "edges.csv"), max_bad_rows=1)
+    place.ingest()
+    (report,) = place.paths().bad_rows.iterdir()
+    back_up(place.database, place.settings, tmp_path / "backup")
+    restore(sqlite_other.database, sqlite_other.settings, tmp_path / "backup")
+    assert (sqlite_other.paths().bad_rows / report.name).read_bytes() == report.read_bytes()
+
+
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_the_sparsifier_goes_on_to_the_same_edges(
     place: Place, other: Place, tmp_path: Path, keep_raw: bool

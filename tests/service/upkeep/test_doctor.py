@@ -25,6 +25,7 @@ from peewit.service.database.tables import (
     sources,
 )
 from peewit.service.database.timestamps import now
+from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, installation
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
@@ -350,6 +351,22 @@ def test_refused_files_and_failing_sources_are_told_but_no_fault(place: Place) -
     assert {each.level for each in found} == {Level.INFORMATION}
     assert "source s3://bucket/edges of g cannot be read: no answer" in found[0].text
     assert "1 files of g are refused" in found[1].text
+
+
+def test_ingest_that_stands_still_is_a_fault_and_slow_work_is_none(place: Place) -> None:
+    graph_id = place.catalog.get("g").id
+    values = {"key": "", "graph_id": graph_id, "source_id": None, "file": "edges/1.csv"}
+    slow = StepNow(**values, step="thinning", step_seconds=300.0, quiet_seconds=2.0)
+    stuck = StepNow(**values, step="reading", step_seconds=300.0, quiet_seconds=200.0)
+    steps = IngestSteps(place.database)
+    steps.store("ingest:host:1", [slow])
+    found = the_finding(place, "ingest")
+    assert found.level is Level.INFORMATION
+    assert "(g): thinning, edges/1.csv for 5 min" in found.text
+    steps.store("ingest:host:1", [stuck])
+    found = the_finding(place, "ingest")
+    assert found.level is Level.FAULT
+    assert "(g): reading, edges/1.csv: no progress for 3 min" in found.text
 
 
 def sqlite_file(place: Place) -> Path:

@@ -17,13 +17,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from peewit.solvers import estimators
-from peewit.solvers.estimators import HFS, HarmonicMBO, HFSRegressor, LapRLS, Poisson, StableHFS
+from peewit.solvers.estimators import (
+    HFS,
+    HarmonicMBO,
+    HFSRegressor,
+    LapRLS,
+    LapSVM,
+    Poisson,
+    StableHFS,
+)
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.status import Status
+from peewit.streaming.sparsify_call import sparsify
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 
@@ -467,3 +476,15 @@ def test_known_class_sizes_are_named_as_classes_are(kind: type) -> None:
     sizes = dict(zip(names.tolist(), counts, strict=True))  # counts are numpy's
     fitted = Poisson(class_balance=sizes, affinity="knn").fit(X, marked)
     assert (fitted.transduction_ == y.astype(kind)).mean() > 0.9
+
+
+def test_what_sparsify_returns_is_a_graph() -> None:
+    edges = [("a", "b", 1.0), ("b", "c", 2.0), ("c", "d", 1.0)]
+    sparse = sparsify(edges, epsilon=0.5)
+    y = np.array([0, -1, -1, 1])
+    fitted = StableHFS().fit(sparse, y)
+    by_hand = StableHFS().fit(sparse.graph, y)
+    assert fitted.transduction_.tolist() == by_hand.transduction_.tolist()
+    X = np.arange(8.0).reshape(4, 2)
+    of_graph = LapSVM().fit(X, y, graph=sparse.graph).predict(X)
+    assert LapSVM().fit(X, y, graph=sparse).predict(X).tolist() == of_graph.tolist()

@@ -108,7 +108,7 @@ def test_lists_without_a_header_are_read_by_places(tmp_path: Path) -> None:
     path = tmp_path / "snap.txt"
     path.write_text("# Nodes: 3\n# FromNodeId\tToNodeId\n1\t2\n2\t3\n")
     assert read(path, EdgeColumns(src="#1", dst="#2"), kind="int64")[0] == [(1, 2, 1), (2, 3, 1)]
-    with pytest.raises(BadEdges, match=r"first line must name the columns.*--src '#1'"):
+    with pytest.raises(BadEdges, match=r"first line must name the columns.*src='#1'"):
         read(path, kind="int64")
     path.write_text("7 8 0.5\n")
     columns = EdgeColumns(src="#2", dst="#1", weight="#3")
@@ -118,12 +118,12 @@ def test_lists_without_a_header_are_read_by_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["source", "target", "ts"], "--src source --dst target"),
-        (["From", "TO"], "--src From --dst TO"),
-        (["sender_id", "receiver_id"], "--src sender_id --dst receiver_id"),
-        (["SRC", "DST"], "--src SRC --dst DST"),
-        (["ts", "to_account", "from_account"], "--src from_account --dst to_account"),
-        (["sourceId", "targetId"], "--src sourceId --dst targetId"),
+        (["source", "target", "ts"], "src='source', dst='target'"),
+        (["From", "TO"], "src='From', dst='TO'"),
+        (["sender_id", "receiver_id"], "src='sender_id', dst='receiver_id'"),
+        (["SRC", "DST"], "src='SRC', dst='DST'"),
+        (["ts", "to_account", "from_account"], "src='from_account', dst='to_account'"),
+        (["sourceId", "targetId"], "src='sourceId', dst='targetId'"),
         (["source", "target", "from", "to"], ""),
         (["source", "Source", "target"], ""),
         (["a", "b"], ""),
@@ -272,7 +272,7 @@ def test_ids_are_text_of_at_least_one_character_without_nul(
 
 def test_integers_in_a_graph_of_strings_lead_to_the_option(tmp_path: Path) -> None:
     pq.write_table(pa.table({"src": [1], "dst": [2]}), tmp_path / "e.parquet")
-    with pytest.raises(BadEdges, match="--node-ids int64"):
+    with pytest.raises(BadEdges, match="node_ids='int64'"):
         read(tmp_path / "e.parquet")
 
 
@@ -297,6 +297,11 @@ def test_listing_survives_loops_pipes_and_names_that_are_no_text(tmp_path: Path)
     os.mkfifo(data / "pipe.csv")
     Path(os.fsdecode(os.fsencode(data) + b"/\xff.csv")).write_text("src,dst\na,b\n")
     (data / "readme.txt").write_text("src,dst\n")
-    found = [str(Path(file.path).relative_to(data)) for file in EdgeFiles(data).list()]
+    source = EdgeFiles(data)
+    found = [str(Path(file.path).relative_to(data)) for file in source.list()]
     assert found == ["a.csv", "c::d.csv", "deep/b.tsv"]
+    assert source.passed_over == [f"{data}/\\xff.csv"]
+    of_glob = EdgeFiles(f"{data}/*.csv")
+    assert [Path(file.path).name for file in of_glob.list()] == ["a.csv", "c::d.csv"]
+    assert of_glob.passed_over == source.passed_over
     assert read(data / "c::d.csv")[0] == [("a", "b", 1)]

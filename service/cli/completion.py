@@ -1,0 +1,203 @@
+"""Completion in shells: the words of every command, so that none of their modules is imported.
+
+`WORDS` tells what may stand after a command; a test holds it against the commands. Names of graphs,
+jobs and sources are looked up in the database, which is never made, migrated or waited for.
+"""
+
+import inspect
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+WORDS: Final = {
+    "demo": "--dir= --serve --host= --port= --json",
+    "serve": "--host= --port= --workers=",
+    "api": "--host= --port= --workers=",
+    "worker": "--metrics-port=",
+    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --skip-bad-rows= --dry-run "
+    "--threads= --memory-limit= --metrics-port= --scheduler= --json",
+    "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
+    "--seed= --keep-raw --no-keep-raw --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL "
+    "--set= --column= --json",
+    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --snapshot-edges= "
+    "--snapshot-seconds= --auto-solve=MODEL --set= --column= --rename= --json",
+    "graph list": "--json",
+    "graph show": "GRAPH --json",
+    "graph delete": "GRAPH --yes --json",
+    "graph export": "GRAPH -o= --output= --snapshot= --json",
+    "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
+    "--json",
+    "source add": "GRAPH FILE --follow --src= --dst= --weight= --skip-bad-rows= --json",
+    "source list": "GRAPH --json",
+    "source remove": "GRAPH SOURCE --json",
+    "source retry": "GRAPH SOURCE --json",
+    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
+    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --json",
+    "labels list": "GRAPH --label= -n= --json",
+    "labels remove": "GRAPH NEW... --json",
+    "labels export": "GRAPH FILE -o= --output= --json",
+    "solve": "GRAPH --model=MODEL --set= --priority= --json",
+    "estimate": "GRAPH --model=MODEL --set= --json",
+    "jobs list": "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
+    "--json",
+    "jobs show": "JOB --json",
+    "jobs cancel": "JOB --json",
+    "jobs wait": "JOB --json",
+    "certify": "GRAPH --snapshot= --passes= --set= --json",
+    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --json",
+    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse --json",
+    "predict": "GRAPH FILE -o= --output= --job=JOB --from-libsvm --zero-based --json",
+    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --json",
+    "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --json",
+    "watch": "GRAPH --every= --json",
+    "plot": "GRAPH -o= --output= --model=MODEL --axes= --json",
+    "key create": "NEW --scope= --json",
+    "key list": "--json",
+    "key revoke": "NEW --json",
+    "key open": "--json",
+    "backup": "FILE --json",
+    "restore": "FILE --json",
+    "doctor": "--repair --json",
+    "version": "--json",
+}
+"""Arguments by what they name, each in capitals; an option takes a value where ``=`` follows it."""
+
+_GROUPS: Final = ("source", "labels", "jobs", "key")
+"""Groups whose modules load more than a table of commands."""
+
+MODELS: Final = """
+cheeger-rls cheeger-svm da-svm eigfun harmonic-mbo hfs lap-rls lap-svm laprlsc lapsvm linear-svm
+nearest-neighbor poisson poisson-mbo rlsc simple-hfs stable-hfs subsampling svm tsvm tv-rls tv-svm
+"""
+"""Names of the models, which loading them would tell in a second."""
+
+_MOST: Final = 50
+_SHORT: Final = 8
+_CONNECT_SECONDS: Final = 2
+"""psycopg takes no less."""
+
+Completed = list[str | tuple[str, str]]
+
+
+def stand_in(name: str) -> Any:
+    """A command or group that can be completed and not run; None where none has the name."""
+    app = typer.Typer(add_completion=False)
+    if name in WORDS:
+        app.command(name)(_nothing(WORDS[name]))
+    elif name in _GROUPS:
+        for each, words in WORDS.items():
+            group, _, command = each.partition(" ")
+            if group == name:
+                app.command(command)(_nothing(words))
+    else:
+        return None
+    return typer.main.get_command(app)
+
+
+def _nothing(words: str) -> Callable[..., None]:
+    """A function that takes what the words say, and does nothing."""
+    parameters = [_parameter(place, word) for place, word in enumerate(words.split())]
+
+    def command(**_: object) -> None:
+        pass
+
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    return command
+
+
+def _parameter(place: int, word: str) -> inspect.Parameter:
+    """A parameter that completes what a word of `WORDS` says."""
+    default: Any = None
+    kind: Any = Annotated[str | None, _info(word)]
+    if word.endswith("..."):
+        kind = Annotated[list[str] | None, _info(word)]
+    elif word.startswith("-") and "=" not in word:
+        default, kind = False, Annotated[bool, _info(word)]
+    return inspect.Parameter(
+        f"p{place}", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+    )
+
+
+def _info(word: str) -> Any:
+    option, _, values = word.partition("=")
+    if word.startswith("-"):
+        return typer.Option(option, autocompletion=_completer(values))
+    return typer.Argument(autocompletion=_completer(word.removesuffix("...")))
+
+
+def _completer(values: str) -> Callable[..., Completed] | None:
+    match values:
+        case "GRAPH":
+            return _graph_names
+        case "JOB":
+            return _job_endings
+        case "SOURCE":
+            return _source_urls
+        case "MODEL":
+            return lambda: list(MODELS.split())
+        case "FILE" | "NEW" | "":
+            return None  # the shell completes names of files itself
+        case _:
+            return lambda: list(values.split(","))
+
+
+def _graph_names(incomplete: str) -> Completed:
+    names = (
+        "SELECT name FROM graphs WHERE state = 'active' AND substr(name, 1, ?) = ? ORDER BY name"
+    )
+    return [name for (name,) in _rows(names, len(incomplete), incomplete)]
+
+
+def _job_endings(incomplete: str) -> Completed:
+    """The last jobs, by what people see of an id; whole ids where more than that was typed."""
+    shown = "id" if len(incomplete) > _SHORT else f"substr(id, length(id) - {_SHORT - 1})"
+    last = (
+        f"SELECT {shown}, kind, status FROM jobs WHERE substr({shown}, 1, ?) = ? "  # noqa: S608 - ours
+        f"ORDER BY created_at DESC LIMIT {_MOST}"
+    )
+    rows = _rows(last, len(incomplete), incomplete)
+    return [(ending, f"{kind} {status}") for ending, kind, status in rows]
+
+
+def _source_urls(ctx: typer.Context) -> Completed:
+    """The sources of the graph before; by id where a shell would cut the URL at its colon."""
+    of_graph = (
+        "SELECT sources.id, url FROM sources JOIN graphs ON graphs.id = graph_id "
+        "WHERE state = 'active' AND name = ? AND removed_at IS NULL"
+    )
+    rows = _rows(of_graph, next(iter(ctx.params.values()), None))
+    return [source_id if ":" in url else url for source_id, url in rows]
+
+
+def _rows(query: str, *values: object) -> list[Any]:
+    """What the database answers, nothing where it cannot be reached: nobody wants errors here."""
+    with suppress(Exception), closing(_connect()) as connection:
+        if not isinstance(connection, sqlite3.Connection):
+            query = query.replace("?", "%s")
+        return list(connection.execute(query, values))
+    return []
+
+
+def _connect() -> Any:
+    """A connection of the driver: SQLAlchemy takes longer to load than all the rest."""
+    from peewit.service.settings import Settings  # noqa: PLC0415 - words of commands need none
+
+    settings = Settings()
+    url = settings.database_url or f"sqlite:///{settings.home / 'peewit.db'}"
+    if url.startswith("sqlite"):
+        path = url.partition(":///")[2].partition("?")[0]
+        address = f"file:{quote(path)}?mode=ro"  # else SQLite would make what is not there
+        return sqlite3.connect(address, uri=True, timeout=_CONNECT_SECONDS)
+    import psycopg  # noqa: PLC0415 - not everybody has it
+
+    file = settings.database_password_file
+    return psycopg.connect(
+        f"postgresql://{url.partition('://')[2]}",
+        password=None if file is None else file.read_text().rstrip("\r\n"),
+        connect_timeout=_CONNECT_SECONDS,
+    )

@@ -1,0 +1,20 @@
+"""Edge files of a place: those that commands take, and a line for each that is passed over."""
+
+from typing import Final
+
+from peewit.service.cli.session import say
+from peewit.service.redaction import shown_url
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import EdgeFiles
+
+_SHOWN: Final = 10
+
+
+def listed(source: EdgeFiles) -> list[EdgeFile]:
+    """The files of a source; those passed over are told on stderr."""
+    files = source.list()
+    for path in source.passed_over[:_SHOWN]:
+        say(f"passed over {shown_url(path)}: the name of a file must be UTF-8")
+    if len(source.passed_over) > _SHOWN:
+        say(f"and {len(source.passed_over) - _SHOWN:,} more such files")
+    return files

@@ -1,0 +1,212 @@
+"""What every ingesting process does at the moment, and what of it stands still or fails.
+
+Rows are written every few seconds by the renewer of the process, see
+`peewit.service.ingest.step_watch`, and count while they are fresh: a process that has ended is told
+by its missing heartbeat.
+"""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from sqlalchemy import Row, and_, delete, insert, or_, select, true
+
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import graphs, ingest_steps, sources
+from peewit.service.database.timestamps import now
+from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
+from peewit.service.redaction import redacted, shown_url
+
+_FORGOTTEN_AFTER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepNow:
+    """One step of one process, as its renewer stores it.
+
+    Attributes
+    ----------
+    key : str
+        Tells the steps of a process apart: the id of a source that is listed, empty for the work
+        on the graphs.
+    graph_id, source_id : str, optional
+        What it works on.
+    step : str
+        What is done, as ``thinning``.
+    file : str, optional
+        The file that it is done with.
+    step_seconds : float
+        For how long.
+    quiet_seconds : float
+        For how long it has neither made progress nor used the processor.
+    """
+
+    key: str
+    graph_id: str | None
+    source_id: str | None
+    step: str
+    file: str | None
+    step_seconds: float
+    quiet_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestStep(StepNow):
+    """A step with the names that people know.
+
+    Attributes
+    ----------
+    process : str
+        Role, host, process number and a part of its own.
+    graph : str, optional
+        Name of the graph.
+    url : str, optional
+        Of the source, without passwords.
+    """
+
+    process: str
+    graph: str | None
+    url: str | None
+
+    @classmethod
+    def of(cls, row: Row[tuple[object, ...]]) -> Self:
+        """The step of a joined row."""
+        values = row._asdict()
+        del values["seen_at"]
+        for name in ("url", "file"):
+            if values[name] is not None:
+                values[name] = shown_url(values[name])
+        return cls(**values)
+
+    def is_stuck(self, stall_seconds: float) -> bool:
+        """Whether it has stood still for so long."""
+        return self.quiet_seconds >= stall_seconds
+
+    def doing(self, stall_seconds: float) -> str:
+        """What is done and for how long, in the words for people."""
+        done = self.step if self.file is None else f"{self.step}, {self.file}"
+        if self.is_stuck(stall_seconds):
+            return f"{done}: no progress for {duration(self.quiet_seconds)}"
+        return f"{done} for {duration(self.step_seconds)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestFault:
+    """Something of ingest that stands still, or a source that fails again and again.
+
+    Attributes
+    ----------
+    graph : str, optional
+        Name of the graph.
+    source_id, url : str, optional
+        The source.
+    doing : str
+        What was done.
+    seconds : float
+        Since the last progress, or since the source was last listed.
+    error : str, optional
+        Why the source fails; None where something stands still.
+    process : str, optional
+        Which process stands still.
+    """
+
+    graph: str | None
+    source_id: str | None
+    url: str | None
+    doing: str
+    seconds: float
+    error: str | None
+    process: str | None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        place = "ingest" if self.graph is None else f"graph {self.graph}"
+        if self.url is not None:
+            place += f", source {self.url}"
+        if self.error is not None:
+            return f"{place}: {self.doing} has failed for {duration(self.seconds)}: {self.error}"
+        return f"{place}: {self.doing}: no progress for {duration(self.seconds)}"
+
+
+class IngestSteps:
+    """The table of steps."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def store(self, process: str, steps: Collection[StepNow]) -> None:
+        """Replace what a process does, and forget what others did long ago."""
+        old = ingest_steps.c.seen_at < now(-_FORGOTTEN_AFTER_SECONDS)
+        with self._database.write() as connection:
+            connection.execute(
+                delete(ingest_steps).where(or_(ingest_steps.c.process == process, old))
+            )
+            if steps:
+                rows = [{"process": process, **asdict(step)} for step in steps]
+                connection.execute(insert(ingest_steps), rows)
+
+    def present(self, graph_id: str | None = None) -> list[IngestStep]:
+        """What is done now, of one graph or of all; the longest first."""
+        mine = true() if graph_id is None else ingest_steps.c.graph_id == graph_id
+        statement = (
+            select(ingest_steps, graphs.c.name.label("graph"), sources.c.url)
+            .outerjoin(graphs, graphs.c.id == ingest_steps.c.graph_id)
+            .outerjoin(sources, sources.c.id == ingest_steps.c.source_id)
+            .where(mine, ingest_steps.c.seen_at >= now(-SILENT_AFTER_SECONDS))
+            .order_by(ingest_steps.c.step_seconds.desc())
+        )
+        with self._database.read() as connection:
+            return [IngestStep.of(row) for row in connection.execute(statement)]
+
+    def faults(self, stall_seconds: float) -> list[IngestFault]:
+        """What has stood still for so long, and the sources whose last listing or reading failed.
+
+        Work that is told to be slow is none: see `peewit.service.ingest.step_watch`.
+        """
+        stuck = [
+            IngestFault(
+                graph=step.graph,
+                source_id=step.source_id,
+                url=step.url,
+                doing=step.step if step.file is None else f"{step.step}, {step.file}",
+                seconds=step.quiet_seconds,
+                error=None,
+                process=step.process,
+            )
+            for step in self.present()
+            if step.is_stuck(stall_seconds)
+        ]
+        told = {each.source_id for each in stuck}  # a listing that stands still is an error too
+        return stuck + [each for each in self._failing_sources() if each.source_id not in told]
+
+    def _failing_sources(self) -> list[IngestFault]:
+        failing = and_(
+            sources.c.error.is_not(None), sources.c.removed_at.is_(None), graphs.c.state == "active"
+        )
+        statement = (
+            select(sources, graphs.c.name.label("graph"), now().label("present"))
+            .join(graphs)
+            .where(failing)
+            .order_by(graphs.c.name, sources.c.url)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(statement).all()
+        return [
+            IngestFault(
+                graph=row.graph,
+                source_id=row.id,
+                url=shown_url(row.url),
+                doing="listing or reading",
+                seconds=(row.present - (row.listed_at or row.created_at)).total_seconds(),
+                error=redacted(row.error),
+                process=None,
+            )
+            for row in rows
+        ]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 52 s, 3 min, 2.5 h."""
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"

@@ -1,0 +1,84 @@
+"""Rows of a prediction file in the order of a column.
+
+The first few come by selection, a batch at a time; all of them by an index, and some are taken at
+a time: the file is memory-mapped, and no copy of it is made.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import IntArray
+
+ROWS_PER_BATCH: Final = 1 << 16
+
+_ASCENDING: Final = ("node", "label", "margin")
+"""Columns whose least value comes first: names in their order, and the least certain nodes."""
+
+
+def sorted_rows(
+    file: PredictionFile, column: str, *, n_rows: int | None = None, is_reversed: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Rows in the order of a column, those of equal value in the order of the file.
+
+    By ``node``, ``label`` and ``margin`` the least comes first, by other columns the largest. Nodes
+    that no label reaches come last, but by ``node``.
+
+    Parameters
+    ----------
+    file : PredictionFile
+        What is sorted.
+    column : str
+        Name of one of its columns.
+    n_rows : int, optional
+        Only so many rows, the first ones.
+    is_reversed : bool
+        In the opposite order; nodes without a value stay last.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or it holds nothing.
+    """
+    if column not in file.schema.names:
+        raise BadArgument("sort", f"must be one of {', '.join(file.schema.names)}, got {column!r}")
+    if column == "margin" and file.meta.score == "value":
+        raise BadArgument("sort", "must be another column than 'margin': numbers have no margins")
+    order = "ascending" if (column in _ASCENDING) != is_reversed else "descending"
+    keys = [("key", order), ("row", "ascending")]
+    if n_rows is None:
+        rows = pc.sort_indices(_keys(file.table(), column, 0), sort_keys=keys)
+    else:
+        rows = _first_rows(file, column, keys, n_rows)
+    numbers: IntArray = rows.to_numpy()
+    pieces = np.split(numbers, range(ROWS_PER_BATCH, len(numbers), ROWS_PER_BATCH))
+    return (batch for piece in pieces for batch in file.take(piece).to_batches())
+
+
+def _first_rows(
+    file: PredictionFile, column: str, keys: list[tuple[str, str]], n_rows: int
+) -> pa.Array:
+    """Numbers of the first rows: of those kept so far and a batch, the first ones are kept."""
+    kept: pa.Table | None = None
+    n_seen = 0
+    for batch in file.batches():
+        found = _keys(pa.Table.from_batches([batch]), column, n_seen)
+        n_seen += batch.num_rows
+        both = found if kept is None else pa.concat_tables([kept, found])
+        kept = both.take(pc.select_k_unstable(both, k=n_rows, sort_keys=keys))
+    return pa.array([], pa.int64()) if kept is None else kept["row"].combine_chunks()
+
+
+def _keys(table: pa.Table, column: str, first_row: int) -> pa.Table:
+    """What decides the order of rows, null where no label reaches; and their numbers."""
+    key = table[column]
+    if pa.types.is_dictionary(key.type):
+        key = key.cast(key.type.value_type)  # Arrow cannot select by codes
+    if column not in {"node", "reachable"}:
+        key = pc.if_else(table["reachable"], key, None)
+    return pa.table({"key": key, "row": np.arange(first_row, first_row + len(table))})
