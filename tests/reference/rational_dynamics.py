@@ -26,7 +26,7 @@ class Tie(Exception):
 def harmonic_mbo(
     graph: Graph, labels: Labels, *, n_rounds: int = 9, walk_length: int = 10, min_kept: float = 0.8
 ) -> list[int]:
-    """Classes of hard HFS by contrasts, then walks (section D.4).
+    """Classes of hard HFS by contrasts, then walks (section D.3).
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _contrasted(graph: Graph, labels: Labels) -> list[int]:
 
 
 def poisson_mbo(graph: Graph, labels: Labels, *, n_outer: int = 20, n_inner: int = 40) -> list[int]:
-    """Classes of Poisson learning, then heat and cuts (section H.2).
+    """Classes of Poisson learning, then heat and cuts (section H.1).
 
     Raises
     ------
