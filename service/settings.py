@@ -15,6 +15,7 @@ from pydantic import ByteSize, Field, NonNegativeFloat, PositiveFloat, PositiveI
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from peewit.solvers.kernels.cache_directory import cache_directory
+from peewit.streaming.container_limits import n_usable_processors
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -67,7 +68,8 @@ class Settings(BaseSettings):
     admin_key_file : Path, optional
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional
-        Threads of each process that computes; the default is one per processor that it may use.
+        Threads of each process that computes; the default is one per processor that it may use, as
+        the limit of its container says.
     memory_limit : int, optional
         Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
         are sized for it. An ingest that cannot keep to it does not start, and says what it needs,
@@ -81,6 +83,9 @@ class Settings(BaseSettings):
         refused beyond it; the API must be told the same as the worker.
     max_body_bytes : int
         Largest body of one request, and most bytes of a page or batch of it once it is decoded.
+    head_seconds : float
+        Longest time in which the head of a request (request line and headers) may come, from the
+        connection or its first byte on; the connection is closed after it.
     body_seconds : float
         Longest pause of a body while it arrives; one that stalls for longer, or comes at less than
         a kibibyte per second for longer, is refused.
@@ -140,8 +145,9 @@ class Settings(BaseSettings):
         Ingest that has neither made progress nor used the processor for so long, and a listing that
         takes longer, is told as standing still; the default is seen within a minute.
     metrics_port : int, optional
-        Where the ingest daemon and the worker show their metrics, each on its machine; nowhere by
-        default. Under ``serve`` the worker takes the next port.
+        Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
+        are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
+        port.
     metrics_host : str
         Address of the metrics port.
     items : Path, optional
@@ -170,6 +176,7 @@ class Settings(BaseSettings):
     checkpoint_seconds: NonNegativeFloat = 30.0
     child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
     max_body_bytes: PositiveInt = 256 * 2**20
+    head_seconds: PositiveFloat = 10.0
     body_seconds: PositiveFloat = 30.0
     max_decoded_bytes: PositiveInt = 2**30
     max_body_rows: PositiveInt = 50_000_000
@@ -277,7 +284,7 @@ class Settings(BaseSettings):
     @property
     def n_threads(self) -> int:
         """Threads that one process computes with."""
-        return self.threads or _n_usable_processors()
+        return self.threads or n_usable_processors()
 
 
 def prepare_environment(settings: Settings) -> None:
@@ -285,16 +292,17 @@ def prepare_environment(settings: Settings) -> None:
 
     Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
     no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and BLAS, whose idle threads soon sleep. Children inherit all of it.
+    pools of numba and BLAS, and so does the quota of a container, which they do not see; idle
+    threads of BLAS soon sleep. Children inherit all of it.
     """
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_SPIN)
     in_home = settings.home / COMPILED
     is_named = "NUMBA_CACHE_DIR" in os.environ
     if not is_named and not takes_files(cache_directory()) and takes_files(in_home):
         os.environ["NUMBA_CACHE_DIR"] = str(in_home)
-    if settings.threads is not None:
+    if settings.threads is not None or settings.n_threads < (os.cpu_count() or 1):
         for variable in _THREAD_VARIABLES:
-            os.environ.setdefault(variable, str(settings.threads))
+            os.environ.setdefault(variable, str(settings.n_threads))
 
 
 def takes_files(directory: Path | None) -> bool:
@@ -321,10 +329,3 @@ def metrics_directory() -> Path | None:
     """Where this process and its siblings keep what they count; None when it is alone."""
     found = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return Path(found) if found else None
-
-
-def _n_usable_processors() -> int:
-    """Fewer than the machine's when a container or taskset says so (Linux)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

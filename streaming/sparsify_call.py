@@ -23,6 +23,7 @@ from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
+from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
@@ -224,7 +225,7 @@ def sparsify(
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     columns = EdgeColumns(src=src, dst=dst, weight=weight)
-    n_threads = _n_processors() if n_threads is None else n_threads
+    n_threads = n_usable_processors() if n_threads is None else n_threads
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
     with ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
@@ -521,10 +522,3 @@ def _kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
 def _kind_of_file(staged: StagedFile) -> NodeKind:
     with open_parquet(staged.local_path) as parquet:
         return _kind_of(parquet.schema_arrow, staged.columns)
-
-
-def _n_processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

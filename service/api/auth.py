@@ -3,6 +3,7 @@
 A route says beside itself which scope it needs: ``dependencies=[requires("label")]``.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from peewit.service.api.port import is_loopback
 from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
+from peewit.service.jobs.job import IdempotencyConflict
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -48,6 +50,51 @@ class ScopeMissing(PermissionError):
         self.scope = scope
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sends a request that was let pass.
+
+    Attributes
+    ----------
+    key : KeyRecord, optional
+        Theirs; None on this machine while there is no key.
+    """
+
+    key: KeyRecord | None
+
+    @property
+    def name(self) -> str | None:
+        """What is noted as the owner of what they make."""
+        return None if self.key is None else self.key.prefix
+
+    @property
+    def only(self) -> str | None:
+        """The owner whose jobs, pushes and sets of features they see; None where they see all."""
+        return None if self.key is None or self.key.allows("read") else self.key.prefix
+
+    def require_own(self, owner: str | None) -> None:
+        """Refuse a call that repeats one of somebody whose things they do not see.
+
+        Raises
+        ------
+        IdempotencyConflict
+            The Idempotency-Key is that of another owner.
+        """
+        if self.only is not None and owner != self.only:
+            raise IdempotencyConflict(
+                "the Idempotency-Key must not be one that another caller has used; use a new one"
+            )
+
+
+async def _caller_here(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+CallerHere = Annotated[Caller, Depends(_caller_here)]
+"""Who calls; of a route that `requires` a scope."""
+
+
 def requires(*scopes: Scope, streams: bool = False) -> Any:
     """A dependency that lets a request pass only with a key of one of these scopes.
 
@@ -79,6 +126,7 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes
         Otherwise.
     """
     rates: RateLimits = request.app.state.rates
+    request.state.caller = Caller(key=key)
     if key is None:
         rates.admit(_caller(request, key))
         is_needed = await stores.recently("keys needed", stores.keys.are_needed)

@@ -5,6 +5,7 @@ import socket
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
+from peewit.service.api.connections import ConnectionLimits
 from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
@@ -63,9 +64,23 @@ def allow_open_files(n_streams: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _max_connections(n_streams: int) -> int:
+    """Connections that leave open files for the rest of the process."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n_streams + _OTHER_FILES // 2
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(soft - _OTHER_FILES // 2, soft // 2))
+
+
 def server_options(settings: Settings) -> dict[str, Any]:
     """What ``uvicorn.Config`` is told of an API with these settings, besides where it listens."""
+    limits = ConnectionLimits(
+        head_seconds=settings.head_seconds, max_connections=_max_connections(settings.max_streams)
+    )
     return {
+        "http": limits.protocol(),
+        "ws": "none",
         "log_config": None,
         "access_log": False,  # the application logs requests itself
         "proxy_headers": bool(settings.trusted_proxies),

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -29,6 +30,7 @@ from peewit.service.cli.table_files import (
     WeightOption,
     given,
 )
+from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.daemon import IngestDaemon
@@ -189,7 +191,9 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
         if until_stdin_ends:
             stop_when_stdin_ends()
         with Renewer(session.database) as renewer:
-            IngestDaemon(session.database, settings, renewer=renewer).run(stop)
+            IngestDaemon(session.database, settings, renewer=renewer).run(
+                stop, partial(role_fault, "ingest")
+            )
     end_now(0)
 
 

@@ -1,5 +1,6 @@
 """`peewit serve`, `api` and `worker`: the processes that stay."""
 
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -11,6 +12,7 @@ from peewit.service.api.port import allow_open_files, check_binding, server_opti
 from peewit.service.api.request_metrics import shared_metrics
 from peewit.service.cli.session import command_group, open_session, say
 from peewit.service.cli.table_files import given
+from peewit.service.cli.version_and_health import role_fault
 from peewit.service.logs import configure_logging, log_choice
 from peewit.service.process_lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.settings import Settings
@@ -90,7 +92,7 @@ def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = 
     with StopSignal() as stop, open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()
-        Worker(session.database, settings).run(stop)
+        Worker(session.database, settings).run(stop, partial(role_fault, "worker"))
 
 
 def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from urllib.request import urlopen
 
 import typer
+from sqlalchemy.exc import DBAPIError
 
 from peewit.service.cli.session import (
     AsJson,
@@ -51,12 +52,22 @@ def health(
         case "api":
             reason = _api_fault(port)
         case "ingest":
-            reason = _ingest_fault()
+            reason, notes = _ingest_fault()
+            for note in notes:
+                say(f"peewit: {note}")
         case "worker":
             reason = _heartbeat_fault(f"{gethostname()}-")
     if reason:
         say(f"peewit: {role} is not well: {reason}")
         raise typer.Exit(1)
+
+
+def role_fault(role: Role) -> str:
+    """What `peewit health` says of ingest or a worker, for the process that plays it."""
+    try:
+        return _ingest_fault()[0] if role == "ingest" else _heartbeat_fault(f"{gethostname()}-")
+    except (OSError, DBAPIError) as error:
+        return " ".join(str(error).split())
 
 
 def _api_fault(port: int) -> str:
@@ -77,8 +88,8 @@ def _heartbeat_fault(prefix: str) -> str:
     return "" if any(each.id.startswith(prefix) for each in alive) else "no fresh heartbeat"
 
 
-def _ingest_fault() -> str:
-    """Why ingest on this machine seems dead or stuck; says what it does that takes long."""
+def _ingest_fault() -> tuple[str, list[str]]:
+    """Why ingest on this machine seems dead or stuck; and what fails or takes long besides."""
     from peewit.service.jobs.ingest_steps import IngestSteps  # noqa: PLC0415 - version needs none
 
     prefix = f"ingest:{gethostname()}:"
@@ -87,13 +98,14 @@ def _ingest_fault() -> str:
         steps = [each for each in store.present() if each.process.startswith(prefix)]
         faults = store.faults(stall_seconds)
     stuck = [each for each in faults if each.process is not None]
-    for fault in faults:
-        if fault.error is not None:
-            say(f"peewit: {fault}")
-    for step in steps:
-        if step.graph and stall_seconds <= step.step_seconds and not step.is_stuck(stall_seconds):
-            say(f"peewit: graph {step.graph}: {step.doing(stall_seconds)}")
+    notes = [str(fault) for fault in faults if fault.error is not None]
+    notes += [
+        f"graph {step.graph}: {step.doing(stall_seconds)}"
+        for step in steps
+        if step.graph and stall_seconds <= step.step_seconds and not step.is_stuck(stall_seconds)
+    ]
     mine = [str(each) for each in stuck if str(each.process).startswith(prefix)]
     if mine:
-        return "; ".join(mine)
-    return "" if steps else _heartbeat_fault(prefix)  # one pass of a command has no heartbeat
+        return "; ".join(mine), notes
+    # one pass of a command has no heartbeat
+    return "" if steps else _heartbeat_fault(prefix), notes

@@ -51,6 +51,11 @@ def _counter(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, default=0)
 
 
+def _owner() -> Column[str]:
+    """Prefix of the key that made it; no foreign key: keys are forgotten when a machine opens."""
+    return Column("owner", Text)
+
+
 def _graph_id(*, primary_key: bool = False) -> Column[str]:
     return Column(
         "graph_id",
@@ -139,6 +144,7 @@ pushes = Table(
     Column("file_id", BigInteger),  # no foreign key: files refer to pushes already
     Column("content", LargeBinary),
     Column("is_alone", Boolean, nullable=False, default=False),
+    _owner(),
     UniqueConstraint("graph_id", "idempotency_key"),
     Index(None, "graph_id", "file_id", "position"),
 )
@@ -195,6 +201,7 @@ feature_sets = Table(
     Column("value", Text),
     _time("created_at", nullable=False),
     _time("finished_at"),
+    _owner(),
     UniqueConstraint("graph_id", "position"),
     CheckConstraint("mode IN ('replace', 'add')", name="mode"),
     CheckConstraint("status IN ('pending', 'committed', 'refused')", name="status"),
@@ -253,6 +260,7 @@ jobs = Table(
     _time("created_at", nullable=False),
     _time("started_at"),
     _time("finished_at"),
+    _owner(),
     UniqueConstraint("graph_id", "idempotency_key"),
     CheckConstraint("lane IN ('fast', 'heavy')", name="lane"),
     CheckConstraint(

@@ -48,6 +48,8 @@ class NewFeatureSet:
         Whether the rows are sparse.
     n_bytes : int
         Size of the file.
+    owner : str, optional
+        Prefix of the key that sent it, where there was one.
     """
 
     mode: SetMode
@@ -56,6 +58,7 @@ class NewFeatureSet:
     n_columns: int
     is_sparse: bool
     n_bytes: int
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +132,13 @@ class FeatureLog:
             statement = insert(feature_sets).values(**values).returning(feature_sets)
             return FeatureSetRecord.of(connection.execute(statement).one())
 
-    def get(self, graph_id: str, set_id: str) -> FeatureSetRecord:
-        """One set at this moment; raises `FeatureSetNotFound`."""
+    def get(self, graph_id: str, set_id: str, *, owner: str | None = None) -> FeatureSetRecord:
+        """One set at this moment, of an owner or of anybody; raises `FeatureSetNotFound`."""
         statement = select(feature_sets).where(
             feature_sets.c.graph_id == graph_id, feature_sets.c.id == set_id
         )
+        if owner is not None:
+            statement = statement.where(feature_sets.c.owner == owner)
         with self._database.read() as connection:
             row = connection.execute(statement).one_or_none()
         if row is None:

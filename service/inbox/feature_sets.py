@@ -74,9 +74,14 @@ class FeatureSets:
             )
 
     def add(
-        self, graph: GraphRecord, blocks: Iterable[FeatureBlock], *, mode: SetMode
+        self,
+        graph: GraphRecord,
+        blocks: Iterable[FeatureBlock],
+        *,
+        mode: SetMode,
+        owner: str | None = None,
     ) -> FeatureSetRecord:
-        """A set, with all of its rows, durable when this returns.
+        """A set, with all of its rows, durable when this returns; ``owner`` is who sends it.
 
         Raises
         ------
@@ -104,6 +109,7 @@ class FeatureSets:
                 n_columns=shape.n_columns,
                 is_sparse=shape.is_sparse,
                 n_bytes=path.stat().st_size,
+                owner=owner,
             )
             return self._log.add(graph.id, new, max_waiting_bytes=self._max_backlog_bytes)
         except DBAPIError:

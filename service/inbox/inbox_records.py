@@ -164,6 +164,8 @@ class PushRecord:
         Where the block lies on disk; empty where the database holds it.
     n_rows, n_bytes : int
         Of the block.
+    owner : str, optional
+        Prefix of the key that sent it, where there was one.
     file : FileRecord, optional
         What it was gathered into; None before that.
     is_repeated : bool
@@ -177,6 +179,7 @@ class PushRecord:
     path: str
     n_rows: int
     n_bytes: int
+    owner: str | None
     file: FileRecord | None
     is_repeated: bool = False
 
@@ -202,6 +205,8 @@ class NewPush:
         A Parquet file, flushed; empty when ``content`` is given.
     idempotency_key : str, optional
         Chosen by the sender.
+    owner : str, optional
+        Prefix of the key that sent it.
 
     Raises
     ------
@@ -215,6 +220,7 @@ class NewPush:
     content: bytes | None = None
     path: str = ""
     idempotency_key: str | None = None
+    owner: str | None = None
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)

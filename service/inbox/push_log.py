@@ -117,10 +117,12 @@ class PushLog:
             raise answer
         return answer
 
-    def get(self, graph_id: str, push_id: str) -> PushRecord:
-        """One push at this moment; raises `PushNotFound`."""
+    def get(self, graph_id: str, push_id: str, *, owner: str | None = None) -> PushRecord:
+        """One push at this moment, of an owner or of anybody; raises `PushNotFound`."""
         with self._database.read() as connection:
             is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
+            if owner is not None:
+                is_it &= pushes.c.owner == owner
             for found in _records(connection, is_it):
                 return found
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")

@@ -8,7 +8,7 @@ each alone would wait for the disk.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
@@ -101,6 +101,7 @@ class PushStore:
         body_digest: str,
         columns: EdgeColumns = PLAIN,
         idempotency_key: str | None = None,
+        owner: str | None = None,
         limits: UploadLimits | None = None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
@@ -119,6 +120,8 @@ class PushStore:
             What its columns are called.
         idempotency_key : str, optional
             With one that came before, the earlier push is returned and nothing is stored.
+        owner : str, optional
+            Prefix of the key that sends them.
         limits : UploadLimits, optional
             What the edges may come to.
 
@@ -149,7 +152,7 @@ class PushStore:
         else:
             push = _in_row(graph, head, body_digest, idempotency_key)
         try:
-            record = self._store(graph.id, push)
+            record = self._store(graph.id, replace(push, owner=owner))
         except DBAPIError:
             raise  # it may be stored and the answer be lost; `sweep` removes what no row names
         except Exception:

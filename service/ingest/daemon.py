@@ -133,14 +133,17 @@ class IngestDaemon:
         self._failures: dict[str, _Failure] = {}
         self._clean_at = 0.0
 
-    def run(self, should_stop: Callable[[], bool]) -> None:
-        """Serve all graphs until ``should_stop``; the work in hand is left and replayed later."""
+    def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
+        """Serve all graphs until ``should_stop``; the work in hand is left and replayed later.
+
+        ``fault`` tells whoever asks the metrics port why the daemon is not well; empty when it is.
+        """
         stopped = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
         heart.start()
         settings = self._settings
         with metrics_server(
-            self._metrics.registry, settings.metrics_port, settings.metrics_host
+            self._metrics.registry, settings.metrics_port, settings.metrics_host, fault
         ) as port:
             _log.info("ingest daemon started", metrics_port=port)
             try:

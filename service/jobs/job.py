@@ -105,6 +105,8 @@ class JobSpec:
         A second submission with the same key and the same spec is the first one.
     max_attempts : int
         Attempts that may end with the death of the process before the job fails.
+    owner : str, optional
+        Prefix of the key that asks; None where nobody has a key.
 
     Raises
     ------
@@ -120,6 +122,7 @@ class JobSpec:
     priority: int = 0
     idempotency_key: str | None = None
     max_attempts: int = 3
+    owner: str | None = None
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
@@ -170,6 +173,9 @@ class Job:
         Why the job failed or was cancelled by the system.
     created_at, started_at, finished_at : datetime
         By the database's clock, in UTC; ``started_at`` is that of the current attempt.
+    owner : str, optional
+        Prefix of the key that asked for it, of equal jobs the first; None where nobody had a key,
+        for jobs that follow by themselves, and before owners were noted.
     """
 
     id: str
@@ -197,6 +203,7 @@ class Job:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    owner: str | None
 
     @property
     def short_id(self) -> str:

@@ -103,10 +103,10 @@ class JobQueue:
         with self._database.joined(connection) as joined:
             return submit_coalesced(joined, spec)
 
-    def get(self, job_id: str) -> Job:
-        """The job at this moment; raises `UnknownJob`."""
+    def get(self, job_id: str, *, owner: str | None = None) -> Job:
+        """The job at this moment, of an owner or of anybody; raises `UnknownJob`."""
         with self._database.read() as connection:
-            return job_from_row(_find(connection, select(jobs), job_id))
+            return job_from_row(_find(connection, _of_owner(owner), job_id))
 
     def resolve(self, ending: str) -> str:
         """The one id that ends so, as people see its last eight characters; or `UnknownJob`.
@@ -135,13 +135,15 @@ class JobQueue:
         graph_id: str | None = None,
         status: JobStatus | None = None,
         kind: str | None = None,
+        owner: str | None = None,
         limit: int = 50,
         page: str | None = None,
     ) -> JobPage:
         """Jobs, newest first; ``page`` is the ``next_page`` of the page before."""
         if limit < 1:
             raise BadArgument("limit", f"must be at least 1, got {limit}")
-        statement = select(jobs).order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+        shown = _of_owner(owner)
+        statement = shown.order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
         if graph_id is not None:
             statement = statement.where(jobs.c.graph_id == graph_id)
         if status is not None:
@@ -150,7 +152,7 @@ class JobQueue:
             statement = statement.where(jobs.c.kind == kind)
         with self._database.read() as connection:
             if page is not None:
-                last = _find(connection, select(jobs), page)
+                last = _find(connection, shown, page)
                 same_time = and_(jobs.c.created_at == last.created_at, jobs.c.id < last.id)
                 statement = statement.where(or_(jobs.c.created_at < last.created_at, same_time))
             rows = connection.execute(statement.limit(limit + 1)).all()
@@ -426,6 +428,7 @@ def _new_row(spec: JobSpec) -> dict[str, Any]:
         "parameters": dict(spec.parameters),
         "idempotency_key": spec.idempotency_key,
         "max_attempts": spec.max_attempts,
+        "owner": spec.owner,
     }
 
 
@@ -563,6 +566,11 @@ def _record(connection: Connection, job_id: str, kind: str, data: Mapping[str, A
             job_id=job_id, seq=last.scalar_subquery() + 1, kind=kind, data=dict(data)
         )
     )
+
+
+def _of_owner(owner: str | None) -> Select[Any]:
+    """The jobs of an owner, or all."""
+    return select(jobs) if owner is None else select(jobs).where(jobs.c.owner == owner)
 
 
 def _find(connection: Connection, statement: Select[Any], job_id: str) -> Row[Any]:

@@ -6,11 +6,11 @@ and nothing is lost when one ends. How long blocks and resparsifications take is
 process alone, since its start.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -19,6 +19,7 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
+    make_wsgi_app,
     start_http_server,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -32,6 +33,9 @@ from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 MAX_GRAPHS: Final = 100
 """Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""
@@ -312,19 +316,33 @@ class IngestMetrics:
 
 @contextmanager
 def metrics_server(
-    registry: CollectorRegistry, port: int | None, host: str
+    registry: CollectorRegistry, port: int | None, host: str, fault: Callable[[], str]
 ) -> Iterator[int | None]:
     """Show a registry at ``http://host:port/metrics`` for a while; nothing where port is None.
 
-    Yields the port. Raises OSError when it is taken.
+    ``/healthz`` there answers 200, or 503 with the reason that ``fault`` tells. Yields the port.
+    Raises OSError when it is taken.
     """
     if port is None:
         yield None
         return
     server, thread = start_http_server(port, addr=host, registry=registry)
+    server.set_app(_with_health(make_wsgi_app(registry), fault))
     try:
         yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _with_health(metrics: "WSGIApplication", fault: Callable[[], str]) -> "WSGIApplication":
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return metrics(environ, start_response)
+        reason = fault()
+        status = "503 Service Unavailable" if reason else "200 OK"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [reason.encode()]
+
+    return answer

@@ -141,7 +141,7 @@ class Suggester:
         self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
         self._lock = Lock()
 
-    def request_embedding(self, graph: GraphRecord) -> Job | None:
+    def request_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job | None:
         """The job to wait for before `suggest` can answer; None where it need not be waited for.
 
         An embedding that is there but of a much smaller graph is asked for again, and serves
@@ -161,7 +161,7 @@ class Suggester:
             raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
         if present is not None and not self._has_outgrown(graph, snapshot, present):
             return None
-        job = self._embedding_job(graph, snapshot)
+        job = self._embedding_job(graph, snapshot, owner)
         if present is not None:
             return None
         if job.status is JobStatus.FAILED:
@@ -224,14 +224,21 @@ class Suggester:
             predictions=_predictions_of(file, chosen),
         )
 
-    def _embedding_job(self, graph: GraphRecord, snapshot: int) -> Job:
+    def _embedding_job(self, graph: GraphRecord, snapshot: int, owner: str | None) -> Job:
         """The job that is to embed a snapshot: one that waits, runs or has failed, or a new one."""
         last = self._jobs.newest(graph.id, "embed")
         if last is not None:
             has_failed = last.status is JobStatus.FAILED and last.snapshot == snapshot
             if has_failed or not last.status.is_final:
                 return last
-        spec = JobSpec(graph_id=graph.id, kind="embed", model=None, parameters={}, lane="heavy")
+        spec = JobSpec(
+            graph_id=graph.id,
+            kind="embed",
+            model=None,
+            parameters={},
+            lane="heavy",
+            owner=owner,
+        )
         return self._jobs.submit_coalesced(spec)
 
     def _store(self, graph: GraphRecord) -> EmbeddingStore:

@@ -24,6 +24,7 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.embedded_base import EmbeddedModel
 from peewit.solvers.models.kernel_space_base import KernelSpaceModel
 from peewit.solvers.models.point_model_base import GIVEN, PointModel
+from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
@@ -139,7 +140,8 @@ class Estimator:
             n_points, n_columns = points
             row_bytes = 8 * n_columns if rows is None else rows.row_bytes
             n_bytes += model.working_bytes(n_points, n_columns, row_bytes)
-        limit = max(self.memory_bytes, psutil.virtual_memory().total)
+        here = psutil.virtual_memory().total
+        limit = max(self.memory_bytes, min(here, container_memory_bytes() or here))
         if n_bytes <= limit:
             return _Need(n_bytes=n_bytes, limit_bytes=limit)
         message = (

@@ -92,6 +92,7 @@ class Kind(ABC, Generic[TaskT]):
         parameters: Mapping[str, Any],
         priority: int = 0,
         idempotency_key: str | None = None,
+        owner: str | None = None,
     ) -> JobSpec:
         """A job of this kind for the queue; raises ValueError as `JobSpec` does."""
         return JobSpec(
@@ -102,6 +103,7 @@ class Kind(ABC, Generic[TaskT]):
             lane=self.lane(model, parameters),
             priority=priority,
             idempotency_key=idempotency_key,
+            owner=owner,
         )
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:

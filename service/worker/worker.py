@@ -81,13 +81,15 @@ class Worker:
         self._is_stopping = Event()
         self._gives_up = Event()
 
-    def run(self, should_stop: Callable[[], bool]) -> None:
+    def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
         """Run jobs until told to stop; then let them end, or give them back after a grace time.
 
         Parameters
         ----------
         should_stop : callable
             Asked ten times a second.
+        fault : callable
+            Why this worker is not well, for whoever asks its metrics port; empty when it is.
 
         Raises
         ------
@@ -98,7 +100,7 @@ class Worker:
         settings = self._settings
         with (
             metrics_server(
-                self._metrics.registry, settings.metrics_port, settings.metrics_host
+                self._metrics.registry, settings.metrics_port, settings.metrics_host, fault
             ) as port,
             self._sole.held(should_stop),
             self._heartbeats(

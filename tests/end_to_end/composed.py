@@ -100,16 +100,17 @@ class Composed:
     programs : Path
         PostgreSQL's.
     **environment
-        What docker/.env would say.
+        What docker/.env says.
     """
 
     def __init__(self, directory: Path, programs: Path, **environment: str) -> None:
         self.directory = directory
-        self.services: dict[str, Any] = interpolated(COMPOSE["services"], environment)
+        self.services: dict[str, Any] = {}
+        self.say(**environment)
         self.running: list[Running] = []
         self._programs = programs
         self._python, self._import_path, self.account = _runner()
-        for name in ("home", "edges", "secrets", "cache", "temporary"):
+        for name in ("home", "edges", "items", "secrets", "cache", "temporary"):
             (directory / name).mkdir()
         if "NUMBA_CACHE_DIR" in os.environ and Path(os.environ["NUMBA_CACHE_DIR"]).is_dir():
             # `RUN peewit warm` of the image
@@ -130,6 +131,8 @@ class Composed:
             "/var/lib/peewit": str(self.directory / "home"),
             "/var/cache/peewit": str(self.directory / "cache"),
             "/edges": str(self.directory / "edges"),
+            "/items": str(self.directory / "items"),
+            "/opt/peewit": str(REPOSITORY / "docker"),
             "/run/secrets": str(self.directory / "secrets"),
             "/tmp": str(self.directory / "temporary"),
             "postgres:": "127.0.0.1:",
@@ -137,6 +140,10 @@ class Composed:
             "0.0.0.0": "127.0.0.1",
             "peewit": "",  # the program: see `_command`
         }
+
+    def say(self, **environment: str) -> None:
+        """Change what docker/.env says, for services that are started from now on."""
+        self.services = interpolated(COMPOSE["services"], environment)
 
     def port(self, name: str) -> int:
         """The port that stands for one of those that all services share."""
@@ -163,12 +170,14 @@ class Composed:
             "PYTHONPATH": self._import_path,
             **{key: self._here(value, own_ports) for key, value in variables.items()},
         }
-        process = subprocess.Popen(
-            self._command([*entrypoint, *service["command"]], own_ports),
-            env=environment,
-            cwd=self._here(in_dockerfile(r"WORKDIR (\S+)"), own_ports),
-            stdin=subprocess.DEVNULL,
+        started = {
+            "env": environment,
+            "cwd": self._here(in_dockerfile(r"WORKDIR (\S+)"), own_ports),
+            "stdin": subprocess.DEVNULL,
             **self.account,
+        }
+        process = subprocess.Popen(
+            self._command([*entrypoint, *service["command"]], own_ports), **started
         )
         return Running(
             service=name,
@@ -178,6 +187,24 @@ class Composed:
             ports=own_ports,
             account=self.account,
         )
+
+    def run(self, name: str, *arguments: str) -> str:
+        """What a command prints, as `docker compose run --rm NAME ARGUMENTS` runs it."""
+        service = self.services[name]
+        variables = service["environment"] | {"PATH": os.environ["PATH"]}
+        finished = subprocess.run(
+            self._command(["peewit", *arguments], {}),
+            env={key: self._here(value, {}) for key, value in variables.items()}
+            | {"PYTHONPATH": self._import_path},
+            cwd=self._here(service["working_dir"], {}),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **self.account,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
 
     def _start_postgres(self) -> Running:
         """What the image of PostgreSQL does: make the cluster and the database, then serve."""
@@ -235,13 +262,15 @@ class Composed:
 
     def _command(self, words: list[str], own_ports: Mapping[str, int]) -> list[str]:
         """A command line with the programs of the image found here."""
-        program, *arguments = words
-        start = {
+        programs = {
             "peewit": [self._python, "-m", "peewit"],
             "dask": [self._python, "-m", "dask"],
             "python3": [self._python],
-        }[program]
-        return [*start, *(self._here(each, own_ports) for each in arguments)]
+        }
+        found: list[str] = []
+        for word in words:  # a healthcheck names a second program
+            found += programs.get(word) or [self._here(word, own_ports)]
+        return found
 
     def _here(self, text: str, own_ports: Mapping[str, int]) -> str:
         table = self.substitutions(own_ports)

@@ -34,20 +34,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def composed() -> Iterator[Composed]:
-    """All services, healthy; two dask workers, one worker."""
+    """What runs by default, healthy."""
     assert PROGRAMS is not None
     with TemporaryDirectory(prefix="peewit-compose-") as directory:
         Path(directory).chmod(0o755)  # other users run in it
         composed = Composed(Path(directory), PROGRAMS)
         try:
-            for stage in (("postgres", "scheduler"), ("api",), ("dask-worker", "ingest", "worker")):
-                composed.start(
-                    *(
-                        name
-                        for name in stage
-                        for _ in range(int(composed.services[name]["deploy"].get("replicas", 1)))
-                    )
-                )
+            for stage in (("postgres",), ("api",), ("ingest", "worker")):
+                composed.start(*stage)
             yield composed
         finally:
             composed.end()
@@ -102,6 +96,32 @@ def test_edges_come_in_and_predictions_go_out(composed: Composed) -> None:
     for node, label in ((7, "left"), (77, "right")):
         found = call(composed, "GET", f"/v1/graphs/g/predictions/node?id={node}")
         assert found["prediction"]["label"] == label
+
+
+def test_commands_are_run_where_the_edges_are(composed: Composed) -> None:
+    edges = composed.directory / "edges"
+    pq.write_table(pa.table({"src": [1, 2, 3], "dst": [2, 3, 4]}), edges / "third.parquet")
+    composed.run("cli", "graph", "create", "by-hand", "--node-ids", "int64")
+    composed.run("cli", "ingest", "by-hand", "/edges/third.parquet")
+    composed.run("cli", "ingest", "by-hand", "third.parquet")
+    assert graph(composed, "by-hand")["edges_seen"] == 3
+    key = composed.run("cli", "key", "create", "laptop", "--scope", "read").split()[-1]
+    assert call(composed, "GET", "/v1/graphs", Authorization=f"Bearer {key}")["graphs"]
+
+
+def test_a_role_answers_the_check_itself_and_the_command_where_it_does_not(
+    composed: Composed,
+) -> None:
+    for each in composed.running:
+        if each.service in {"ingest", "worker"}:
+            with urlopen(f"http://127.0.0.1:{each.ports['9100']}/healthz", timeout=60) as answer:
+                assert answer.status == 200
+            each.process.send_signal(signal.SIGSTOP)
+            try:
+                eventually(lambda each=each: not each.is_healthy(), **PATIENT)
+            finally:
+                each.process.send_signal(signal.SIGCONT)
+            eventually(each.is_healthy, **PATIENT)
 
 
 def test_without_the_key_of_the_secret_nothing_is_told(composed: Composed) -> None:
@@ -172,6 +192,26 @@ def worker_of(composed: Composed, job_id: str) -> Any:
                 pid = int(worker_id.split("-")[-2])
                 return next(each for each in composed.running if each.process.pid == pid)
     raise AssertionError("no attempt was started")
+
+
+def test_a_dask_cluster_reads_the_files_where_its_profile_is_on(composed: Composed) -> None:
+    (ingest,) = [each for each in composed.running if each.service == "ingest"]
+    ingest.process.terminate()
+    ingest.process.wait(timeout=60)
+    composed.running.remove(ingest)
+    composed.say(PEEWIT_SCHEDULER="tcp://scheduler:8786")
+    composed.start("scheduler")
+    composed.start("dask-worker", "dask-worker", "ingest")
+    path = composed.directory / "edges" / "fourth.parquet"
+    pq.write_table(pa.table({"src": [1, 2, 3], "dst": [2, 3, 4]}), path)
+    call(composed, "POST", "/v1/graphs", {"name": "by-dask", "node_ids": "int64"})
+    call(composed, "POST", "/v1/graphs/by-dask/sources", {"url": str(path)})
+    eventually(lambda: graph(composed, "by-dask")["edges_seen"] == 3, **PATIENT)
+    metrics = f"http://127.0.0.1:{composed.port('8787')}/metrics"
+    with urlopen(metrics, timeout=60) as answer:
+        families = [*text_string_to_metric_families(answer.read().decode())]
+    (states,) = [each for each in families if each.name == "dask_scheduler_prefix_state_totals"]
+    assert sum(each.value for each in states.samples if each.labels["state"] == "memory") >= 1
 
 
 def test_all_of_them_stop_within_the_time_that_they_have(composed: Composed) -> None:

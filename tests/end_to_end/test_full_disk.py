@@ -298,7 +298,7 @@ def test_a_worker_waits_for_room_and_then_ends_the_job(disk: Disk) -> None:
     disk.fill(ROOM_OF_DATABASE)
     stopped = Event()
     worker = Worker(database, settings)
-    thread = Thread(target=worker.run, args=(stopped.is_set,))
+    thread = Thread(target=worker.run, args=(stopped.is_set, str))
     with capture_logs() as logs:
         thread.start()
         try:

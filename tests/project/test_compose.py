@@ -1,14 +1,19 @@
 import json
 import re
+import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from distributed.cli import dask_scheduler, dask_worker
+from pydantic import ByteSize, TypeAdapter
 
+from peewit.service.jobs.job import LANES
 from peewit.service.settings import Settings
 from tests.end_to_end.composed import interpolated, seconds
 
@@ -30,18 +35,24 @@ def in_dockerfile(line: str) -> str:
     return re.findall(rf"^{line}$", DOCKERFILE, flags=re.MULTILINE)[-1]
 
 
+def n_bytes(memory: str) -> int:
+    """Bytes of a limit such as 512m."""
+    return int(memory[:-1]) * {"m": 2**20, "g": 2**30}[memory[-1]]
+
+
 def peewit_commands() -> dict[str, list[str]]:
     """Arguments of each call of `peewit` in the Dockerfile and in compose.yaml, by its place."""
     calls = {
         "Dockerfile CMD": json.loads(in_dockerfile(r"CMD (\[.*\])")),
         "Dockerfile RUN": in_dockerfile("RUN peewit (.*)").split(),
-        "Dockerfile HEALTHCHECK": json.loads(in_dockerfile(r" +CMD (\[.*\])"))[1:],
     }
     for name, service in SERVICES.items():
-        if "entrypoint" not in service and "peewit" in service["image"]:
+        runs_peewit = "entrypoint" not in service and "peewit" in service["image"]
+        if runs_peewit and service["command"] != ["--help"]:
             calls[f"{name} command"] = service["command"]
-        if service["healthcheck"]["test"][:2] == ["CMD", "peewit"]:
-            calls[f"{name} healthcheck"] = service["healthcheck"]["test"][2:]
+        test = service["healthcheck"].get("test", [])
+        if "peewit" in test:
+            calls[f"{name} healthcheck"] = test[test.index("peewit") + 1 :]
     return calls
 
 
@@ -94,11 +105,142 @@ def test_every_variable_of_the_services_is_a_setting() -> None:
     assert named <= {f"PEEWIT_{field.upper()}" for field in Settings.model_fields}
 
 
-def test_every_service_stays_within_limits_and_comes_back() -> None:
+def test_every_service_stays_within_limits_that_can_be_set() -> None:
+    for name, service in yaml.safe_load(TEXT)["services"].items():
+        limits = service["deploy"]["resources"]["limits"]
+        prefix = f"${{PEEWIT_{name.upper().replace('-', '_')}"
+        assert limits["cpus"].startswith(f"{prefix}_CPUS:-"), name
+        assert limits["memory"].startswith(f"{prefix}_MEMORY:-"), name
+
+
+def test_what_runs_by_default_fits_two_processors_and_eight_gigabytes() -> None:
+    limits = {
+        name: service["deploy"]["resources"]["limits"]
+        for name, service in SERVICES.items()
+        if "profiles" not in service
+    }
+    assert set(limits) == {"postgres", "api", "ingest", "worker"}
+    assert max(float(each["cpus"]) for each in limits.values()) <= 2  # docker refuses more
+    assert sum(n_bytes(each["memory"]) for each in limits.values()) <= 7 * 2**30
+    for service in SERVICES.values():
+        assert float(service["deploy"]["resources"]["limits"]["cpus"]) <= 2
+
+
+def test_a_worker_has_room_for_both_processes_that_solve() -> None:
+    child = TypeAdapter(ByteSize).validate_python(
+        SERVICES["worker"]["environment"]["PEEWIT_CHILD_MEMORY_BYTES"]
+    )
+    worker = n_bytes(SERVICES["worker"]["deploy"]["resources"]["limits"]["memory"])
+    assert len(LANES) * child <= 0.98 * worker
+    told = SERVICES["api"]["environment"]["PEEWIT_CHILD_MEMORY_BYTES"]
+    assert told == SERVICES["worker"]["environment"]["PEEWIT_CHILD_MEMORY_BYTES"]
+
+
+def test_services_that_stay_come_back_and_are_looked_at() -> None:
     for name, service in SERVICES.items():
-        assert {"cpus", "memory"} <= set(service["deploy"]["resources"]["limits"]), name
-        assert service["restart"] == "unless-stopped", name
-        assert service["healthcheck"]["test"], name
+        if name == "cli":
+            assert service["restart"] == "no"
+            assert service["healthcheck"] == {"disable": True}
+        else:
+            assert service["restart"] == "unless-stopped", name
+            assert service["healthcheck"]["test"], name
+
+
+def test_edges_and_items_are_where_commands_are_run() -> None:
+    for name in ("api", "ingest", "worker", "cli", "dask-worker"):
+        places = [volume.split(":")[1:] for volume in SERVICES[name]["volumes"]]
+        assert places == [["/var/lib/peewit"], ["/edges", "ro"], ["/items", "ro"]], name
+    cli = SERVICES["cli"]
+    assert cli["profiles"] == ["tools"]
+    assert "entrypoint" not in cli  # what follows `run --rm cli` are words of peewit
+    of_ingest = SERVICES["ingest"]["environment"]
+    for variable, value in cli["environment"].items():
+        assert variable == "PEEWIT_LOG_FORMAT" or value == of_ingest[variable]
+
+
+def test_who_waits_for_a_service_of_a_profile_can_do_without_it() -> None:
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            profiles = SERVICES[other].get("profiles", [])
+            is_together = set(profiles) >= set(service.get("profiles", [])) != set()
+            assert not profiles or is_together or how["required"] is False, (name, other)
+    assert SERVICES["ingest"]["environment"]["PEEWIT_SCHEDULER"] == ""
+
+
+def test_health_is_asked_for_where_the_role_answers() -> None:
+    ports = {
+        "api": (SERVICES["api"]["command"], "8000", "/readyz"),
+        "scheduler": (SERVICES["scheduler"]["command"], "8787", "/health"),
+        "dask-worker": (SERVICES["dask-worker"]["command"], "8790", "/health"),
+        "ingest": (SERVICES["ingest"]["environment"].values(), "9100", "/healthz"),
+        "worker": (SERVICES["worker"]["environment"].values(), "9100", "/healthz"),
+    }
+    for name, (told, port, path) in ports.items():
+        assert any(word.removeprefix(":") == port for word in told), name
+        words = SERVICES[name]["healthcheck"]["test"][1:]
+        assert words[5:] == (["peewit", "health", name] if path == "/healthz" else []), name
+        assert words[:5] == ["python3", "-IS", "/opt/peewit/healthcheck.py", port, path], name
+    own = json.loads(in_dockerfile(r" +CMD (\[.*\])"))
+    assert own == SERVICES["api"]["healthcheck"]["test"][1:]
+
+
+def test_the_check_that_runs_all_day_is_in_the_image() -> None:
+    assert (
+        in_dockerfile("COPY (docker/healthcheck.py .*)").split()[1] == "/opt/peewit/healthcheck.py"
+    )
+    assert "!docker/healthcheck.py" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def health_check(port: int, *command: str) -> subprocess.CompletedProcess[str]:
+    """What the check of ``/healthz`` says, and each module that it loads."""
+    script = str(ROOT / "docker/healthcheck.py")
+    return subprocess.run(
+        [sys.executable, "-IS", "-X", "importtime", script, str(port), "/healthz", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(("status", "exit_code"), [(200, 0), (503, 1)])
+def test_a_check_asks_once_and_loads_the_standard_library_alone(
+    status: int, exit_code: int
+) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/healthz" else 404)
+            self.end_headers()
+            self.wfile.write(b"no fresh heartbeat")
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        checked = health_check(server.server_port)
+        thread.join()
+    assert checked.returncode == exit_code
+    assert ("/healthz: no fresh heartbeat" in checked.stderr) == (exit_code == 1)
+    loaded = re.findall(r"^import time: +\d+ .*\| +(\w+)", checked.stderr, flags=re.MULTILINE)
+    assert set(loaded) <= sys.stdlib_module_names
+    assert 10 < len(loaded) < 120  # `peewit health` loads seven hundred
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_check_of_a_port_where_nobody_listens_fails() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        checked = health_check(taken.getsockname()[1], sys.executable, "-c", "exit(0)")
+    assert checked.returncode == 1
+    assert "refused" in checked.stderr
+
+
+@pytest.mark.usefixtures("processes")
+def test_where_no_answer_comes_the_command_decides() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert health_check(port, sys.executable, "-c", "exit(7)").returncode == 7
+        assert "timed out" in health_check(port).stderr
 
 
 def test_secrets_reach_the_services_as_files_only() -> None:

@@ -140,6 +140,21 @@ def test_variables_that_are_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="needs processes kept to some processors (Linux)"
+)
+def test_pools_keep_to_the_processors_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    prepare_environment(Settings())
+    assert [os.environ[name] for name in names] == [str(Settings().n_threads)] * 4
+    assert Settings().n_threads <= 3
+
+
 @pytest.mark.usefixtures("processes")
 def test_reading_the_settings_loads_neither_numpy_nor_numba() -> None:
     code = (

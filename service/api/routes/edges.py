@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
@@ -69,6 +69,7 @@ async def push_edges(
     response: Response,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     body: TableBody,
     idempotency_key: IdempotencyKey = None,
     wait: WaitSeconds = 0,
@@ -94,8 +95,10 @@ async def push_edges(
             body_digest=body.digest,
             columns=columns,
             idempotency_key=idempotency_key,
+            owner=caller.name,
             limits=stores.upload_limits,
         )
+    caller.require_own(push.owner)
     if push.is_repeated:
         response.headers["Idempotent-Replayed"] = "true"
     if wait:
@@ -115,11 +118,17 @@ async def push_edges(
     responses=problems(GraphNotFound, PushNotFound),
 )
 async def get_push(
-    request: Request, push_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request,
+    push_id: str,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    wait: WaitSeconds = 0,
 ) -> Push:
     """One push and the file it was gathered into; `wait` can wait until it is pending no more.
 
-    A push without Idempotency-Key is forgotten ten minutes after it went in, others after a month.
+    A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
+    after it went in, others after a month.
     """
-    look = partial(stores.manifest.pushes.get, graph.id, push_id)
+    look = partial(stores.manifest.pushes.get, graph.id, push_id, owner=caller.only)
     return push_of(await wait_until(request, look, seconds=wait))

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
@@ -63,6 +63,7 @@ async def put_features(
     response: Response,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     body: TableBody,
     wait: WaitSeconds = 0,
     node: NodeColumn = None,
@@ -72,7 +73,9 @@ async def put_features(
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return await _take_set(request, response, stores, graph, body, wait, node, mode="replace")
+    return await _take_set(
+        request, response, stores, caller, graph, body, wait, node, mode="replace"
+    )
 
 
 @router.post("", **_TAKES)
@@ -81,12 +84,13 @@ async def add_features(
     response: Response,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     body: TableBody,
     wait: WaitSeconds = 0,
     node: NodeColumn = None,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return await _take_set(request, response, stores, graph, body, wait, node, mode="add")
+    return await _take_set(request, response, stores, caller, graph, body, wait, node, mode="add")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -101,10 +105,18 @@ def get_features(graph: GraphHere, stores: StoresHere) -> Features:
     responses=problems(GraphNotFound, FeatureSetNotFound),
 )
 async def get_feature_set(
-    request: Request, set_id: str, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request,
+    set_id: str,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    wait: WaitSeconds = 0,
 ) -> FeatureSet:
-    """One set and what became of it; `wait` can wait until it is pending no more."""
-    look = partial(stores.manifest.features.get, graph.id, set_id)
+    """One set and what became of it; `wait` can wait until it is pending no more.
+
+    A key that must not read sees its own.
+    """
+    look = partial(stores.manifest.features.get, graph.id, set_id, owner=caller.only)
     return feature_set_of(await wait_until(request, look, seconds=wait))
 
 
@@ -112,6 +124,7 @@ async def _take_set(
     request: Request,
     response: Response,
     stores: Stores,
+    caller: Caller,
     graph: GraphRecord,
     body: TableUpload,
     wait: float,
@@ -127,7 +140,7 @@ async def _take_set(
             node=node or graph.settings.columns.get(NODE, NODE),
             limits=stores.upload_limits,
         )
-        return stores.features.add(graph, blocks, mode=mode)
+        return stores.features.add(graph, blocks, mode=mode, owner=caller.name)
 
     async with stores.decoding.held(body.decoding_bytes):
         taken = await run_in_threadpool(add)

@@ -10,7 +10,7 @@ import structlog
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
@@ -75,6 +75,7 @@ def submit_job(
     body: JobIn,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> Job:
@@ -83,9 +84,10 @@ def submit_job(
     A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
     would.
     """
-    spec = body.to_spec(graph.id, idempotency_key)
+    spec = body.to_spec(graph.id, idempotency_key, owner=caller.name)
     KINDS[spec.kind].admit(spec, graph, stores.job_stores)
     job = stores.jobs.submit(spec)
+    caller.require_own(job.owner)
     _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return job_of(job)
@@ -104,41 +106,61 @@ def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimat
     return answer_of(Estimate, estimate)
 
 
-@router.get("/jobs", dependencies=[requires("read")], responses=problems(GraphNotFound, UnknownJob))
+@router.get(
+    "/jobs",
+    dependencies=[requires("read", "label")],
+    responses=problems(GraphNotFound, UnknownJob),
+)
 def list_jobs(
     stores: StoresHere,
+    caller: CallerHere,
     graph: Annotated[str | None, Query(description="Only jobs of this graph.")] = None,
     status: Annotated[JobStatus | None, Query(description="Only jobs that stand so.")] = None,
     page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
     page_size: PageSize = 50,
 ) -> JobList:
-    """Jobs, newest first."""
+    """Jobs, newest first; those of the key where it must not read."""
     graph_id = None if graph is None else stores.catalog.get(graph).id
-    found = stores.jobs.list(graph_id=graph_id, status=status, limit=page_size, page=page)
+    found = stores.jobs.list(
+        graph_id=graph_id,
+        status=status,
+        owner=caller.only,
+        limit=page_size,
+        page=page,
+    )
     return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
 
 
 @router.get(
     "/jobs/{job_id}",
-    dependencies=[requires("read", "label")],  # the id, which nobody guesses, tells whose it is
+    dependencies=[requires("read", "label")],
     responses=problems(UnknownJob),
 )
-async def get_job(request: Request, job_id: str, stores: StoresHere, wait: WaitSeconds = 0) -> Job:
-    """One job; `wait` can wait until it is finished."""
-    look = partial(stores.jobs.get, job_id)
+async def get_job(
+    request: Request,
+    job_id: str,
+    stores: StoresHere,
+    caller: CallerHere,
+    wait: WaitSeconds = 0,
+) -> Job:
+    """One job; `wait` can wait until it is finished. A key that must not read sees its own."""
+    look = partial(stores.jobs.get, job_id, owner=caller.only)
     return job_of(await wait_until(request, look, lambda job: job.status.is_final, seconds=wait))
 
 
 @router.post(
     "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
 )
-def cancel_job(job_id: str, stores: StoresHere) -> Job:
+def cancel_job(job_id: str, stores: StoresHere, caller: CallerHere) -> Job:
     """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
+    stores.jobs.get(job_id, owner=caller.only)
     return job_of(stores.jobs.cancel(job_id))
 
 
-def _known(job_id: str, stores: StoresHere) -> str:
-    stores.jobs.get(job_id)  # so that an unknown job is an error and no empty stream
+def _known(job_id: str, stores: StoresHere, caller: CallerHere) -> str:
+    stores.jobs.get(
+        job_id, owner=caller.only
+    )  # so that an unknown job is an error and no empty stream
     return job_id
 
 

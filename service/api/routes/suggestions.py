@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.predictions import JobId, Model
@@ -55,6 +55,7 @@ async def get_suggestions(
     response: Response,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     strategy: Annotated[
         Strategy,
         Query(
@@ -74,13 +75,14 @@ async def get_suggestions(
     """
     suggester = stores.suggester
     if strategy != "margin":
-        job = await run_in_threadpool(suggester.request_embedding, graph)
+        request_embedding = partial(suggester.request_embedding, graph, owner=caller.name)
+        job = await run_in_threadpool(request_embedding)
         if job is not None and wait:
             look = partial(stores.jobs.get, job.id)
             job = await wait_until(request, look, lambda each: each.status.is_final, seconds=wait)
             if job.status.is_final and job.status is not JobStatus.CANCELLED:
                 # an embedding, or the reason why there is none
-                job = await run_in_threadpool(suggester.request_embedding, graph)
+                job = await run_in_threadpool(request_embedding)
         if job is not None:
             response.status_code = HTTPStatus.ACCEPTED
             response.headers["Location"] = f"/v1/jobs/{job.id}"

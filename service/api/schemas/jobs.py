@@ -36,7 +36,7 @@ class JobBody(Body):
         KINDS[self.kind].check(*self._asked())
         return self
 
-    def to_spec(self, graph_id: str, idempotency_key: str | None) -> JobSpec:
+    def to_spec(self, graph_id: str, idempotency_key: str | None, *, owner: str | None) -> JobSpec:
         """The same for the queue."""
         model, parameters = self._asked()
         return KINDS[self.kind].spec(
@@ -45,6 +45,7 @@ class JobBody(Body):
             parameters=parameters,
             priority=self.priority,
             idempotency_key=idempotency_key,
+            owner=owner,
         )
 
     def _asked(self) -> tuple[str | None, dict[str, Any]]:

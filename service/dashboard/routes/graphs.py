@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.graphs import graph_details
 from peewit.service.api.schemas.graphs import snapshot_of
@@ -82,10 +83,12 @@ def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
 
 
 @router.post("/graphs/{graph}/certify", dependencies=[viewing("label")])
-async def certify(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def certify(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Have the newest snapshot measured."""
     await form_of(request)
-    spec = KINDS["certify"].spec(graph.id, parameters={})
+    spec = KINDS["certify"].spec(graph.id, parameters={}, owner=caller.name)
     job = await run_in_threadpool(stores.jobs.submit_coalesced, spec)
     return back_to(f"/jobs/{job.id}")
 

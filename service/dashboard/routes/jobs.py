@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import ScopeMissing
+from peewit.service.api.auth import Caller, CallerHere, ScopeMissing
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import AutoSolve, GraphRecord
@@ -94,7 +95,9 @@ def show_jobs(
 
 
 @router.post("/graphs/{graph}/jobs", dependencies=[viewing("label")])
-async def submit(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def submit(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Have labels predicted."""
     form = await form_of(request)
     model = form.get("model", DEFAULT_MODEL)
@@ -102,7 +105,7 @@ async def submit(request: Request, graph: GraphHere, stores: StoresHere) -> Resp
     folds = form.get("folds", "")
     if folds:
         parameters["cross_validate"] = _value(folds)
-    job = await run_in_threadpool(_submit, graph, stores, model, parameters)
+    job = await run_in_threadpool(_submit, graph, stores, caller, model, parameters)
     if form.get("auto_solve"):
         viewer: Viewer = request.state.viewer
         if viewer.key is not None and not viewer.may("admin"):
@@ -130,9 +133,10 @@ def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "")
 
 
 @router.post("/jobs/{job_id}/cancel", dependencies=[viewing("label")])
-async def cancel(request: Request, job_id: str, stores: StoresHere) -> Response:
+async def cancel(request: Request, job_id: str, stores: StoresHere, caller: CallerHere) -> Response:
     """Cancel a job."""
     form = await form_of(request)
+    await run_in_threadpool(partial(stores.jobs.get, job_id, owner=caller.only))
     job = await run_in_threadpool(stores.jobs.cancel, job_id)
     graph = await run_in_threadpool(stores.catalog.get_by_id, job.graph_id)
     name = graph.settings.name
@@ -156,11 +160,13 @@ def _listed(
     }
 
 
-def _submit(graph: GraphRecord, stores: Stores, model: str, parameters: dict[str, Any]) -> Job:
+def _submit(
+    graph: GraphRecord, stores: Stores, caller: Caller, model: str, parameters: dict[str, Any]
+) -> Job:
     kind = KINDS["solve"]
     with refusing():
         kind.check(model, parameters)
-    spec = kind.spec(graph.id, model=model, parameters=parameters)
+    spec = kind.spec(graph.id, model=model, parameters=parameters, owner=caller.name)
     kind.admit(spec, graph, stores.job_stores)
     return stores.jobs.submit_coalesced(spec)
 

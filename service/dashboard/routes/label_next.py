@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import Caller
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
@@ -163,7 +164,8 @@ def _next_node(
     rounds: Rounds = request.app.state.rounds
     try:
         if strategy != "margin":
-            job = stores.suggester.request_embedding(graph)
+            caller: Caller = request.state.caller
+            job = stores.suggester.request_embedding(graph, owner=caller.name)
             if job is not None:
                 return None, job.id, None
         node = rounds.next_node(graph, strategy, skipped)

@@ -97,7 +97,7 @@ def serving(
 ) -> Iterator[Api]:
     """A server in a thread of this process, and a client of it."""
     app = create(settings)
-    config = uvicorn.Config(app, ws="none", **server_options(settings))
+    config = uvicorn.Config(app, **server_options(settings))
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

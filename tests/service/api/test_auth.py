@@ -51,12 +51,13 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/metrics"): "read",
 }
 ALSO: Mapping[tuple[str, str], Scope] = {
+    ("GET", "/v1/jobs"): "label",
     ("GET", "/v1/jobs/j"): "label",
     ("GET", "/v1/jobs/j/events"): "label",
     ("GET", "/v1/graphs/g/pushes/p"): "ingest",
     ("GET", "/v1/graphs/g/features/sets/none"): "ingest",
 }
-"""Calls that another scope allows too: who submitted something knows its id."""
+"""Calls that another scope allows too, of what its key has made."""
 
 OPEN = ["/healthz", "/readyz", "/v1/version", "/openapi.json", "/docs"]
 
@@ -111,7 +112,43 @@ def test_who_may_only_write_can_follow_what_it_wrote(api: Api) -> None:
         ).headers["location"]
         api.call("GET", taken.removeprefix("/v1"), 200, headers=bearer(edges))
         api.call("GET", taken.removeprefix("/v1"), 403, headers=bearer(labels))
-    api.call("GET", "/jobs", 403, headers=bearer(labels))
+    (listed,) = api.call("GET", "/jobs", 200, headers=bearer(labels)).json()["jobs"]
+    assert listed["id"] == job["id"]
+    api.call("GET", "/jobs", 403, headers=bearer(edges))
+
+
+@pytest.mark.parametrize("scopes", [["label", "ingest"], ["admin"], None])
+def test_who_may_only_write_sees_nothing_of_others(api: Api, scopes: list[Scope] | None) -> None:
+    keys = api.stores.keys
+    api.call("POST", "/graphs", 201, json={"name": "g"})
+    owner = {} if scopes is None else bearer(keys.create("owner", scopes))  # nobody without a key
+    once, csv = {"Idempotency-Key": "once"}, {"Content-Type": CSV}
+    solve = {"json": {"kind": "solve", "model": "stable-hfs"}}
+    edges = {"content": b"src,dst\na,b\n"}
+    features = {"content": b"node,x\na,1\n"}
+    job = api.call("POST", "/graphs/g/jobs", 202, **solve, headers=owner | once).json()["id"]
+    push = api.call("POST", "/graphs/g/edges", 202, **edges, headers=owner | once | csv)
+    rows = api.call("POST", "/graphs/g/features", 202, **features, headers=owner | csv)
+    made = [
+        f"/jobs/{job}",
+        f"/jobs/{job}/events",
+        *(each.headers["location"].removeprefix("/v1") for each in (push, rows)),
+    ]
+    other = bearer(keys.create("other", ["label", "ingest"]))
+    for path in made:
+        refused = api.call("GET", path, 404, headers=other).json()
+        identifier = path.removesuffix("/events").rpartition("/")[2]
+        unknown = api.call("GET", path.replace(identifier, "0"), 404, headers=other).json()
+        assert refused["detail"].replace(identifier, "0") == unknown["detail"]
+    api.call("POST", f"/jobs/{job}:cancel", 404, headers=other)
+    assert api.call("GET", "/jobs", 200, headers=other).json()["jobs"] == []
+    api.call("GET", f"/jobs?page={job}", 404, headers=other)
+    api.call("POST", "/graphs/g/jobs", 409, **solve, headers=other | once)
+    api.call("POST", "/graphs/g/edges", 409, **edges, headers=other | once | csv)
+    admin, reader = (bearer(keys.create("one", [scope])) for scope in ("admin", "read"))
+    api.call("POST", f"/jobs/{job}:cancel", 200, headers=admin)
+    for path in made:
+        api.call("GET", path, 200, headers=reader)
 
 
 def test_every_call_is_in_the_list_above(api: Api) -> None:

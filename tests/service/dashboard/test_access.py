@@ -15,6 +15,7 @@ from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.routes import graphs, jobs, label_next, labels, models, predictions
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+from peewit.service.jobs.job import JobStatus
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.dashboard.forms import PIECE, look, send
@@ -222,6 +223,19 @@ def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> N
     assert keyed.stores.catalog.get("g").settings.auto_solve is None
     sign_in(keyed, "admin")
     assert "and again after every label" in look(keyed, "/graphs/g/label-next")
+
+
+def test_who_may_not_look_cancels_their_own_jobs_only(keyed: Api) -> None:
+    sign_in(keyed, "read", "label")
+    send(keyed, "/graphs/g/jobs")
+    (others,) = keyed.stores.jobs.list().jobs
+    sign_in(keyed, "label")
+    send(keyed, f"/jobs/{others.id}/cancel", 404)
+    send(keyed, "/graphs/g/certify")
+    (own,) = keyed.stores.jobs.list(kind="certify").jobs
+    send(keyed, f"/jobs/{own.id}/cancel")
+    assert keyed.stores.jobs.get(own.id).status is JobStatus.CANCELLED
+    assert keyed.stores.jobs.get(others.id).status is JobStatus.QUEUED
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,9 @@ ADDED = {
     "graphs": {"columns": None},
     "sources": {"columns": None, "max_bad_rows": 0},
     "files": {"n_bad_rows": None},
+    "jobs": {"owner": None},
+    "pushes": {"owner": None},
+    "feature_sets": {"owner": None},
 }
 """Columns that this release has beyond the first, and what rows of before have in them."""
 

@@ -286,7 +286,7 @@ def test_the_daemon_follows_sources_and_shows_a_heartbeat(
     Manifest(database).sources.add(graph.id, str(source), follow=True)
     stop = threading.Event()
     daemon = IngestDaemon(database, settings)
-    thread = threading.Thread(target=daemon.run, args=(stop.is_set,))
+    thread = threading.Thread(target=daemon.run, args=(stop.is_set, str))
     thread.start()
     try:
         _wait_for_edges(database, 3_000)

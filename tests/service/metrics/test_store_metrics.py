@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
@@ -155,11 +156,11 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
         metrics.note_event("g", event)
     metrics.note_listing("g", 0.5)
     with (
-        metrics_server(metrics.registry, 0, "127.0.0.1") as port,
+        metrics_server(metrics.registry, 0, "127.0.0.1", str) as port,
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer,
     ):
         found = samples(answer.read())
-    with metrics_server(metrics.registry, None, "127.0.0.1") as nowhere:
+    with metrics_server(metrics.registry, None, "127.0.0.1", str) as nowhere:
         assert nowhere is None
     database.close()
     assert found["peewit_ingest_rows_total", "g"] == 59
@@ -170,3 +171,15 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
     assert found["peewit_ingest_files_total", "g", "quarantined"] == 1
     assert found["peewit_listing_seconds_count", "g"] == 1
     assert ("process_resident_memory_bytes",) in found
+
+
+def test_the_port_tells_whether_its_process_is_well() -> None:
+    faults = ["", "no fresh heartbeat"]
+    with metrics_server(CollectorRegistry(), 0, "127.0.0.1", lambda: faults.pop(0)) as port:
+        url = f"http://127.0.0.1:{port}/healthz"
+        with urlopen(url, timeout=60) as answer:
+            assert (answer.status, answer.read()) == (200, b"")
+        with pytest.raises(HTTPError) as refused:
+            urlopen(url, timeout=60)
+        with refused.value as answer:
+            assert (answer.code, answer.read()) == (503, b"no fresh heartbeat")

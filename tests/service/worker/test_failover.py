@@ -52,7 +52,7 @@ if __name__ == "__main__":
     settings = Settings(home=sys.argv[1], database_url=sys.argv[2])
     prepare_environment(settings)
     with StopSignal() as stop:
-        Worker(open_database(settings.database), settings).run(stop)
+        Worker(open_database(settings.database), settings).run(stop, str)
 """
 
 

@@ -105,7 +105,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A home with a worker that runs during all tests of this module."""
     service = Service(tmp_path_factory.mktemp("home"))
     stop = Event()
-    thread = Thread(target=Worker(service.database, service.settings).run, args=(stop.is_set,))
+    thread = Thread(target=Worker(service.database, service.settings).run, args=(stop.is_set, str))
     thread.start()
     eventually(lambda: bool(service.registry.alive()))
     yield service
@@ -282,7 +282,7 @@ def test_a_second_worker_on_sqlite_is_refused(service: Service) -> None:
     (first,) = service.registry.alive()
     second = Worker(service.database, service.settings)
     with pytest.raises(AnotherWorkerRunsError, match=f"worker {first.id} runs on this SQLite"):
-        second.run(lambda: True)
+        second.run(lambda: True, str)
     assert [record.id for record in service.registry.alive()] == [first.id]
 
 

@@ -1,0 +1,122 @@
+"""Connections of the API: how long the head of a request may take, and how many there may be.
+
+uvicorn has neither limit: it forgets its timer of idle connections with the first byte, and
+``limit_concurrency`` keeps connections and refuses the requests of everybody. What comes after the
+head is limited by `peewit.service.api.bodies`.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+MAX_HEAD_BYTES: Final = 1 << 16
+"""Of a request line and its headers, as long as they are not complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of the connections of one process, and those that have not sent a whole head.
+
+    Attributes
+    ----------
+    head_seconds : float
+        Longest time for the head of a request, from the connection or its first byte on.
+    max_connections : int
+        Most connections. One more takes the place of the one that has been without a whole head
+        for longest, and is refused where there is none.
+    headless : dict
+        The connections that wait for a head, the oldest first.
+    """
+
+    head_seconds: float
+    max_connections: int
+    headless: "dict[LimitedProtocol, asyncio.TimerHandle]" = field(default_factory=dict)
+
+    def protocol(self) -> "partial[LimitedProtocol]":
+        """What uvicorn is given as its protocol for HTTP; children of the process get a copy."""
+        return partial(LimitedProtocol, limits=self)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with these limits.
+
+    Parameters
+    ----------
+    limits : ConnectionLimits
+        Shared by the connections of a process.
+    """
+
+    def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._limits = limits
+        self._is_in_head = True
+        self._is_in_message = False
+        self._n_head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head, if there is room for the connection."""
+        super().connection_made(transport)
+        self._wait_for_head()
+        if len(self.connections) > self._limits.max_connections:
+            next(iter(self._limits.headless)).close_late()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._have_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Let uvicorn read, and look whether a head is still incomplete after it."""
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        is_idle = not self._is_in_message and not self._is_answering()  # after an empty line
+        if self._is_in_head or is_idle:
+            self._n_head_bytes += len(data)
+            self._wait_for_head()
+            if self._n_head_bytes > MAX_HEAD_BYTES:
+                self.send_400_response("The head of a request must have at most 65536 bytes.")
+        else:
+            self._have_head()
+
+    def on_message_begin(self) -> None:
+        """Note that a head begins."""
+        self._is_in_head = self._is_in_message = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that it is complete."""
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Note that the request is complete."""
+        self._is_in_message = False
+        super().on_message_complete()
+
+    def close_late(self) -> None:
+        """Close a connection without a whole head, unless an earlier request is being answered."""
+        self._have_head()
+        if self._is_answering():
+            self._wait_for_head()
+        else:
+            self.transport.abort()
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        if self not in self._limits.headless:
+            self._limits.headless[self] = self.loop.call_later(
+                self._limits.head_seconds, self.close_late
+            )
+
+    def _have_head(self) -> None:
+        self._n_head_bytes = 0
+        timer = self._limits.headless.pop(self, None)
+        if timer is not None:
+            timer.cancel()
