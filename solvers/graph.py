@@ -327,19 +327,20 @@ class Graph:
         heaviest = float(weight.max(initial=0.0))
         lightest, spread = float(weight.min(initial=heaviest)), 1.0
         while heaviest / (_DECADES * spread) > lightest:
-            if self._joins(heaviest / (_DECADES * spread)):
+            if self.components_above(heaviest / (_DECADES * spread))[1] == self.n_components:
                 break
             spread *= _DECADES
         return spread
 
-    def _joins(self, least: float) -> bool:
-        """Whether edges of that weight and more join what all edges do."""
+    def components_above(self, least: float) -> tuple[Int32Array, int]:
+        """Components that edges of that weight and more leave, (n_nodes,) as ``component``."""
         kept = self.adjacency.data >= least
         others = self.adjacency.indices[kept].astype(np.int64)
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[kept]
         parent = np.arange(self.n_nodes)
         join_edges(rows, others, parent)
-        return number_components(parent, np.empty(self.n_nodes, np.int32)) == self.n_components
+        component = np.empty(self.n_nodes, np.int32)
+        return component, int(number_components(parent, component))
 
     def component_sizes(self) -> Int64Array:
         """(n_components,) number of nodes of each component."""

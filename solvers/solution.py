@@ -52,6 +52,8 @@ class Solution:
         What an inductive model predicts new points with.
     warnings : tuple of str
         What was computed as asked and is hardly what was wanted, and what to do about it.
+    bound : (n_nodes, n_classes) float64 or None
+        On what rounding may have done to each score, where weights lie far apart.
     """
 
     scores: FloatArray
@@ -60,6 +62,7 @@ class Solution:
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     functions: Functions | None = None
     warnings: tuple[str, ...] = ()
+    bound: FloatArray | None = None
 
 
 def grown(solution: Solution, adjacency: Any) -> Solution:
@@ -85,4 +88,5 @@ def grown(solution: Solution, adjacency: Any) -> Solution:
         weight = rows @ known
         scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
         known[n_old:] = weight > 0
-    return replace(solution, scores=scores, reachable=np.pad(solution.reachable, (0, n_new)))
+    reachable = np.pad(solution.reachable, (0, n_new))
+    return replace(solution, scores=scores, reachable=reachable, bound=None)

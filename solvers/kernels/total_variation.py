@@ -213,20 +213,29 @@ def variation_rows(
 
 
 @njit(cache=True, nogil=True)
-def sweep_cuts(indptr: Any, indices: Any, weight: Any, order: Any, rank: Any) -> Any:
+def sweep_cuts(indptr: Any, indices: Any, weight: Any, rank: Any) -> Any:
     """New (n_nodes - 1,): weight of the edges between the nodes up to each rank and the others.
 
-    ``order`` lists the nodes by rank, ``rank`` is its inverse.
+    Notes
+    -----
+    A running sum would lose light edges beside heavy ones that left it. So an edge is added to the
+    few nodes of a segment tree that make up the ranks it crosses, and each rank sums its path.
     """
-    cuts = np.empty(order.size - 1)
-    cut = 0.0
-    for place in range(order.size - 1):
-        node = order[place]
+    n_nodes = rank.size
+    tree = np.zeros(2 * n_nodes)  # ranks are the leaves n_nodes .. 2 n_nodes - 1
+    for node in range(n_nodes):
         for entry in range(indptr[node], indptr[node + 1]):
-            # the node changes sides: its edges forward join the cut, those back leave it
-            if rank[indices[entry]] > place:
-                cut += weight[entry]
-            else:
-                cut -= weight[entry]
-        cuts[place] = cut
-    return cuts
+            low = rank[node] + n_nodes
+            high = rank[indices[entry]] + n_nodes
+            while low < high:
+                if low % 2 == 1:
+                    tree[low] += weight[entry]
+                    low += 1
+                if high % 2 == 1:
+                    high -= 1
+                    tree[high] += weight[entry]
+                low //= 2
+                high //= 2
+    for place in range(2, 2 * n_nodes):
+        tree[place] += tree[place // 2]
+    return tree[n_nodes:-1]

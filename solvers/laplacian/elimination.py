@@ -42,11 +42,12 @@ BLIND_RATIO: Final = 1e8
 
 def is_eliminated(graph: Graph) -> bool:
     """Whether the graph is solved by elimination: weights far apart, components small."""
-    return (
-        graph.weight_spread >= _FAR_APART
-        and graph.n_nodes <= _MOST_NODES
-        and int(graph.component_sizes().max()) <= MAX_ELIMINATED
-    )
+    return graph.weight_spread >= _FAR_APART and can_be_eliminated(graph)
+
+
+def can_be_eliminated(graph: Graph) -> bool:
+    """Whether components are small, whatever the weights."""
+    return graph.n_nodes <= _MOST_NODES and int(graph.component_sizes().max()) <= MAX_ELIMINATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

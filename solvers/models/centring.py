@@ -4,7 +4,7 @@ On a component the constant costs no energy, so labels are centred with its mean
 component without label is answered by the mean of all labels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,11 @@ class CentredLabels:
             means=means,
             counts=counts,
         )
+
+    def uncentred(self) -> "CentredLabels":
+        """The same with targets as they are, and means of 0 where there are labels."""
+        means = np.where(self.counts[:, None] > 0, 0.0, self.means)
+        return replace(self, values=self.labels.targets(), means=means)
 
     @property
     def reachable(self) -> BoolArray:

@@ -10,7 +10,12 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.point_model_base import PointProblem, Points
-from peewit.solvers.models.variational_base import StartedModel, held_classes, mean_degree
+from peewit.solvers.models.variational_base import (
+    SINGLE_EPS,
+    StartedModel,
+    held_classes,
+    mean_degree,
+)
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.cheeger_partition import PartitionDescent
@@ -71,7 +76,8 @@ class CheegerModel(StartedModel):
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
         fitted = Status.CONVERGED if smoothing is None else smoothing.status
-        status = first_failure(outcome.status, before, fitted)
+        held = self._drifting(problem, SINGLE_EPS)
+        status = first_failure(outcome.status, before, fitted, held)
         solution = problem.task.solution(state.values, status, stats)
         return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
 

@@ -4,12 +4,21 @@ Few labels say little of how large a class is, and a harmonic function says even
 it a class gets depends on where its labels happen to lie. All is done per component.
 """
 
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.labels import Labels
+
+_EPS: Final = float(np.finfo(np.float64).eps)
+_KNOWN: Final = 1e-2
+_NEARLY_ALL: Final = 1.0 - 1e-6
+"""Mean of a class from which on its deviations are told by those of the others: their own digits
+are lost beside 1."""
 
 
 def label_shares(labels: Labels, graph: Graph) -> FloatArray:
@@ -92,20 +101,81 @@ def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
     of where the labels lie, and what is left is Poisson learning with the labels kept as they
     are. With equal numbers of labels the order is that of class-mass normalisation.
     """
+    parts = _parts(scores, labels, graph)
+    contrast: FloatArray = parts.share[graph.component] * parts.leaning
+    return contrast
+
+
+def contrast_bounds(
+    scores: FloatArray, bound: FloatArray, labels: Labels, graph: Graph
+) -> FloatArray:
+    """(n_nodes, n_classes) bounds on the errors of `contrasts`, of scores within ``bound``.
+
+    To first order; infinite where the mean of a class is not known to one part in a hundred.
+    """
+    parts, component = _parts(scores, labels, graph), graph.component
+    mean, own = parts.mean, parts.mean[component]
+    bound = bound + len(scores) * _EPS * scores
+    off_mean = parts.means(bound)
+    off_deviation = bound + off_mean[component]
+    off_deviation = np.where(own > _NEARLY_ALL, _rest(off_deviation), off_deviation)
+    off_variance = parts.means(2.0 * np.abs(parts.deviation) * off_deviation).sum(axis=1)
+    rest = _rest(mean)
+    off_spread = (off_mean * rest + mean * _rest(off_mean)).sum(axis=1)
+    missed, spread = off_variance + off_spread, (mean * rest).sum(axis=1)
+    off_decided = np.ones_like(spread)  # r lies in [0, 1]
+    np.divide(missed, spread, out=off_decided, where=missed < spread)
+    off_decided[missed == 0] = 0.0
+    off_decided = off_decided[:, None]
+    off_share = np.abs(mean - label_shares(labels, graph)) * off_decided + off_mean
+    off_leaning = np.zeros_like(scores)
+    np.divide(off_deviation, own, out=off_leaning, where=own > 0)
+    relative = np.divide(off_mean, mean, out=np.zeros_like(mean), where=mean > 0)
+    off_leaning += (np.abs(parts.leaning) + 1.0) * relative[component] + off_decided[component]
+    off = off_share[component] * np.abs(parts.leaning) + parts.share[component] * off_leaning
+    return np.where((off_mean <= _KNOWN * mean)[component], off, np.inf)
+
+
+class _Parts(NamedTuple):
+    """Contrasts are share * leaning, p_k and (f_ik - m_k) / m_k + r in the words of `contrasts`.
+
+    ``mean`` m and ``share`` are (n_components, n_classes), ``deviation`` f - m and ``leaning``
+    (n_nodes, n_classes); ``means`` makes means by component of such columns.
+    """
+
+    mean: FloatArray
+    share: FloatArray
+    deviation: FloatArray
+    leaning: FloatArray
+    means: Callable[[FloatArray], FloatArray]
+
+
+def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
     component, shape = graph.component, (graph.n_components, labels.n_classes)
     total = np.bincount(component, graph.degree, graph.n_components)
     weight = np.where(total[component] > 0, graph.degree, 1.0)  # an isolated node is all there is
     total[total == 0] = 1.0
-    mean, variance = np.zeros(shape), np.zeros(shape)
-    component_sums(weight[:, None] * scores, component, mean)
-    mean /= total[:, None]
-    component_sums(weight[:, None] * (scores - mean[component]) ** 2, component, variance)
-    spread = (mean * (1.0 - mean)).sum(axis=1)
+
+    def means(columns: FloatArray) -> FloatArray:
+        sums = np.zeros(shape)
+        component_sums(weight[:, None] * columns, component, sums)
+        return np.asarray(sums / total[:, None])
+
+    mean = means(scores)
+    own = mean[component]
+    deviation = np.where(own > _NEARLY_ALL, -_rest(scores - own), scores - own)
+    variance = means(deviation**2).sum(axis=1)
+    spread = (mean * _rest(mean)).sum(axis=1)
     decided = np.ones_like(spread)
-    np.divide(variance.sum(axis=1) / total, spread, out=decided, where=spread > 0)
+    np.divide(variance, spread, out=decided, where=spread > 0)
     decided = np.clip(decided, 0.0, 1.0)[:, None]
     share = decided * mean + (1.0 - decided) * label_shares(labels, graph)
-    own = mean[component]
-    relative = np.divide(scores, own, out=np.zeros_like(scores), where=own > 0)
-    contrast: FloatArray = share[component] * (relative - (1.0 - decided[component]))
-    return contrast
+    leaning = np.full_like(scores, -1.0)
+    np.divide(deviation, own, out=leaning, where=own > 0)
+    leaning += decided[component]
+    return _Parts(mean=mean, share=share, deviation=deviation, leaning=leaning, means=means)
+
+
+def _rest(columns: FloatArray) -> FloatArray:
+    """Of each row what the other columns add up to: of shares, 1 less than their own."""
+    return columns @ (1.0 - np.eye(columns.shape[1]))

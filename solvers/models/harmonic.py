@@ -4,7 +4,7 @@ On every component labels are centred with that component's mean, and the mean i
 scores again; so one linear system serves both models, with or without the zero-sum constraint.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.kernels.laplacian_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.laplacian.solver import LinearSolution
+from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.base import ScoreKind, check_targets
 from peewit.solvers.models.centring import CentredLabels
@@ -37,7 +37,7 @@ SOFT_PENALTY: Final = Rule(
     words=("auto",),
 )
 
-_LEAST_HOLD, _ELIMINATED_HOLD, _LARGEST_HOLD = 1e8, 1e20, 1e300
+_LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 _EPS: Final = float(np.finfo(np.float64).eps)
 
 
@@ -66,6 +66,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         check_targets(labels, prepared.graph)
         task = CentredLabels.of(labels, prepared.graph.component)
         prepared.kernel.solver.max_iter = self.max_iter
+        if isinstance(labels, Labels) and not self.is_stable and prepared.kernel.solver.eliminates:
+            task = task.uncentred()  # sums of positive numbers: each score is exact by itself
         component, offset = prepared.graph.component, self._offset(task)
         shape = prepared.graph.n_nodes, offset.shape[1]
         first = None
@@ -103,12 +105,15 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             # of weighed scores: what they are weighed with, relative to what they were
             bound = bound + _EPS * np.abs(offset)[component]
             factor = np.divide(scores, function, out=np.ones_like(scores), where=function > 0)
-            is_uncertain = task.reachable & uncertain(scores, bound * factor, labels)
+            bound = bound * factor
+            is_uncertain = task.reachable & uncertain(scores, bound, labels)
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
             status = first_failure(
                 status, Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
             )
-        return Solution(scores=scores, reachable=task.reachable, status=status, stats=stats)
+        return Solution(
+            scores=scores, reachable=task.reachable, status=status, stats=stats, bound=bound
+        )
 
     def full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
@@ -261,7 +266,8 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         """Solve L_UU f_U = A_US y_S (D1), in L with shifts at labels that hold them at 0.
 
         So the hierarchy of the whole graph serves. What they let through is less than a tenth of
-        what ``rtol`` does; holding more firmly would only cost factors their digits.
+        what ``rtol`` does; holding more firmly would only cost factors their digits. Eliminated is
+        L_UU itself, the labels being the ground.
         """
         free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
@@ -279,8 +285,17 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
                 return exact, function
             first = made.values
         graph, nodes = prepared.graph, task.labels.nodes
-        eliminates = prepared.kernel.solver.eliminates
-        firmly = _ELIMINATED_HOLD if eliminates else max(_LEAST_HOLD, 10.0 / self.rtol)
+        if prepared.kernel.solver.eliminates and free.any():
+            inner = LaplacianSolver(
+                graph.subgraph(np.flatnonzero(free)),
+                shift=np.asarray(graph.adjacency[:, nodes].sum(axis=1)).ravel()[free],
+                rtol=self.rtol,
+            )
+            solution = inner.eliminated(right[free])
+            function[free], bound = solution.x, np.zeros_like(function)
+            bound[free] = solution.bound
+            return replace(solution, bound=bound), function
+        firmly = max(_LEAST_HOLD, 10.0 / self.rtol)
         most = float(graph.degree.max(initial=0.0)) or 1.0
         hold = max(min(firmly * most, _LARGEST_HOLD), most)
         start = None

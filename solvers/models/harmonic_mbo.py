@@ -16,11 +16,12 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
-from peewit.solvers.models.class_mass import contrasts
+from peewit.solvers.models.certainty import uncertain
+from peewit.solvers.models.class_mass import contrast_bounds, contrasts
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
 _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32, in half the time of float64."""
@@ -95,8 +96,19 @@ class HarmonicMBO(GraphModel):
         if harmonic.status is Status.CANCELLED:
             return harmonic
         prepared.last[HFS] = harmonic
-        first = contrasts(harmonic.scores, labels, prepared.graph).argmax(axis=1)
+        leaning = contrasts(harmonic.scores, labels, prepared.graph)
+        first = leaning.argmax(axis=1)
         first[labels.nodes] = labels.classes
+        status: Status = harmonic.status
+        stats = dict(harmonic.stats)
+        if harmonic.bound is not None:
+            bound = contrast_bounds(harmonic.scores, harmonic.bound, labels, prepared.graph)
+            is_uncertain = harmonic.reachable & uncertain(leaning, bound, labels)
+            is_uncertain[labels.nodes] = False
+            stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
+            ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
+            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, found)
         graph, order = prepared.near_in_memory()
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
@@ -118,9 +130,9 @@ class HarmonicMBO(GraphModel):
         return Solution(
             scores=scores,
             reachable=harmonic.reachable,
-            status=outcome.status if stopped else harmonic.status,
+            status=outcome.status if stopped else status,
             stats={
-                **harmonic.stats,
+                **stats,
                 "n_rounds": state.n_rounds,
                 "n_steps": outcome.n_iter,
                 "n_moved": state.n_moved,

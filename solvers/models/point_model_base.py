@@ -12,8 +12,11 @@ from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.elimination import BLIND_RATIO
 from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
 from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.certainty import TIE
+from peewit.solvers.models.spectral_embedding import EMBEDDED
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -218,6 +221,9 @@ class PointModel(Model):
             solution = self._solution(problem)
         except Stopped:
             solution = task.solution(task.baseline, Status.CANCELLED, problem.stats)
+        is_embedded = prepared.rows is None and self.of_graph == EMBEDDED
+        if is_embedded and prepared.graph.weight_spread >= BLIND_RATIO:
+            solution = _checked(solution)
         return prepared.widened(solution, labels)
 
     def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:  # noqa: ARG002
@@ -227,6 +233,19 @@ class PointModel(Model):
     @abstractmethod
     def _solution(self, problem: PointProblem) -> Solution:
         """The solution at the nodes of ``prepared.graph``; fills ``stats``."""
+
+
+def _checked(solution: Solution) -> Solution:
+    """Ill-conditioned where two classes are as good to a node, beside targets of size 1.
+
+    Points of an embedding that heavy edges join are one point beside the farthest of them.
+    """
+    highest = np.partition(solution.scores[solution.reachable], -2, axis=1)[:, -2:]
+    is_tie = highest[:, 1] - highest[:, 0] <= TIE
+    if solution.status is not Status.CONVERGED or not is_tie.any():
+        return solution
+    stats = {**solution.stats, "n_uncertain": int(np.count_nonzero(is_tie))}
+    return replace(solution, status=Status.ILL_CONDITIONED, stats=stats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,18 @@
 """PoissonMBO: Poisson learning, then rounds of heat flow and cuts into classes."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
+from peewit.solvers.models.certainty import TIE
 from peewit.solvers.models.class_balance import (
     asked_shares,
     balanced_weights,
@@ -19,7 +21,10 @@ from peewit.solvers.models.class_balance import (
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.poisson import Poisson, PoissonModel
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
+
+_ROUNDINGS: Final = 8
+"""Of a heat step, beside one for each neighbor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,18 +69,22 @@ class PoissonMBO(PoissonModel):
             return poisson
         prepared.last[Poisson] = poisson
         step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
+        source = self.fidelity * task.on_nodes(task.values)
+        solver = prepared.kernel.solver
         cuts = _Cuts(
             heat=Sweep.of_graph(
                 prepared.graph,
                 np.full(prepared.graph.n_nodes, step),
                 prepared.parallel,
             ),
-            source=self.fidelity * task.on_nodes(task.values),
+            source=source,
             first=poisson.scores,
             reachable=task.reachable,
             shares=shares,
             n_inner=self.n_inner,
             n_outer=self.n_outer,
+            rounding=self._rounding(prepared.graph, step * source),
+            is_far_apart=solver.eliminates or solver.is_blind,
         )
         outcome = watch.run(cuts, max_iter=self.n_outer * self.n_inner, phase=self.phase)
         scores = outcome.state.scores
@@ -83,8 +92,18 @@ class PoissonMBO(PoissonModel):
         stats["n_moved"] = outcome.state.n_moved
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
+        status: Status = poisson.status
+        if outcome.state.is_uncertain.any():
+            stats["n_uncertain"] = int(np.count_nonzero(outcome.state.is_uncertain))
+            status = first_failure(status, Status.ILL_CONDITIONED)
         stopped = outcome.status is Status.CANCELLED
-        return task.solution(scores, outcome.status if stopped else poisson.status, stats)
+        return task.solution(scores, outcome.status if stopped else status, stats)
+
+    def _rounding(self, graph: Graph, forces: FloatArray) -> float:
+        """What rounding adds up to in a round: no step makes the largest value larger by itself."""
+        largest = 1.0 + self.n_inner * float(np.abs(forces).max(initial=0.0))
+        n_added = int(np.diff(graph.adjacency.indptr).max(initial=0)) + _ROUNDINGS
+        return self.n_inner * n_added * float(np.finfo(np.float64).eps) * largest
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -92,7 +111,8 @@ class _CutState:
     """The last cut, and how far the heat of the present round is.
 
     ``scores`` are weighted, ``classes`` what they say under ``weights``; ``n_moved`` counts the
-    reachable nodes whose class the last round changed. ``heated`` is the partition after
+    reachable nodes whose class the last round changed, ``is_uncertain`` marks those whose class
+    rounding decided in any. ``heated`` is the partition after
     ``n_heated`` steps, ``spare`` room for one more.
     """
 
@@ -102,6 +122,7 @@ class _CutState:
     heated: FloatArray
     spare: FloatArray
     n_moved: int
+    is_uncertain: BoolArray
     n_heated: int = 0
     n_rounds: int = 0
 
@@ -117,6 +138,8 @@ class _Cuts:
     shares: FloatArray | None
     n_inner: int
     n_outer: int
+    rounding: float
+    is_far_apart: bool
 
     def init(self) -> _CutState:
         """The classes of Poisson learning."""
@@ -129,6 +152,7 @@ class _Cuts:
             heated=np.empty_like(scores),
             spare=np.empty_like(scores),
             n_moved=int(np.count_nonzero(self.reachable)),
+            is_uncertain=np.zeros(len(scores), bool),
         )
 
     def step(self, state: _CutState) -> _CutState:
@@ -142,6 +166,7 @@ class _Cuts:
             before = state.classes
             state.scores, state.heated = state.heated, state.scores
             state.classes, state.weights = self._cut(state.scores, state.weights)
+            state.is_uncertain |= self._uncertain(state.scores, state.weights)
             state.n_moved = int(np.count_nonzero((state.classes != before)[self.reachable]))
             state.n_heated, state.n_rounds = 0, state.n_rounds + 1
         return state
@@ -161,3 +186,17 @@ class _Cuts:
             weights = balanced_weights(scores[self.reachable], self.shares, weights)
             scores[self.reachable] *= weights
         return scores.argmax(axis=1), weights
+
+    def _uncertain(self, scores: FloatArray, weights: FloatArray) -> BoolArray:
+        """(n_nodes,) whose class rounding decides.
+
+        Ties of a graph whose weights lie far apart are light edges lost beside heavy ones; of any
+        other they are those of its symmetries.
+        """
+        if not self.is_far_apart and self.rounding <= TIE:
+            return np.zeros(len(scores), bool)
+        highest = np.partition(scores, -2, axis=1)[:, -2:]
+        least = np.full(len(scores), self.rounding * float(weights.max()))
+        if self.is_far_apart:
+            np.maximum(least, TIE * np.abs(scores).max(axis=1), out=least)
+        return np.asarray(self.reachable & (highest[:, 1] - highest[:, 0] <= least))

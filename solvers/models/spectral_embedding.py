@@ -7,7 +7,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
 EMBEDDED = "spectral embedding"
 """What the stats say of a solve that embedded the graph."""
@@ -16,6 +16,8 @@ _DENSE_NODES = 400
 _RTOL = 1e-8
 _TOLERANCE = 1e-7
 _MAX_RESTARTS = 100
+_ACCURACY = 1e-4
+"""What inner products of points may be wrong by, beside the largest of them."""
 
 
 def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[FloatArray, Status]:
@@ -56,8 +58,8 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[F
         values, vectors = np.linalg.eigh(matrix + _trivial_part(graph, root))
         watch.step(EMBEDDED, 1, 1)
         rounding = graph.n_nodes * float(np.finfo(np.float64).eps)
-        # an eigenvalue within rounding of 0 is not known, nor is its eigenvector
-        is_known = bool(values[0] > rounding)
+        # rounding over the least eigenvalue is what the farthest points are wrong by, relatively
+        is_known = bool(_ACCURACY * values[0] > rounding)
         greatest = 1.0 / np.maximum(values[:wanted], rounding)
         vectors = vectors[:, :wanted]
         status = Status.CONVERGED if is_known else Status.ILL_CONDITIONED
@@ -114,5 +116,7 @@ def _largest_of_inverse(
     except ArpackNoConvergence as error:
         values, vectors, ended = error.eigenvalues, error.eigenvectors, Status.MAX_ITER
     watch.step(EMBEDDED, n_products, n_products)
+    if solver.is_blind:
+        ended = first_failure(ended, Status.ILL_CONDITIONED)
     order = np.argsort(values)[::-1]
     return np.maximum(values[order], 0.0), vectors[:, order], ended

@@ -6,14 +6,18 @@ from typing import Final, Literal
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray
-from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.point_model_base import PointProblem
-from peewit.solvers.models.variational_base import StartedModel, mean_degree, targets_of
+from peewit.solvers.models.variational_base import (
+    SINGLE_EPS,
+    StartedModel,
+    contested,
+    mean_degree,
+    targets_of,
+)
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import first_failure
+from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
 from peewit.solvers.variation.proximal_step import SINGLE_RTOL, TotalVariation
 from peewit.solvers.variation.splitting import NORMALIZATIONS, Normalization, VariationSplitting
@@ -98,7 +102,11 @@ class TotalVariationModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["n_moved"], stats["residual"] = state.n_moved, state.residual
         scores = class_scores(state.values + state.intercepts)
-        solution = problem.task.solution(scores, first_failure(outcome.status, before), stats)
+        seen = self.rtol if self.normalization == "none" else SINGLE_EPS
+        penalty = self._penalty(labels)
+        held = self._drifting(problem, seen * self.pull / penalty) if penalty else Status.CONVERGED
+        status = first_failure(outcome.status, before, held)
+        solution = problem.task.solution(scores, status, stats)
         return self._warned(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:
@@ -114,13 +122,6 @@ class TotalVariationModel(StartedModel):
     @abstractmethod
     def _fidelity(self, labels: Labels) -> Fidelity:
         """The loss at the labels."""
-
-
-def contested(labels: Labels, graph: Graph) -> BoolArray:
-    """(n_nodes,) whether the labels of the node's component are not all of one class."""
-    present = np.zeros((graph.n_components, labels.n_classes), bool)
-    present[graph.component[labels.nodes], labels.classes] = True
-    return np.asarray(present.sum(axis=1) != 1)[graph.component]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

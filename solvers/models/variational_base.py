@@ -5,10 +5,11 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.memory_plan import GramPlan
+from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
@@ -32,6 +33,9 @@ _LEAST_JUDGED: Final = 10
 """Unlabeled nodes per class from which on it says something that a class gets none."""
 _MISSED_SHARE: Final = 0.2
 _FIRST_LABEL_WEIGHT: Final = 100.0
+
+SINGLE_EPS: Final = float(np.finfo(np.float32).eps)
+"""What proximal steps of a coarse gap tell apart."""
 
 InitialName = Literal["auto", "cut", "harmonic", "poisson"]
 
@@ -191,6 +195,20 @@ class StartedModel(VariationalModel):
         alone.last[kind] = solution
         return solution.scores, solution.status
 
+    def _drifting(self, problem: PointProblem, least: float) -> Status:
+        """Whether all nodes are held by edges of ``least`` mean degrees; counts those that are not.
+
+        With a norm, functions of the features hold them, too.
+        """
+        if self._has_norm(problem.prepared):
+            return Status.CONVERGED
+        graph = problem.prepared.graph
+        is_lost = drifting(problem.labels, graph, least * mean_degree(problem.prepared))
+        if not is_lost.any():
+            return Status.CONVERGED
+        problem.stats["n_uncertain"] = int(np.count_nonzero(is_lost))
+        return Status.ILL_CONDITIONED
+
     def _warned(self, solution: Solution, labels: Labels) -> Solution:
         """The solution with what should be known of clusters that do not fit the classes."""
         predicted = solution.scores.argmax(axis=1)[solution.reachable]
@@ -279,6 +297,25 @@ def mean_degree(prepared: Points) -> float:
     degree = prepared.graph.degree
     n_joined = int(np.count_nonzero(degree))
     return float(degree.sum()) / n_joined if n_joined else 1.0
+
+
+def contested(labels: Labels, graph: Graph) -> BoolArray:
+    """(n_nodes,) whether the labels of the node's component are not all of one class."""
+    present = np.zeros((graph.n_components, labels.n_classes), bool)
+    present[graph.component[labels.nodes], labels.classes] = True
+    return np.asarray(present.sum(axis=1) != 1)[graph.component]
+
+
+def drifting(labels: Labels, graph: Graph, least: float) -> BoolArray:
+    """(n_nodes,) whether labels of several classes reach a node, and none by edges >= ``least``.
+
+    Where lighter ones move it by less than is looked at, it stays where it started.
+    """
+    if float(graph.adjacency.data.min(initial=least)) >= least:
+        return np.zeros(graph.n_nodes, bool)
+    part, _ = graph.components_above(least)
+    is_reached = np.isin(graph.component, graph.component[labels.nodes])
+    return contested(labels, graph) & is_reached & ~np.isin(part, part[labels.nodes])
 
 
 def targets_of(labels: Labels) -> FloatArray:

@@ -350,10 +350,9 @@ class DenseInverse:
         for start, _ in zip(starts, self.space.parallel(fill, starts), strict=True):
             teller(start, n_rows)
         matrix[np.diag_indices(n_rows)] += 1.0
-        factors: tuple[RealArray, RealArray] = sl.lu_factor(
-            matrix.T, overwrite_a=True, check_finite=False
-        )
-        return factors
+        (factor,) = sl.get_lapack_funcs(("getrf",), (matrix,))
+        factors, pivots, _ = factor(matrix.T, overwrite_a=True)  # of a pivot 0 refinement will tell
+        return factors, pivots
 
 
 def _relative(change: FloatArray, values: FloatArray) -> float:

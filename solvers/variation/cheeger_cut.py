@@ -30,7 +30,6 @@ _LEAST_GAIN: Final = 1e-4
 _MAX_STEPS: Final = 300
 _MAX_PROXIMAL: Final = 300
 _FLAT: Final = 1e-9
-_ROUNDING: Final = 1e-16
 _RACE: Final = ((2, 2), (3, 1))
 """Steps, and how many functions go on after them."""
 
@@ -178,19 +177,18 @@ def best_threshold(
 ) -> tuple[BoolArray, float]:
     """The nodes above the threshold whose cut has the least Cheeger ratio, and that ratio.
 
-    The ratio is cut / min(w(A), w(not A)). O(m + n log n); one side at least has a node.
+    The ratio is cut / min(w(A), w(not A)), exact to a few roundings. O((m + n) log n); one side at
+    least has a node.
     """
     adjacency = graph.adjacency
     order = np.argsort(function, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    cuts = sweep_cuts(adjacency.indptr, adjacency.indices, adjacency.data, order, rank)
+    cuts = sweep_cuts(adjacency.indptr, adjacency.indices, adjacency.data, rank)
     sorted_weight = weight[order]
     below = np.cumsum(sorted_weight)[:-1]
     above = np.cumsum(sorted_weight[::-1])[::-1][1:]
-    # cuts are running sums: what is left of all the weight where nothing is cut is rounding
-    rounding = _ROUNDING * order.size * float(graph.degree.sum())
-    ratios = np.maximum(cuts, rounding) / np.minimum(below, above)
+    ratios = cuts / np.minimum(below, above)
     # between equal values there is no threshold
     ratios[np.diff(function[order]) == 0.0] = np.inf
     place = int(np.argmin(ratios))

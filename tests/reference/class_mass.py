@@ -27,7 +27,8 @@ def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
         weights = graph.degree[nodes] if nodes.size > 1 else np.ones(1)
         m = np.average(scores[nodes], axis=0, weights=weights)
         variance = np.average((scores[nodes] - m) ** 2, axis=0, weights=weights).sum()
-        spread = (m * (1 - m)).sum()
+        others = m.sum() - m if (m > 0).sum() > 1 else np.zeros_like(m)  # 1 - m
+        spread = (m * others).sum()
         r = min(1.0, variance / spread) if spread > 0 else 1.0
         for k in range(labels.n_classes):
             p = r * m[k] + (1 - r) * (counts[k] + 1) / (counts.sum() + labels.n_classes)

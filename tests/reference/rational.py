@@ -17,11 +17,11 @@ Rows = list[list[Fraction]]
 
 def hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
     """(D1) for a penalty of 0, else (D2)."""
-    scores = _everywhere(graph, _mean(_targets(labels)))
+    scores = _everywhere(graph, _mean(exact_targets(labels)))
     kappa = Fraction(graph_penalty) * labels.n_labeled
-    for nodes, on_labels in _components(graph, labels):
+    for nodes, on_labels in components(graph, labels):
         if kappa:
-            matrix = _shifted(laplacian(graph, nodes, kappa), on_labels)
+            matrix = shifted(laplacian(graph, nodes, kappa), on_labels)
             values = solved(matrix, _on_nodes(nodes, on_labels))
         else:
             matrix = laplacian(graph, nodes, Fraction(1))
@@ -34,14 +34,14 @@ def hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
 
 def stable_hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
     """(D3) on each component with labels."""
-    overall = _mean(_targets(labels))
+    overall = _mean(exact_targets(labels))
     scores = _everywhere(graph, overall)
     removed = overall if isinstance(labels, Labels) else [Fraction(0)]
     kappa = Fraction(graph_penalty) * labels.n_labeled
-    for nodes, on_labels in _components(graph, labels):
+    for nodes, on_labels in components(graph, labels):
         mean = _mean(list(on_labels.values()))
-        matrix = _shifted(laplacian(graph, nodes, kappa), on_labels)
-        right = _on_nodes(nodes, _centred(on_labels))
+        matrix = shifted(laplacian(graph, nodes, kappa), on_labels)
+        right = _on_nodes(nodes, centred(on_labels))
         both = solved(matrix, [[*row, Fraction(1)] for row in right])
         *sums, whole = _sums(both)
         mu = [total / whole for total in sums]
@@ -58,12 +58,12 @@ def stable_hfs(graph: Graph, labels: Targets, graph_penalty: float) -> Rows:
 
 def poisson(graph: Graph, labels: Labels) -> Rows:
     """(H1) on each component; classes without label there below all others."""
-    scores = _everywhere(graph, _mean(_targets(labels)))
+    scores = _everywhere(graph, _mean(exact_targets(labels)))
     absent, reached = [], []
-    for nodes, on_labels in _components(graph, labels):
+    for nodes, on_labels in components(graph, labels):
         degree = [row[place] for place, row in enumerate(laplacian(graph, nodes, Fraction(1)))]
         matrix = laplacian(graph, nodes, Fraction(1))
-        right = _on_nodes(nodes, _centred(on_labels))
+        right = _on_nodes(nodes, centred(on_labels))
         if len(nodes) > 1:  # one equation follows from the others: (H1) has its own in its place
             matrix[-1], right[-1] = degree, [Fraction(0)] * labels.n_classes
             _put(scores, nodes, solved(matrix, right))
@@ -78,7 +78,24 @@ def poisson(graph: Graph, labels: Labels) -> Rows:
     return scores
 
 
-def _targets(labels: Targets) -> Rows:
+def posterior_variance(graph: Graph, labels: Targets, kappa: Fraction) -> list[Fraction | None]:
+    """The diagonal of (L + I_S / kappa)^-1 (C2), labels the ground for 0; None out of reach."""
+    found: list[Fraction | None] = [None] * graph.n_nodes
+    for nodes, on_labels in components(graph, labels):
+        size = range(len(nodes))
+        matrix = laplacian(graph, nodes, Fraction(1))
+        unit = [[Fraction(i == j) for j in size] for i in size]
+        for place in on_labels:
+            if kappa:
+                matrix[place][place] += 1 / kappa
+            else:
+                matrix[place], unit[place] = unit[place], [Fraction(0)] * len(nodes)
+        for place, row in enumerate(solved(matrix, unit)):
+            found[nodes[place]] = row[place]
+    return found
+
+
+def exact_targets(labels: Targets) -> Rows:
     return [[Fraction(value) for value in row] for row in labels.targets().tolist()]
 
 
@@ -90,7 +107,7 @@ def _sums(rows: Rows) -> list[Fraction]:
     return [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
 
 
-def _centred(on_labels: dict[int, list[Fraction]]) -> dict[int, list[Fraction]]:
+def centred(on_labels: dict[int, list[Fraction]]) -> dict[int, list[Fraction]]:
     mean = _mean(list(on_labels.values()))
     return {
         place: [value - m for value, m in zip(row, mean, strict=True)]
@@ -112,11 +129,11 @@ def _on_nodes(nodes: IntArray, on_labels: dict[int, list[Fraction]]) -> Rows:
     return [list(on_labels.get(place, zeros)) for place in range(len(nodes))]
 
 
-def _components(
+def components(
     graph: Graph, labels: Targets
 ) -> Iterator[tuple[IntArray, dict[int, list[Fraction]]]]:
     """Nodes of each component with labels, and its targets by place among them."""
-    row = dict(zip(labels.nodes.tolist(), _targets(labels), strict=True))
+    row = dict(zip(labels.nodes.tolist(), exact_targets(labels), strict=True))
     for number in np.unique(graph.component[labels.nodes]):
         nodes = np.flatnonzero(graph.component == number).tolist()
         yield nodes, {place: row[node] for place, node in enumerate(nodes) if node in row}
@@ -131,7 +148,7 @@ def laplacian(graph: Graph, nodes: IntArray, scale: Fraction) -> Rows:
     return matrix
 
 
-def _shifted(matrix: Rows, on_labels: dict[int, list[Fraction]]) -> Rows:
+def shifted(matrix: Rows, on_labels: dict[int, list[Fraction]]) -> Rows:
     for place in on_labels:
         matrix[place][place] += 1
     return matrix
