@@ -124,6 +124,8 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
             )
     except BadEdges as error:
         return FileReport(path=shown_url(file.path), refusal=as_options(str(error)))
+    except OSError as error:
+        return FileReport(path=shown_url(file.path), refusal=f"it cannot be read now: {error}")
 
 
 def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:

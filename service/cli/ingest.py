@@ -155,13 +155,15 @@ def ingest(
         sources, paths = _add_sources(
             session, graph_id, locations or (), named or None, skip_bad_rows
         )
-        session.keep_columns(graph, named)
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the same command goes on from here"),
         ):
             told = read_all(session, graph_id, sources, stop, is_quiet=json)
+        if session.graph(name).progress.edges_seen > graph.progress.edges_seen:
+            said = next((dict(each.columns) for each in sources if each.columns), {})
+            session.keep_columns(graph, named or said)
         _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
         n_bad = session.manifest.n_bad_rows(graph_id) - n_bad_before
         refused = _refused_files(session, graph_id, paths)

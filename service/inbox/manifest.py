@@ -86,8 +86,9 @@ class Manifest:
         A known path with a known version is left alone, so that the same listing may come again
         and again (and then nothing is written), unless it was gone when it was to be read: it is
         offered again. Another version is a new pending file: only its content can tell whether it
-        changed. Turns are given in the order of the listing. The cost is that of the listing,
-        however many files the manifest holds.
+        changed. A refused file of an older source is taken over, and offered again, by a source
+        that names its own columns or bad rows. Turns are given in the order of the listing. The
+        cost is that of the listing, however many files the manifest holds.
 
         Raises
         ------
@@ -101,16 +102,16 @@ class Manifest:
             require_path("path", each.path)
         with self._database.read() as connection:
             require_source(connection, graph_id, source_id)
-            if not any(_news(connection, graph_id, listing)):
+            if not any(_news(connection, graph_id, listing, source_id)):
                 return 0
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             require_source(connection, graph_id, source_id)
-            news = _news(connection, graph_id, listing)
-            if news.orphaned:
+            news = _news(connection, graph_id, listing, source_id)
+            if adopted := [*news.orphaned, *news.returned]:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
                 connection.execute(
-                    adopt.values(source_id=source_id), [{"file_id": each} for each in news.orphaned]
+                    adopt.values(source_id=source_id), [{"file_id": each} for each in adopted]
                 )
             if news.returned:
                 _offer_again(connection, graph_id, files.c.id.in_(news.returned))
@@ -315,9 +316,17 @@ class _News(NamedTuple):
     returned: list[int]
 
 
-def _news(connection: Connection, graph_id: str, listing: Sequence[ListedFile]) -> _News:
+def _news(
+    connection: Connection,
+    graph_id: str,
+    listing: Sequence[ListedFile],
+    source_id: str | None = None,
+) -> _News:
     is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~_is_present())
-    is_gone = and_(files.c.status == "quarantined", files.c.reason == FILE_GONE)
+    is_gone = and_(
+        files.c.status == "quarantined",
+        or_(files.c.reason == FILE_GONE, _is_read_otherwise(source_id)),
+    )
     columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone)
     news = _News([], [], [])
     for start in range(0, len(listing), _PATHS_AT_ONCE):
@@ -336,6 +345,17 @@ def _news(connection: Connection, graph_id: str, listing: Sequence[ListedFile]) 
             elif gone:
                 news.returned.append(file_id)
     return news
+
+
+def _is_read_otherwise(source_id: str | None) -> ColumnElement[bool]:
+    """A file of a source older than this one, which says itself how its files are read."""
+    this, other = sources.alias(), sources.alias()
+    return exists().where(
+        this.c.id == source_id,
+        or_(this.c.columns.is_not(None), this.c.max_bad_rows > 0),
+        other.c.id == files.c.source_id,
+        other.c.created_at < this.c.created_at,
+    )
 
 
 def _insert_files(

@@ -83,10 +83,14 @@ class EdgeColumns:
                     argument=argument,
                     row=row,
                 )
-            if count == 0 and (argument != "weight" or self.needs_weight):
+            alike = [each for each in names if each.casefold() == name.casefold()]
+            if count == 0 and (argument != "weight" or self.needs_weight or alike):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
+                meant = suggestion(names)
+                if argument == "weight" and alike:
+                    meant = f"; say weight={alike[0]!r} where that is meant"
                 raise BadEdges(
-                    f"column {name!r} is missing; the file has {held}{suggestion(names)}",
+                    f"column {name!r} is missing; the file has {held}{meant}",
                     argument=argument,
                     row=row,
                 )

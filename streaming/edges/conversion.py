@@ -68,7 +68,7 @@ class _BadRows:
 
     def _too_many(self, reason: str, column: str | None, row: int, value: str | None) -> BadEdges:
         if self.allowed:
-            reason = f"{reason}; {self.allowed} other bad rows were skipped, as allowed"
+            reason = f"more than {self.allowed} rows are bad, one of them: {reason}"
         return BadEdges(reason, argument=column, row=row, value=value)
 
 
@@ -121,7 +121,7 @@ def convert(
     """
     bad = _BadRows(allowed=file.max_bad_rows)
     waiting: list[pa.Table] = []
-    n_waiting = 0
+    n_waiting = n_good = 0
     ids = pa.large_string() if node_kind == "string" else pa.int64()
     schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
     original = _Original(
@@ -138,12 +138,18 @@ def convert(
                 columns = {"src": block.src, "dst": block.dst, "weight": block.weight}
                 waiting.append(pa.table(columns).cast(schema))
                 n_waiting += block.n_rows
+                n_good += block.n_rows
             if n_waiting >= ROWS_PER_GROUP:
                 waiting = [_write_groups(writer, pa.concat_tables(waiting), ROWS_PER_GROUP)]
                 n_waiting = waiting[0].num_rows
         if n_waiting:
             _write_groups(writer, pa.concat_tables(waiting), 1)
-    return tuple(sorted(bad.found, key=lambda each: each.row))
+    found = tuple(sorted(bad.found, key=lambda each: each.row))
+    if found and not n_good:  # another column was meant, or another file
+        least = found[0]
+        reason = f"no row is an edge; of the first: {least.reason}"
+        raise BadEdges(reason, row=least.row, value=least.value)
+    return found
 
 
 @contextmanager

@@ -120,7 +120,8 @@ def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         is_list = any(check(kind) for check in _LISTS)
         value = kind.value_type if is_list else kind
-        if not (pa.types.is_primitive(value) or (not is_list and kind in (*_STRINGS, pa.null()))):
+        is_scalar = not is_list and (kind in (*_STRINGS, pa.null()) or pa.types.is_decimal(kind))
+        if not (pa.types.is_primitive(value) or is_scalar):
             raise BadUpload(
                 f"column {field.name!r} must hold strings, numbers or lists of numbers",
                 argument=field.name,

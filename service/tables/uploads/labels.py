@@ -85,10 +85,11 @@ def read_labels(
 ) -> UploadedLabels:
     """Labels in order.
 
-    A column of CSV holds whole numbers when every value of it is one; real numbers when every
-    value is a number and one of them has a point or an exponent; else strings, and these in any
-    case with ``csv_is_text``. The other formats say themselves what a value is; booleans, dates and
-    times become text.
+    Cells of labels in CSV count without white space around them, and lines that are empty but for
+    separators do not count. A column of CSV holds whole numbers when every value of it is one; real
+    numbers when every value is a number and one of them has a point or an exponent; else strings,
+    and these in any case with ``csv_is_text``. The other formats say themselves what a value is;
+    booleans, dates and times become text.
 
     Raises
     ------
@@ -119,9 +120,15 @@ def read_labels(
         require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
         nodes += _label_column(batch, columns.node).to_pylist()
         labels += _as_labels(_label_column(batch, columns.label)).to_pylist()
-    if table_format is Format.CSV and not csv_is_text:
+    if table_format is not Format.CSV:
+        return _check_labels(nodes, labels, node_kind)
+    labels = [label and label.strip() for label in labels]
+    filled = [row for row, cells in enumerate(zip(nodes, labels, strict=True)) if any(cells)]
+    if len(filled) < len(nodes):
+        nodes, labels = [nodes[row] for row in filled], [labels[row] for row in filled]
+    if not csv_is_text:
         labels = _parse_labels(labels)
-    return _check_labels(nodes, labels, node_kind)
+    return _check_labels(nodes, labels, node_kind, rows=filled)
 
 
 def json_labels(
@@ -144,33 +151,41 @@ def json_labels(
     return _check_labels(nodes, labels, node_kind)
 
 
-def _check_labels(nodes: list[Any], labels: list[Any], node_kind: NodeKind) -> UploadedLabels:
-    """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong."""
+def _check_labels(
+    nodes: list[Any], labels: list[Any], node_kind: NodeKind, *, rows: Sequence[int] | None = None
+) -> UploadedLabels:
+    """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong.
+
+    ``rows`` are their numbers in the table, where some of it was left out.
+    """
+    rows = range(len(nodes)) if rows is None else rows
     seen = set()
-    for row, label in enumerate(labels):
+    for row, label in zip(rows, labels, strict=True):
         key = type(label), label if label.__hash__ is not None else None
         if key not in seen:
             _require_label(label, row)
             seen.add(key)
     if not _are_plain(nodes, node_kind):
-        nodes = [node_id(node, node_kind, row=row) for row, node in enumerate(nodes)]
+        nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
     if len(set(nodes)) < len(nodes):
-        _require_one_label_each(nodes, labels)
+        _require_one_label_each(nodes, labels, rows)
     return UploadedLabels(nodes=nodes, labels=labels)
 
 
-def _require_one_label_each(nodes: Sequence[NodeId], labels: Sequence[LabelValue]) -> None:
+def _require_one_label_each(
+    nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int]
+) -> None:
     """Refuse a node with two different labels: which of them is meant, the table does not say."""
-    first_rows: dict[NodeId, int] = {}
-    for row, node in enumerate(nodes):
-        first = first_rows.setdefault(node, row)
-        if labels[row] != labels[first]:
+    firsts: dict[NodeId, tuple[int, LabelValue]] = {}
+    for row, node, label in zip(rows, nodes, labels, strict=True):
+        first_row, first = firsts.setdefault(node, (row, label))
+        if label != first:
             raise BadUpload(
-                f"a node must have one label in a table, and node {node!r} has {labels[first]!r} "
-                f"in row {first}",
+                f"a node must have one label in a table, and node {node!r} has {first!r} "
+                f"in row {first_row}",
                 argument="node",
                 row=row,
-                value=repr(labels[row]),
+                value=repr(label),
             )
 
 

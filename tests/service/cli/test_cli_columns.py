@@ -120,3 +120,45 @@ def test_features_have_a_column_of_nodes_and_may_be_packed(peewit: Peewit, tmp_p
     peewit("graph", "set", "g", "--column", "node=account_id")
     added = peewit("features", "g", table, "--add", "--json").json
     assert added["features"]["present"]["n_rows"] == 3
+
+
+def test_a_refused_file_of_a_directory_is_read_by_itself_otherwise(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    place = tmp_path / "day"
+    place.mkdir()
+    (place / "a.csv").write_text("src,dst\na,b\nb,c\n")
+    (place / "b.ndjson").write_text('{"from_id": "c", "to_id": "d", "n": 2}\n')
+    peewit("graph", "create", "g")
+    assert peewit("ingest", "g", place).exit_code == 1
+    again = peewit("ingest", "g", place / "b.ndjson", "--src", "from_id", "--dst", "to_id")
+    assert again.exit_code == 0, again.err
+    assert "4 nodes" in again.out
+    assert peewit("ingest", "g", place).exit_code == 0  # nothing of it is refused any more
+
+
+def test_bad_rows_alone_make_no_file_and_columns_are_kept_when_read(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    table = tmp_path / "e.ndjson"
+    table.write_text('{"from_id": "a", "to_id": "b"}\n{"from_id": "b", "to_id": "c"}\n')
+    peewit("graph", "create", "g")
+    looked = peewit("ingest", "g", table, "--dry-run")
+    assert "no row is an edge" in looked.out
+    assert "--skip-bad-rows" not in looked.out
+    refused = peewit("ingest", "g", table, "--src", "from", "--dst", "to", "--skip-bad-rows", "9")
+    assert refused.exit_code == 1
+    assert "src=" not in peewit("graph", "show", "g").out
+    taken = peewit("ingest", "g", table, "--src", "from_id", "--dst", "to_id")
+    assert taken.exit_code == 0
+    assert "src=from_id, dst=to_id" in peewit("graph", "show", "g").out
+
+
+def test_a_weight_in_another_case_is_asked_for(peewit: Peewit, tmp_path: Path) -> None:
+    table = tmp_path / "e.csv"
+    table.write_text("src,dst,amount\na,b,900\n")
+    peewit("graph", "create", "g", "--column", "weight=Amount")
+    refused = peewit("ingest", "g", table)
+    assert refused.exit_code == 1
+    assert "say --weight amount where that is meant" in refused.err
+    assert peewit("ingest", "g", table, "--weight", "amount").exit_code == 0

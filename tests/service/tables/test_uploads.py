@@ -1,6 +1,7 @@
 """Tables that people send: read alike in every format, and faults named with their row."""
 
 import io
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -277,13 +278,37 @@ def test_json_lines_are_read_a_part_at_a_time() -> None:
     assert len(asked) == ROWS_PER_BATCH
 
 
-@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize("table_format", [each for each in Format if each is not Format.CSV])
 @pytest.mark.parametrize("label", [" bot", "bot ", "bot\t"])
 def test_white_space_around_a_label_is_refused(table_format: Format, label: str) -> None:
     content = written(pa.table({"node": ["a", "b"], "label": ["bot", label]}), table_format)
     with pytest.raises(BadUpload, match="must not begin or end with white space") as caught:
         read_labels(content, table_format, "string")
     assert (caught.value.row, caught.value.value) == (1, repr(label))
+
+
+def test_labels_of_a_spreadsheet_are_read_as_they_are_meant() -> None:
+    sheet = b"node;label\r\na; bot \r\n;;\r\nb;human\r\n;\r\na;bot\r\n"
+    found = read_labels(io.BytesIO(sheet.replace(b";;", b";")), Format.CSV, "string")
+    assert found.nodes == ["a", "b", "a"]
+    assert found.labels == ["bot", "human", "bot"]
+    half = sheet.replace(b";;", b";").replace(b"a;bot", b"c;")
+    with pytest.raises(BadUpload, match=r"a string with a character, got '' in row 4 \("):
+        read_labels(io.BytesIO(half), Format.CSV, "string")
+
+
+@pytest.mark.parametrize("table_format", [Format.PARQUET, Format.ARROW])
+def test_decimals_of_warehouses_are_weights_and_labels(table_format: Format) -> None:
+    amounts = pa.array([Decimal("1.50"), Decimal("2.25")], pa.decimal128(12, 2))
+    edges = written(
+        pa.table({"src": ["a", "b"], "dst": ["b", "c"], "weight": amounts}), table_format
+    )
+    (batch,) = edge_batches(edges, table_format, "string")
+    block = read_columns(batch, node_kind="string", max_nodes=10)
+    assert block.weight.tolist() == [1.5, 2.25]
+    whole = pa.array([Decimal(3), Decimal(4)], pa.decimal128(10, 0))
+    labels = written(pa.table({"node": ["a", "b"], "label": whole}), table_format)
+    assert read_labels(labels, table_format, "string").labels == [3, 4]
 
 
 def test_a_node_with_two_labels_in_a_table_is_named_with_both() -> None:
