@@ -69,6 +69,8 @@ class Body:
         How many they are, where it is known.
     is_repeatable : bool
         False when the pieces can be had only once.
+    encoding : str, optional
+        For `Content-Encoding`, where the bytes are packed.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class Body:
         *,
         n_bytes: int | None = None,
         is_repeatable: bool = True,
+        encoding: str | None = None,
     ) -> None:
         self.media_type = media_type
+        self._encoding = encoding
         self._pieces = pieces
         self._n_bytes = n_bytes
         self._is_repeatable = is_repeatable
@@ -87,9 +91,10 @@ class Body:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Type and, where it is known, length."""
+        """Type, and where it is so, packing and length."""
         length = {} if self._n_bytes is None else {"Content-Length": str(self._n_bytes)}
-        return {"Content-Type": self.media_type, **length}
+        packed = {} if self._encoding is None else {"Content-Encoding": self._encoding}
+        return {"Content-Type": self.media_type, **packed, **length}
 
     @property
     def can_be_sent(self) -> bool:

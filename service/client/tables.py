@@ -11,7 +11,7 @@ import pyarrow as pa
 from peewit.service.client.call_steps import Body
 from peewit.service.tables.formats import encode
 from peewit.service.wire.labels import Label
-from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.table_formats import Format, format_of_file
 
 ROWS_PER_BATCH: Final = 1 << 16
 """Rows that are encoded at once."""
@@ -29,7 +29,9 @@ class ArrowStream(Protocol):
 
 
 TableLike: TypeAlias = ArrowStream | pa.RecordBatch | Iterable[pa.RecordBatch] | Path | str
-"""A table in memory, batches one after another, or a file in a format that its suffix names."""
+"""A table in memory, batches one after another, or a file in a format that its suffix names.
+
+Files may be packed: `.csv.gz`, `.ndjson.zst`."""
 
 
 def table_body(table: TableLike) -> Body:
@@ -104,8 +106,9 @@ def _file_body(path: Path) -> Body:
             while piece := file.read(_BYTES_PER_PIECE):
                 yield piece
 
-    media_type = Format.of_path(path).media_type
-    return Body(media_type, pieces, n_bytes=path.stat().st_size)
+    table_format, encoding = format_of_file(path.name)
+    n_bytes = path.stat().st_size
+    return Body(table_format.media_type, pieces, n_bytes=n_bytes, encoding=encoding)
 
 
 def _arrow_body(reader: Any, *, is_repeatable: bool) -> Body:
@@ -122,6 +125,9 @@ def _reader_of(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     first = next(rest, None)
     if first is None:
         raise ValueError("a table must have at least one batch, got none")
+    if not isinstance(first, pa.RecordBatch):
+        kind = type(first).__name__
+        raise TypeError(f"a table must be made of record batches, got an iterable of {kind}")
 
     def all_of_them() -> Iterator[pa.RecordBatch]:
         yield first

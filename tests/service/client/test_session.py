@@ -68,7 +68,11 @@ def test_graphs_come_change_and_go(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["table", "batch", "batches", "iterator", "reader", "frame", "csv", "arrow", "parquet"]
+    "shape",
+    [
+        *("table", "batch", "batches", "iterator", "reader", "frame"),
+        *("csv", "arrow", "parquet", "csv.gz", "csv.zst"),
+    ],
 )
 def test_edges_are_pushed_in_any_shape(
     client: Client, api: Api, tmp_path: Path, shape: str
@@ -77,6 +81,9 @@ def test_edges_are_pushed_in_any_shape(
     pa.csv.write_csv(table, tmp_path / "edges.csv")
     pq.write_table(table, tmp_path / "edges.parquet")
     (tmp_path / "edges.arrow").write_bytes(as_arrow(table))
+    for suffix in ("gz", "zst"):
+        with pa.output_stream(str(tmp_path / f"edges.csv.{suffix}")) as packed:  # by its suffix
+            packed.write((tmp_path / "edges.csv").read_bytes())
     edges = {
         "table": table,
         "batch": table.combine_chunks().to_batches()[0],
@@ -102,6 +109,7 @@ def test_what_is_no_table_is_refused_before_it_is_sent(client: Client, tmp_path:
         (b"src,dst", TypeError),
         (7, TypeError),
         ({"src": ["a"]}, TypeError),
+        ([("a", "b", 1.0)], TypeError),
         (tmp_path / "edges.xlsx", ValueError),
         (tmp_path / "absent.csv", FileNotFoundError),
         (iter(()), ValueError),
