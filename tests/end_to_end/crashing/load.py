@@ -164,9 +164,8 @@ class Labeler(Client):
         return batch
 
     def _put(self, number: int) -> None:
-        events: list[LabelEvent] = [
-            (self._node(), self.rng.choice(CLASSES)) for _ in range(self.rng.randint(1, 6))
-        ]
+        nodes = dict.fromkeys(self._node() for _ in range(self.rng.randint(1, 6)))
+        events: list[LabelEvent] = [(node, self.rng.choice(CLASSES)) for node in nodes]
         if number % 4 == 0:  # of nodes that never come, and tell which request this was
             events.append((f"{self.name}-{number}", self.rng.choice(CLASSES)))
         self.put(events, unknown="keep" if number % 4 == 0 else "refuse")
