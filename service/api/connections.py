@@ -78,7 +78,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._n_head_bytes += len(data)
             self._wait_for_head()
             if self._n_head_bytes > MAX_HEAD_BYTES:
-                self.send_400_response("The head of a request must have at most 65536 bytes.")
+                self.send_400_response(
+                    f"The head of a request must have at most {MAX_HEAD_BYTES} bytes."
+                )
         else:
             self._have_head()
 

@@ -161,12 +161,13 @@ def ingest(
             ended_when_stopped("the same command goes on from here"),
         ):
             told = read_all(session, graph_id, sources, stop, is_quiet=json)
-        if session.graph(name).progress.edges_seen > graph.progress.edges_seen:
+        refused = _refused_files(session, graph_id, paths)
+        has_read = session.graph(name).progress.edges_seen > graph.progress.edges_seen
+        if has_read and len(refused) < len(paths):
             said = next((dict(each.columns) for each in sources if each.columns), {})
             session.keep_columns(graph, named or said)
         _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
         n_bad = session.manifest.n_bad_rows(graph_id) - n_bad_before
-        refused = _refused_files(session, graph_id, paths)
         _tell_outcome(
             session, graph, refused, time.monotonic() - started, n_bad_rows=n_bad, as_json=json
         )

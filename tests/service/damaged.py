@@ -5,6 +5,7 @@ import io
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache, partial
 from typing import Any, Final
 
@@ -137,6 +138,7 @@ def _tables(use: str, kind: NodeKind, n_rows: int = 24) -> list[dict[str, Any]]:
             return [
                 {"src": ids, "dst": ids[::-1], "weight": weight},
                 {"src": shared, "dst": shared, "more": dense},
+                {"src": ids, "dst": ids[::-1], "weight": _decimals(n_rows, scale=2)},
             ]
         case "features":
             rows = [{"features": dense}, {"features": lists}, sparse]
@@ -144,10 +146,15 @@ def _tables(use: str, kind: NodeKind, n_rows: int = 24) -> list[dict[str, Any]]:
         case "labels":
             words = pa.array(["left", "right"] * (n_rows // 2))
             labels = [words, words.dictionary_encode(), pa.array(numbers[:n_rows])]
+            labels += [_decimals(n_rows, scale=0), _decimals(n_rows, scale=2)]
             once = slice(0, 16)  # a node has one label in a table
             return [{"node": ids[once], "label": each[once]} for each in labels]
         case _:
             return [{"features": dense}, {"features": lists}, sparse]
+
+
+def _decimals(n_rows: int, *, scale: int) -> pa.Array:
+    return pa.array([Decimal(row + 1) for row in range(n_rows)], pa.decimal128(30, scale))
 
 
 def _ids(kind: NodeKind, n_rows: int) -> pa.Array:
@@ -158,7 +165,7 @@ def _ids(kind: NodeKind, n_rows: int) -> pa.Array:
 
 def _written(table: pa.Table, use: str) -> list[tuple[Format, bytes]]:
     found = _stored(table)
-    lines = b"".join(orjson.dumps(row) + b"\n" for row in table.to_pylist())
+    lines = b"".join(orjson.dumps(row, default=float) + b"\n" for row in table.to_pylist())
     found.append((Format.NDJSON, lines))
     if use in {"features", "points"}:
         numbers = {f"x{column}": np.linspace(0, 1, table.num_rows) for column in range(4)}

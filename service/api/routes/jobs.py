@@ -158,9 +158,8 @@ def cancel_job(job_id: str, stores: StoresHere, caller: CallerHere) -> Job:
 
 
 def _known(job_id: str, stores: StoresHere, caller: CallerHere) -> str:
-    stores.jobs.get(
-        job_id, owner=caller.only
-    )  # so that an unknown job is an error and no empty stream
+    # so that an unknown job is an error and no empty stream
+    stores.jobs.get(job_id, owner=caller.only)
     return job_id
 
 

@@ -119,7 +119,7 @@ def read_labels(
     for batch in counted(batches, limits):
         require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
         nodes += _label_column(batch, columns.node).to_pylist()
-        labels += _as_labels(_label_column(batch, columns.label)).to_pylist()
+        labels += _as_labels(_label_column(batch, columns.label), first_row=len(labels)).to_pylist()
     if table_format is not Format.CSV:
         return _check_labels(nodes, labels, node_kind)
     labels = [label and label.strip() for label in labels]
@@ -256,11 +256,19 @@ def _check_names(columns: LabelColumns, names: Sequence[str]) -> None:
             )
 
 
-def _as_labels(column: pa.Array) -> pa.Array:
-    """What warehouses export, as labels can be: whole decimals, times and truth as text."""
+def _as_labels(column: pa.Array, *, first_row: int) -> pa.Array:
+    """What warehouses export, as labels can be: decimals as numbers, times and truth as text."""
     kind = column.type
     if pa.types.is_decimal(kind):
-        return column.cast(pa.int64() if kind.scale == 0 else pa.float64())
+        try:
+            return column.cast(pa.int64() if kind.scale == 0 else pa.float64())
+        except pa.ArrowInvalid as error:
+            values = enumerate(column.to_pylist(), start=first_row)
+            row, value = next(
+                each for each in values if each[1] is not None and not -LIMIT <= each[1] < LIMIT
+            )
+            rule = "'label' must be a 64-bit integer where it is a whole decimal"
+            raise BadUpload(rule, argument="label", row=row, value=value) from error
     if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
         return column.cast(pa.string())
     return column

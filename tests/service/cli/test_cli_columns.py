@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.service.cli.conftest import Peewit
 
@@ -162,3 +163,19 @@ def test_a_weight_in_another_case_is_asked_for(peewit: Peewit, tmp_path: Path) -
     assert refused.exit_code == 1
     assert "say --weight amount where that is meant" in refused.err
     assert peewit("ingest", "g", table, "--weight", "amount").exit_code == 0
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/mem").exists(), reason="a file that opens and cannot be read"
+)
+def test_a_dry_run_goes_on_after_a_file_that_cannot_be_read(peewit: Peewit, tmp_path: Path) -> None:
+    place = tmp_path / "day"
+    place.mkdir()
+    (place / "a.csv").symlink_to("/proc/self/mem")
+    (place / "b.csv").write_text("src,dst\na,b\n")
+    peewit("graph", "create", "g")
+    looked = peewit("ingest", "g", place, "--dry-run", "--json")
+    assert looked.exit_code == 1
+    unreadable, sound = looked.json["files"]
+    assert unreadable["refusal"].startswith("it cannot be read now")
+    assert (sound["refusal"], sound["n_rows"]) == (None, 1)

@@ -309,6 +309,11 @@ def test_decimals_of_warehouses_are_weights_and_labels(table_format: Format) -> 
     whole = pa.array([Decimal(3), Decimal(4)], pa.decimal128(10, 0))
     labels = written(pa.table({"node": ["a", "b"], "label": whole}), table_format)
     assert read_labels(labels, table_format, "string").labels == [3, 4]
+    large = pa.array([Decimal(3), Decimal(10**25)], pa.decimal128(38, 0))
+    beyond = written(pa.table({"node": ["a", "b"], "label": large}), table_format)
+    with pytest.raises(BadUpload, match="64-bit integer where it is a whole decimal") as caught:
+        read_labels(beyond, table_format, "string")
+    assert (caught.value.row, caught.value.value) == (1, str(10**25))
 
 
 def test_a_node_with_two_labels_in_a_table_is_named_with_both() -> None:

@@ -200,6 +200,9 @@ def test_the_row_beyond_those_allowed_is_told_with_its_place(tmp_path: Path) -> 
         with pytest.raises(BadEdges) as caught:
             read(path, max_bad_rows=allowed)
         assert caught.value.row == row
+        assert caught.value.reason.startswith(
+            f"more than {allowed} rows are bad" if allowed else ""
+        )
 
 
 def test_bad_rows_of_json_and_parquet_are_left_out(tmp_path: Path) -> None:
