@@ -30,7 +30,7 @@ from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.point_model_base import GIVEN
+from peewit.solvers.models.feature_model_base import GIVEN
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status

@@ -7,11 +7,12 @@ accuracy, and a column does not depend on those beside it.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, IntArray, RealArray, frozen
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, IntArray, RealArray, frozen
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.kernels.jacobi_chebyshev import chebyshev_rows, first_directions
@@ -42,7 +43,7 @@ class PersonalizedPageRank:
     indices: AnyArray
     weight: Float32Array
     loop: Float32Array
-    inverse_root: RealArray
+    inverse_root: FloatArray
     rows: RowRanges
 
     @classmethod
@@ -108,22 +109,9 @@ class PersonalizedPageRank:
         for _ in range(n_steps(teleport, rtol)):
             watch.check()
             after = 1.0 / (2.0 * centre - ratio)
-            gain, keep = 2.0 * after, after * ratio
-            old, new = direction, spare
-            self.rows.run(
-                lambda a, b: chebyshev_rows(  # noqa: B023 - run before the next step
-                    *matrix,
-                    old,
-                    new,
-                    filtered,
-                    left,
-                    gain,
-                    keep,
-                    a,
-                    b,  # noqa: B023
-                )
-            )
-            direction, spare, ratio = new, old, after
+            blocks = direction, spare, filtered, left
+            self.rows.run(partial(chebyshev_rows, *matrix, *blocks, 2.0 * after, after * ratio))
+            direction, spare, ratio = spare, direction, after
         filtered *= np.float32(teleport * centre)
         return filtered
 

@@ -8,6 +8,7 @@ line here.
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.cheeger_machines import CheegerRLS, CheegerSVM
 from peewit.solvers.models.eigenfunctions import EigFun
+from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.laprlsc import LapRLSC
@@ -28,6 +29,7 @@ CATALOGUE: dict[str, type[Model]] = {
     "cheeger-svm": CheegerSVM,
     "da-svm": DASVM,
     "eigfun": EigFun,
+    "filtered-ridge": FilteredRidge,
     "harmonic-mbo": HarmonicMBO,
     "hfs": HFS,
     "lap-rls": LapRLS,
