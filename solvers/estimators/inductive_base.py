@@ -10,6 +10,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
+from peewit.solvers.solution import Solution
 
 
 class InductiveClassifier(Classifier):
@@ -73,7 +74,7 @@ class InductiveClassifier(Classifier):
         solution = model.solve(prepared, targets.labels)
         self._finish(solution)
         self.classes_ = targets.classes
-        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
+        self._keep(prepared, solution)
         self.decision_ = solution.scores
         self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
         return self
@@ -104,6 +105,10 @@ class InductiveClassifier(Classifier):
         codes = self._new_scores(X).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
+
+    def _keep(self, prepared: Any, solution: Solution) -> None:  # noqa: ARG002 - some keep more
+        """Keep what new samples are predicted by."""
+        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
 
     def _new_scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)

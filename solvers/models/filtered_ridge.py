@@ -351,7 +351,8 @@ class FilteredRidge(InductiveModel):
         weights: FloatArray | None = None
         for arm in dict.fromkeys((taken, arms[0], of_graph)):  # what one cannot tell the next may
             lost = ~scores.any(axis=1)
-            if not (lost if arm.has_features else lost & is_labeled).any():
+            is_asked = lost if arm.has_features else lost & is_labeled
+            if not is_asked.any() and (weights is not None or not arm.has_features):
                 continue
             known = {each.arm: each for each in judged}
             each = known.get(arm) or self._judged(prepared, arm, labels, watch)
