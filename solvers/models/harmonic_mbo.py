@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, IntArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.iteration_loop import Outcome, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
@@ -98,7 +98,6 @@ class HarmonicMBO(GraphModel):
         prepared.last[HFS] = harmonic
         leaning = contrasts(harmonic.scores, labels, prepared.graph)
         first = leaning.argmax(axis=1)
-        first[labels.nodes] = labels.classes
         status: Status = harmonic.status
         stats = dict(harmonic.stats)
         if harmonic.bound is not None:
@@ -109,22 +108,8 @@ class HarmonicMBO(GraphModel):
             ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
             found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
             status = first_failure(ended, found)
-        graph, order = prepared.near_in_memory()
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        dynamics = _Dynamics(
-            walk=Sweep.of_walk(graph, prepared.parallel),
-            no_source=np.zeros(harmonic.scores.shape, np.float32),
-            labeled=rank[labels.nodes],
-            reachable=harmonic.reachable[order],
-            first=first[order],
-            lengths=self._lengths(),
-            min_kept=self.min_kept,
-        )
-        outcome = watch.run(dynamics, max_iter=self.n_rounds * self.walk_length, phase="walks")
+        outcome, scores = self.walked(prepared, labels, first, harmonic.reachable, watch)
         state = outcome.state
-        scores = np.maximum(state.shares[rank].astype(np.float64), 0.0)  # rounding goes below
-        scores /= scores.sum(axis=1, keepdims=True)
         scores[~harmonic.reachable] = labels.class_prior()
         stopped = outcome.status is Status.CANCELLED
         return Solution(
@@ -138,6 +123,46 @@ class HarmonicMBO(GraphModel):
                 "n_moved": state.n_moved,
             },
         )
+
+    def walked(
+        self,
+        prepared: PreparedGraph,
+        labels: Labels,
+        first: Int64Array,
+        reachable: BoolArray,
+        watch: Watch,
+    ) -> "tuple[Outcome[_State], FloatArray]":
+        """Threshold dynamics from a first partition: how they ended, and (n_nodes, n_classes) shares.
+
+        Parameters
+        ----------
+        prepared : PreparedGraph
+        labels : Labels
+            Where walks stop.
+        first : (n_nodes,) int64
+            A class for each node; at labels it is overwritten with theirs.
+        reachable : (n_nodes,) bool
+            Nodes in the components of labels.
+        watch : Watch
+        """
+        graph, order = prepared.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        first[labels.nodes] = labels.classes
+        dynamics = _Dynamics(
+            walk=Sweep.of_walk(graph, prepared.parallel),
+            no_source=np.zeros((graph.n_nodes, labels.n_classes), np.float32),
+            labeled=rank[labels.nodes],
+            reachable=reachable[order],
+            first=first[order],
+            lengths=self._lengths(),
+            min_kept=self.min_kept,
+        )
+        outcome = watch.run(dynamics, max_iter=self.n_rounds * self.walk_length, phase="walks")
+        shares = outcome.state.shares[rank].astype(np.float64)
+        shares = np.maximum(shares, 0.0)  # rounding goes below
+        shares /= shares.sum(axis=1, keepdims=True)
+        return outcome, shares
 
     def _lengths(self) -> tuple[int, ...]:
         """Most steps of the walks of every round: a third of the rounds whole, half, a third."""

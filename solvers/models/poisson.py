@@ -56,11 +56,11 @@ class PoissonModel(GraphModel):
     ) -> tuple[CentredLabels, Solution]:
         """The centred labels and the solution of (H1), with class weights 1."""
         task = CentredLabels.of(labels, prepared.graph.component)
-        absent = _absent_classes(task)
+        absent = absent_classes(task)
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
-        linear = self._potential(prepared, task, first, watch)
+        linear = self.potential(prepared, task, first, watch)
         scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
         status = linear.status
         stats: dict[str, float | int | str] = {
@@ -81,10 +81,10 @@ class PoissonModel(GraphModel):
             status = first_failure(ended, found)
         return task, task.solution(scores, status, stats)
 
-    def _potential(
+    def potential(
         self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
     ) -> LinearSolution:
-        """L u = sources, made of kept columns where that is exact enough."""
+        """L u = the values of the task, made of kept columns where that is exact enough."""
         nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
         kernel.solver.max_iter = self.max_iter
         is_warm = first is not None
@@ -111,7 +111,7 @@ class PoissonModel(GraphModel):
         return solution
 
 
-def _absent_classes(task: CentredLabels) -> BoolArray:
+def absent_classes(task: CentredLabels) -> BoolArray:
     """(n_nodes, n_classes) whether no label of the class lies in the node's component."""
     absent: BoolArray = ((task.means == 0) | (task.counts == 0)[:, None])[task.component]
     return absent
