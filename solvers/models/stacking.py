@@ -21,6 +21,8 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
 """Pseudo-labels of each class that are tried; the last one makes all classes equal."""
 
+IV=2.0
+V0=.1
 _ROWS = 1 << 16
 _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
@@ -343,11 +345,11 @@ def _shares_alone(
 def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, FloatArray]:
     """Mean and precision of the parameters: 1/2 I + w0 w0' / .6 is the variance of the weights."""
     first = np.array([belief.weights.get(name, 0.0) for name in names])
-    variance = 0.5 * np.eye(first.size) + np.outer(first, first) / 0.6
+    variance = np.diag(np.where(first>0,0.5,V0)) + np.outer(first, first) / 0.6
     precision = np.zeros((first.size + n_free,) * 2)
     precision[: first.size, : first.size] = np.linalg.inv(variance)
     place = np.arange(first.size, first.size + n_free)
-    precision[place, place] = 2.0
+    precision[place, place] = IV
     return np.concatenate([first, np.zeros(n_free)]), precision
 
 
