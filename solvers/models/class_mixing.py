@@ -12,7 +12,8 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.residual_sweep import Sweep
 
-_STEPS = 200
+_GUARDS = 3
+_STEPS = 240
 _STEPS_APART = 20
 _LEAST_NORM = 1e-6
 
@@ -51,7 +52,7 @@ class Mixing:
 
     @property
     def retention(self) -> float:
-        """Sum over classes of the chance that a step from within stays: classes - normalized cut."""
+        """Sum over classes of the chance that a step stays: n_classes - normalized cut."""
         volumes = self.weight.sum(axis=1)
         kept = np.diagonal(self.weight)
         return float(np.divide(kept, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
@@ -68,26 +69,27 @@ class Mixing:
 def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:
     """(n_nodes, n_functions) functions that a walk changes least, the constant left out.
 
-    Eigenvectors of the walk to its greatest eigenvalues below 1, roughly: two hundred lazy steps
-    of random functions from a fixed seed.
+    Eigenvectors of the walk to its greatest eigenvalues below 1, roughly: lazy steps of random
+    functions from a fixed seed.
     """
-    n_functions = min(n_functions, graph.n_nodes - 1)
-    drawn = np.random.default_rng(0).standard_normal((graph.n_nodes, n_functions))
-    block = drawn.astype(np.float32)
+    n_columns = min(n_functions + _GUARDS, graph.n_nodes - 1)
+    drawn = np.random.default_rng(0).standard_normal((graph.n_nodes, n_columns))
+    block: Float32Array = drawn.astype(np.float32)
     spare, no_source = np.empty_like(block), np.zeros_like(block)
     weight = graph.degree / (float(graph.degree.sum()) or 1.0)
     for number in range(_STEPS):
         walk.relaxed(block, no_source, spare)
-        block = (block + spare) / 2
+        block = (block + spare) / np.float32(2)
         if (number + 1) % _STEPS_APART == 0:
             block = _told_apart(block, weight)
-    return block
+    return block[:, :n_functions]
 
 
 def _told_apart(block: Float32Array, weight: FloatArray) -> Float32Array:
     """Orthonormal columns of mean 0 that span the same, slowest first."""
-    exact = block.astype(np.float64)
+    exact = np.where(weight[:, None] > 0, block, 0.0)
     exact -= weight @ exact
     values, vectors = np.linalg.eigh((exact * weight[:, None]).T @ exact)
-    norms = np.sqrt(np.maximum(values, _LEAST_NORM * max(float(values[-1]), 1e-300)))
+    norms = np.sqrt(np.maximum(values, _LEAST_NORM * values[-1]))
+    norms[norms == 0] = 1.0
     return np.asarray((exact @ (vectors / norms))[:, ::-1], dtype=np.float32)

@@ -32,6 +32,10 @@ _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
 
 _MORE: Final = 1e-4
+_AS_FIT, _FAR_BETTER = 0.975, 0.75
+"""The cut of nearly even sizes needs so much of the other's agreement with Poisson learning, or
+leaves at most so much of its weight between classes, beside chance."""
+
 _N_FUNCTIONS: Final = 4
 _N_IN_VAIN: Final = 3
 _PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.92
@@ -122,7 +126,8 @@ class PoissonMBO(PoissonModel):
                 asked=task.reachable[order],
                 absent=task.absent[order],
             ),
-            lengths=self._lengths(),
+            lengths=self._lengths(1, 4, 8),
+            free_lengths=self._lengths(4, 8, 12),
             watch=watch,
         )
         status: Status = poisson.status
@@ -144,13 +149,10 @@ class PoissonMBO(PoissonModel):
         warnings = balance_warnings(self.class_balance, labels, stats)
         return replace(found, warnings=warnings)
 
-    def _lengths(self) -> tuple[int, ...]:
-        """Most steps of the walks of every round."""
-        parts = np.repeat([1, 4, 8], [3, 1, 1])
-        return tuple(
-            -(-self.n_inner // int(parts[5 * number // self.n_outer]))
-            for number in range(self.n_outer)
-        )
+    def _lengths(self, *parts: int) -> tuple[int, ...]:
+        """Most steps of the walks of every round: three fifths of the rounds, a fifth, a fifth."""
+        of_round = np.repeat(parts, [3, 1, 1])[5 * np.arange(self.n_outer) // self.n_outer]
+        return tuple(-(-self.n_inner // int(part)) for part in of_round)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,6 +182,7 @@ class _Cuts:
     potential: FloatArray
     nodes: Nodes
     lengths: tuple[int, ...]
+    free_lengths: tuple[int, ...]
     watch: Watch
     best: _Cut = field(init=False)
     bounds: SizeBounds | None = None
@@ -199,7 +202,9 @@ class _Cuts:
         bounded = self._from_potential(near, "cuts of even sizes")
         self.watch.check()
         freed = self._settled(bounded.classes)
-        if self._is_better(freed.mixing):
+        agrees = self._fit(freed.classes) >= _AS_FIT * self._fit(self.best.classes)
+        is_better = freed.mixing.retention > self.best.mixing.retention + _MORE
+        if is_better and (agrees or self._cut_ratio(freed) <= _FAR_BETTER):
             self.best = freed
 
     def split(self, n_pairs: int) -> None:
@@ -226,15 +231,12 @@ class _Cuts:
         offsets = nodes.balance(self.potential, bounds)
         first = nodes.balanced(self.potential, offsets).argmax(axis=1)
         first[nodes.labeled] = nodes.classes
-        return self._cut(nodes, first, bounds, self.lengths, phase)
+        lengths = self.free_lengths if bounds is None else self.lengths
+        return self._cut(nodes, first, bounds, lengths, phase)
 
     def _settled(self, classes: Int64Array) -> _Cut:
         """A partition after a few rounds at the sizes asked for, or short ones at free sizes."""
-        short = self.lengths[-1]
-        lengths = (short,) * 3
-        if self.bounds is not None:
-            longest = self.lengths[0]
-            lengths = (longest, longest, -(-longest // 4), -(-longest // 4), short, short)
+        lengths = self.free_lengths[-1:] * 3 if self.bounds is None else _fewer(self.lengths)
         return self._cut(self.nodes, classes, self.bounds, lengths, None)
 
     def _cut(
@@ -283,6 +285,7 @@ class _Cuts:
                 absent=absent,
             ),
             lengths=self.lengths,
+            free_lengths=self.free_lengths,
             watch=self.watch,
         )
         share = 0.5
@@ -290,8 +293,7 @@ class _Cuts:
             share = float(np.mean(self.best.classes[inside] == pair[0]))
         shares, slack = np.array([share, 1.0 - share]), _EVEN if self.bounds is None else 0.0
         bounds = SizeBounds(lower=shares * (1.0 - slack), upper=shares * (1.0 + slack))
-        longest, shortest = self.lengths[0], self.lengths[-1]
-        lengths = (longest, longest, longest, -(-longest // 4), shortest, shortest)
+        lengths = _fewer(self.lengths)
         found = []
         for function in slow_functions(graph, walk, _N_FUNCTIONS).T:
             for side in (function, -function):
@@ -323,10 +325,15 @@ class _Cuts:
         best = self.best
         return (
             found.between(pair) <= _PAIR_CUT * best.between(pair)
-            and 1.0 - found.mixing.assortativity <= _WHOLE_CUT * (1.0 - best.mixing.assortativity)
+            and self._cut_ratio(found) <= _WHOLE_CUT
             and self._fit(found.classes) >= _FIT
             and (self.bounds is not None or self._is_better(found.mixing))
         )
+
+    def _cut_ratio(self, found: _Cut) -> float:
+        """The weight that a cut leaves between classes, beside chance, over that of the best."""
+        least = float(np.finfo(np.float64).tiny)
+        return (1.0 - found.mixing.assortativity) / max(1.0 - self.best.mixing.assortativity, least)
 
     def _fit(self, classes: Int64Array) -> float:
         """What a partition has of the most that potentials add up to, weighed by degree."""
@@ -335,3 +342,8 @@ class _Cuts:
         own = potential[np.arange(len(potential)), classes[asked]]
         most = float(weight @ potential.max(axis=1))
         return float(weight @ own) / most if most > 0 else 1.0
+
+
+def _fewer(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """Every second round."""
+    return lengths[::2]
