@@ -8,8 +8,9 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.labels import Labels
 
-ClassShares: TypeAlias = Literal["none", "labels"] | Mapping[str | int, float]
-"""Class sizes are free, as among the labels, or known: numbers in their proportions by class."""
+ClassShares: TypeAlias = Literal["none", "labels", "estimated"] | Mapping[str | int, float]
+"""Class sizes are free, as among the labels, found by a model that can, or known: numbers in their
+proportions by class."""
 
 BALANCE_DOC = (
     "'labels' offsets classes until each wins the share of the nodes that it has among the labels, "
@@ -141,7 +142,19 @@ def class_offsets(
             break
         for k in np.argsort(-off)[: np.count_nonzero(off > _TOLERANCE)]:
             offsets[k] = _own_offset(columns, offsets, int(k), int(least[k]), int(most[k]))
+        offsets = _moved_as_one(offsets, lower, upper)
     return best
+
+
+def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The offsets plus the number that lowers their dual most, which changes no arg max."""
+    order = np.argsort(-offsets)
+    below = np.append(0.0, np.cumsum((upper - lower)[order]))
+    slopes = 1.0 - float(upper.sum()) + below  # the first classes above 0, the others below
+    if slopes[-1] - slopes[0] <= _TOLERANCE:
+        return offsets
+    n_above = min(max(int(np.searchsorted(slopes, 0.0)), 1), offsets.size)
+    return offsets - offsets[order[n_above - 1]]
 
 
 def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:

@@ -34,7 +34,7 @@ class Mixing:
         known = np.where(asked, classes, n_classes)
         rows = np.repeat(known, np.diff(adjacency.indptr))
         place = rows * (n_classes + 1) + known[adjacency.indices]
-        sums = np.bincount(place, adjacency.data, (n_classes + 1) ** 2)
+        sums = np.bincount(place, adjacency.data, (n_classes + 1) ** 2).astype(np.float64)
         return cls(sums.reshape(n_classes + 1, -1)[:n_classes, :n_classes])
 
     @property

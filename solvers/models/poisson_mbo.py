@@ -38,7 +38,7 @@ leaves at most so much of its weight between classes, beside chance."""
 
 _N_FUNCTIONS: Final = 4
 _N_IN_VAIN: Final = 3
-_PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.92
+_PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
 """A pair of classes is split anew where that leaves at most so much of the weight between them, and
 of all weight between classes beside chance, and at least so much of what Poisson learning says."""
 
@@ -90,7 +90,7 @@ class PoissonMBO(PoissonModel):
     n_splits: int = hyperparameter(
         8,
         Rule(
-            doc="Most pairs of classes that are split anew, where sizes are asked for or estimated.",
+            doc="Most pairs of classes that are split anew; none are where class sizes are free.",
             kind=int,
             minimum=0,
         ),

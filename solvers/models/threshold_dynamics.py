@@ -79,7 +79,7 @@ class Nodes:
     @property
     def n_classes(self) -> int:
         """Columns of shares and scores."""
-        return self.absent.shape[1]
+        return int(self.absent.shape[1])
 
     def balance(
         self, scores: RealArray, bounds: SizeBounds | None, first: FloatArray | None = None
