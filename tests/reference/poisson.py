@@ -62,7 +62,7 @@ def poisson_mbo_shares(graph: Graph, labels: Labels, n_outer: int, n_inner: int)
 
 
 def _balanced(scores: FloatArray, labels: Labels) -> FloatArray:
-    """The first class for as many as its share of those that lean to it most; labels keep theirs."""
+    """The first class for its share of the nodes, where most lean to it; labels keep theirs."""
     n_first = round(labels.class_prior()[0] * len(scores))
     classes = np.ones(len(scores), dtype=np.int64)
     classes[np.argsort(scores[:, 1] - scores[:, 0], kind="stable")[:n_first]] = 0
