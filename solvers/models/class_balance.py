@@ -87,8 +87,9 @@ def balance_warnings(
     miss = float(stats.get("share_miss", 0.0))
     if miss > _LARGE_MISS:
         told.append(
-            f"class_balance is missed by {miss:.2f} of the nodes for one class: too many nodes are "
-            "alike to tell which to move; label more nodes, or ask for other shares"
+            f"class_balance is missed by {miss:.2f} of the nodes for one class: no label of the class "
+            "reaches more nodes, or they are too much alike to tell which to move; label more nodes, "
+            "or ask for other shares"
         )
     return tuple(told)
 
@@ -154,7 +155,7 @@ def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> 
     if slopes[-1] - slopes[0] <= _TOLERANCE:
         return offsets
     n_above = min(max(int(np.searchsorted(slopes, 0.0)), 1), offsets.size)
-    return offsets - offsets[order[n_above - 1]]
+    return np.asarray(offsets - offsets[order[n_above - 1]])
 
 
 def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:

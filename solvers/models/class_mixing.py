@@ -12,7 +12,7 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.residual_sweep import Sweep
 
-_GUARDS = 3
+_GUARDS = 2
 _STEPS = 240
 _STEPS_APART = 20
 _LEAST_NORM = 1e-6

@@ -37,7 +37,7 @@ _AS_FIT, _FAR_BETTER = 0.975, 0.75
 leaves at most so much of its weight between classes, beside chance."""
 
 _N_FUNCTIONS: Final = 4
-_N_IN_VAIN: Final = 3
+_N_IN_VAIN: Final = 2
 _PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
 """A pair of classes is split anew where that leaves at most so much of the weight between them, and
 of all weight between classes beside chance, and at least so much of what Poisson learning says."""
@@ -236,7 +236,7 @@ class _Cuts:
 
     def _settled(self, classes: Int64Array) -> _Cut:
         """A partition after a few rounds at the sizes asked for, or short ones at free sizes."""
-        lengths = self.free_lengths[-1:] * 3 if self.bounds is None else _fewer(self.lengths)
+        lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
         return self._cut(self.nodes, classes, self.bounds, lengths, None)
 
     def _cut(
@@ -293,7 +293,7 @@ class _Cuts:
             share = float(np.mean(self.best.classes[inside] == pair[0]))
         shares, slack = np.array([share, 1.0 - share]), _EVEN if self.bounds is None else 0.0
         bounds = SizeBounds(lower=shares * (1.0 - slack), upper=shares * (1.0 + slack))
-        lengths = _fewer(self.lengths)
+        lengths = self.lengths[::3]
         found = []
         for function in slow_functions(graph, walk, _N_FUNCTIONS).T:
             for side in (function, -function):
@@ -342,8 +342,3 @@ class _Cuts:
         own = potential[np.arange(len(potential)), classes[asked]]
         most = float(weight @ potential.max(axis=1))
         return float(weight @ own) / most if most > 0 else 1.0
-
-
-def _fewer(lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """Every second round."""
-    return lengths[::2]
