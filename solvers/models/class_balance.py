@@ -87,9 +87,9 @@ def balance_warnings(
     miss = float(stats.get("share_miss", 0.0))
     if miss > _LARGE_MISS:
         told.append(
-            f"class_balance is missed by {miss:.2f} of the nodes for one class: no label of the class "
-            "reaches more nodes, or they are too much alike to tell which to move; label more nodes, "
-            "or ask for other shares"
+            f"class_balance is missed by {miss:.2f} of the nodes for one class: its labels reach "
+            "no more, or nodes are too much alike to tell which to move; label more nodes, or ask "
+            "for other shares"
         )
     return tuple(told)
 

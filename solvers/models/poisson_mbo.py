@@ -27,6 +27,7 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
+_ENTRY_BYTES: Final = 32
 _MIN_KEPT: Final = 0.8
 _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
@@ -55,17 +56,18 @@ class PoissonMBO(PoissonModel):
     lowers the weight between classes by much and still agrees with Poisson learning (H4).
 
     With ``class_balance="estimated"`` the sizes are those of the better of two cuts: one with free
-    sizes, and one with sizes within a fifth of even ones, let free at the end. The second is
-    taken where it is better by both measures of (H4), so classes of unequal size stay so.
+    sizes, and one with sizes within a fifth of even ones, let free at the end. The second is taken
+    where its classes retain walks better and it agrees with Poisson learning as well, or cuts much
+    less than the first (H4); where classes are of unequal size it does not.
 
     Scores are the shares of the last walks plus the offsets of their classes.
 
     Notes
     -----
     One Poisson solve and up to ``n_outer`` times ``n_inner`` products with the adjacency matrix in
-    float32, twice of that where sizes are estimated; a pair of classes costs about as much on
-    its own nodes. Free sizes: a walk ends early once fewer than four fifths of the nodes would keep
-    their class, beyond those that chance keeps. A start is not used: the Poisson solve
+    float32; with free sizes walks are four times shorter, and end early once fewer than four fifths
+    of the nodes would keep their class, beyond those that chance keeps. A pair of classes that is
+    tried costs about as many products on its own nodes. A start is not used: the Poisson solve
     starts from the one before, which ``prepared`` keeps.
 
     References
@@ -97,6 +99,11 @@ class PoissonMBO(PoissonModel):
     )
 
     phase: ClassVar[str] = "cuts"
+
+    def entry_bytes(self, n_classes: int) -> int:
+        """The walk, and the classes at both ends of every edge when a cut is judged."""
+        del n_classes
+        return _ENTRY_BYTES
 
     def solve_watched(
         self,
@@ -237,7 +244,9 @@ class _Cuts:
     def _settled(self, classes: Int64Array) -> _Cut:
         """A partition after a few rounds at the sizes asked for, or short ones at free sizes."""
         lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
-        return self._cut(self.nodes, classes, self.bounds, lengths, None)
+        found = self._cut(self.nodes, classes, self.bounds, lengths, None)
+        self.watch.check()
+        return found
 
     def _cut(
         self,
