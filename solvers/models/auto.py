@@ -26,7 +26,7 @@ from peewit.solvers.models.graph_model_base import Bequest, GraphModel, Prepared
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.label_sample import LabelSample, reweighed
-from peewit.solvers.models.poisson import Poisson, absent_classes
+from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.stacking import Belief, ClassShares, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -305,7 +305,7 @@ def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> 
     """
     of_class = (sums.astype(np.float32) @ columns).T.astype(np.float64)
     scores = of_class - task.baseline * of_class.sum(axis=1, keepdims=True)
-    absent = absent_classes(task)
+    absent = task.absent
     if absent.any():
         lowest = np.where(absent, np.inf, scores).min(axis=1, keepdims=True)
         scores = np.where(absent & np.isfinite(lowest), lowest, scores)

@@ -19,9 +19,11 @@ from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import (
+    BALANCE_DOC,
     ClassShares,
     asked_shares,
-    balanced_weights,
+    balance_warnings,
+    class_offsets,
     share_miss,
 )
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
@@ -30,9 +32,7 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
 _BALANCE: Final = Rule(
-    doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
-    'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
-    "leaves class sizes free.",
+    doc=BALANCE_DOC,
     kind=str,
     words=("none", "labels"),
     takes_shares=True,
@@ -56,7 +56,7 @@ class PoissonModel(GraphModel):
     ) -> tuple[CentredLabels, Solution]:
         """The centred labels and the solution of (H1), with class weights 1."""
         task = CentredLabels.of(labels, prepared.graph.component)
-        absent = absent_classes(task)
+        absent = task.absent
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
@@ -111,12 +111,6 @@ class PoissonModel(GraphModel):
         return solution
 
 
-def absent_classes(task: CentredLabels) -> BoolArray:
-    """(n_nodes, n_classes) whether no label of the class lies in the node's component."""
-    absent: BoolArray = ((task.means == 0) | (task.counts == 0)[:, None])[task.component]
-    return absent
-
-
 def _settled(
     graph: Graph, potential: FloatArray, task: CentredLabels, absent: BoolArray
 ) -> FloatArray:
@@ -155,16 +149,19 @@ class Poisson(PoissonModel):
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
-        With class balance, scores are multiplied by the weights of their classes; ``share_miss`` in
-        the stats is the most that the share of a class is off by.
+        With class balance, offsets of the classes are added to the scores; ``share_miss`` in the
+        stats is the most that the share of a class is off by.
         """
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
         task, solution = self.poisson(prepared, labels, start, watch)
         if shares is not None and solution.status is not Status.CANCELLED:
-            reached = solution.scores[task.reachable]
-            weights = balanced_weights(reached, shares)
-            solution.scores[task.reachable] = reached * weights
-            stats = {**solution.stats, "share_miss": share_miss(reached * weights, shares)}
-            solution = replace(solution, stats=stats)
+            reached, absent = solution.scores[task.reachable], task.absent[task.reachable]
+            offsets = class_offsets(np.where(absent, -np.inf, reached), shares, shares)
+            reached += offsets
+            reached[absent] = min(float(reached.min()), 0.0) - 1.0
+            solution.scores[task.reachable] = reached
+            stats = {**solution.stats, "share_miss": share_miss(reached, shares)}
+            warnings = balance_warnings(self.class_balance, labels, stats)
+            solution = replace(solution, stats=stats, warnings=warnings)
         return solution

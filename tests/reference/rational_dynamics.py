@@ -33,14 +33,20 @@ def harmonic_mbo(
     Tie
         Two classes of a node are as good, or a walk ends where its limit is.
     """
-    classes = _contrasted(graph, labels)
+    lengths = [-(-walk_length // (3 * number // n_rounds + 1)) for number in range(n_rounds)]
+    return _walked(graph, labels, _contrasted(graph, labels), lengths, min_kept)
+
+
+def _walked(
+    graph: Graph, labels: Labels, classes: list[int], lengths: list[int], min_kept: float
+) -> list[int]:
+    """Classes after a round of walks of each length, stopped at labels."""
     reached = [
         int(i) for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes]))
     ]
     held = dict(zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True))
     walk = _walk(graph)
-    for number in range(n_rounds):
-        length = -(-walk_length // (3 * number // n_rounds + 1))
+    for length in lengths:
         chance = Fraction(0)
         counts = np.bincount([classes[i] for i in reached], minlength=labels.n_classes)
         for count in counts.tolist():
@@ -114,51 +120,24 @@ def _contrasted(graph: Graph, labels: Labels) -> list[int]:
     return classes
 
 
-def poisson_mbo(graph: Graph, labels: Labels, *, n_outer: int = 20, n_inner: int = 40) -> list[int]:
-    """Classes of Poisson learning, then heat and cuts (section H.1).
+def poisson_mbo(
+    graph: Graph, labels: Labels, *, n_outer: int = 10, n_inner: int = 40, min_kept: float = 0.8
+) -> list[int]:
+    """Classes of Poisson learning, then walks, at free sizes (section H.1).
 
     Raises
     ------
     Tie
-        Two classes of a node are as good.
+        Two classes of a node are as good, or a walk ends where its limit is.
     """
     scores = rational.poisson(graph, labels)
-    reached = np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes])).tolist()
     classes = [0] * graph.n_nodes
-    for i in reached:
+    for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes])).tolist():
         classes[i] = _winner(scores[i])
-    nodes = list(range(graph.n_nodes))
-    matrix = rational.laplacian(graph, nodes, Fraction(1))
-    most = max(row[i] for i, row in enumerate(matrix)) or Fraction(1)
-    heat = [
-        {j: int(Fraction(value / most) * ONE) for j, value in enumerate(row) if value}
-        for row in matrix
-    ]
-    source: dict[int, list[int]] = {}
-    for members, on_labels in rational.components(graph, labels):
-        for place, row in rational.centred(on_labels).items():
-            source[members[place]] = [int(value / most * ONE) for value in row]
-    for _ in range(n_outer):
-        before, block = classes, _one_hot(classes, labels.n_classes)
-        for _ in range(n_inner):
-            block = [
-                [
-                    own - flow + more
-                    for own, flow, more in zip(
-                        block[i],
-                        _combined(heat[i], block, labels.n_classes),
-                        source.get(i, [0] * labels.n_classes),
-                        strict=True,
-                    )
-                ]
-                for i in nodes
-            ]
-        classes = list(classes)
-        for i in reached:
-            classes[i] = _winner([Fraction(value, ONE) for value in block[i]])
-        if classes == before:
-            break
-    return classes
+    for node, own in zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True):
+        classes[node] = own
+    parts = [(4, 4, 4, 8, 12)[5 * number // n_outer] for number in range(n_outer)]
+    return _walked(graph, labels, classes, [-(-n_inner // part) for part in parts], min_kept)
 
 
 def _walk(graph: Graph) -> list[dict[int, int]]:
