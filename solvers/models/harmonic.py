@@ -27,7 +27,7 @@ from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
-from peewit.solvers.models.refinable_base import Refinable
+from peewit.solvers.models.refinable_base import Degrees, Refinable
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -153,14 +153,21 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             parallel=prepared.parallel,
         )
 
-    def full_scores(self, prepared: PreparedGraph, labels: Targets, x: FloatArray) -> FloatArray:
+    def full_solution(
+        self,
+        prepared: PreparedGraph,
+        labels: Targets,
+        solution: Solution,
+        x: FloatArray,
+        degrees: Degrees,  # noqa: ARG002 - sums count nodes
+    ) -> Solution:
         """Scores from the harmonic function of the centred labels."""
         task = CentredLabels.of(labels, prepared.graph.component)
         scores = self._weighed(
             x + self._offset(task)[prepared.graph.component], labels, prepared.graph
         )
         scores[~task.reachable] = labels.mean_target()
-        return scores
+        return replace(solution, scores=scores)
 
     def _offset(self, task: CentredLabels) -> FloatArray:
         """(n_components, n_classes) what scores are above the harmonic function."""
