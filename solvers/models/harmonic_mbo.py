@@ -20,7 +20,6 @@ import numpy as np
 from scipy.special import rel_entr
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray
-from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
@@ -29,7 +28,7 @@ from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_mass import contrast_bounds, contrasts
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
-from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.harmonic import HFS, even_penalty
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -104,7 +103,9 @@ class HarmonicMBO(GraphModel):
         """
         check_labels(labels, prepared.graph)
         held = HFS(
-            graph_penalty=_penalty(labels, prepared.graph), rtol=self.rtol, max_iter=self.max_iter
+            graph_penalty=even_penalty(labels, prepared.graph),
+            rtol=self.rtol,
+            max_iter=self.max_iter,
         )
         harmonic = held.solve_watched(prepared, labels, prepared.last.get(HFS), watch)
         if harmonic.status is Status.CANCELLED:
@@ -161,13 +162,6 @@ class HarmonicMBO(GraphModel):
         """Most steps of the walks of every round: a third of the rounds whole, half, a third."""
         thirds = (3 * np.arange(self.n_rounds)) // self.n_rounds
         return tuple(-(-self.walk_length // int(part + 1)) for part in thirds)
-
-
-def _penalty(labels: Labels, graph: Graph) -> float:
-    """The graph penalty that holds a label as firmly as the edges of the median label do (H4)."""
-    degree = graph.degree[labels.nodes]
-    joined = degree[degree > 0]
-    return 1.0 / (float(np.median(joined)) * labels.n_labeled) if joined.size else 1.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
