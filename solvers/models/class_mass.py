@@ -156,7 +156,8 @@ class _Parts(NamedTuple):
     """Contrasts are share * leaning, p_k and (f_ik - m_k) / m_k + r in the words of `contrasts`.
 
     ``mean`` m and ``share`` are (n_components, n_classes), ``decided`` r (n_components, 1),
-    ``deviation`` f - m and ``leaning`` (n_nodes, n_classes); ``means`` makes means by component of such columns.
+    ``deviation`` f - m and ``leaning`` (n_nodes, n_classes); ``means`` makes means by component of
+    such columns.
     """
 
     mean: FloatArray

@@ -15,6 +15,7 @@ from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference import class_mass as reference
 from tests.reference.harmonic import hfs_scores
 from tests.strategies import problems
+from tests.streaming.graphs import blocks_with_hubs
 
 
 def solved(model: HarmonicMBO, graph: Graph, labels: Labels) -> Solution:
@@ -103,26 +104,9 @@ def test_walks_end_early_where_classes_mix() -> None:
     assert patient.stats["n_steps"] > 2
 
 
-def blocks_of_weak_ties(n_blocks: int, size: int, seed: int) -> tuple[Graph, np.ndarray]:
-    """Blocks with hubs, 40 % of whose edges stay inside; and the block of every node."""
-    rng = np.random.default_rng(seed)
-    n_nodes, n_edges = n_blocks * size, 20 * n_blocks * size
-    pull = np.minimum(rng.pareto(1.2, n_nodes) + 1, np.sqrt(n_nodes)).reshape(n_blocks, size)
-    within = (pull / pull.sum(axis=1, keepdims=True)).cumsum(axis=1)
-    ends = rng.choice(n_nodes, (2, n_edges), p=(pull / pull.sum()).ravel())
-    stays = np.flatnonzero(rng.random(n_edges) < 0.4)
-    for block in range(n_blocks):
-        own = stays[ends[0, stays] // size == block]
-        place = np.searchsorted(within[block], rng.random(own.size)).clip(max=size - 1)
-        ends[1, own] = block * size + place
-    u, v = ends[:, ends[0] != ends[1]]
-    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=n_nodes)
-    return graph, np.repeat(np.arange(n_blocks), size)
-
-
 def test_no_class_takes_all_where_walks_forget_at_once() -> None:
     """Every round makes the largest class larger here; contrasts alone are right more often."""
-    graph, classes = blocks_of_weak_ties(6, 300, seed=0)
+    graph, classes = blocks_with_hubs(6, 300, inside=0.4, seed=0)
     nodes = draw_per_class(classes, 5, seed=0)
     labels = Labels.from_pairs(nodes, classes[nodes])
     solution = solved(HarmonicMBO(), graph, labels)
