@@ -106,7 +106,7 @@ def test_walks_end_early_where_classes_mix() -> None:
 
 def test_no_class_takes_all_where_walks_forget_at_once() -> None:
     """Every round makes the largest class larger here; contrasts alone are right more often."""
-    graph, classes = blocks_with_hubs(6, 300, inside=0.4, seed=0)
+    graph, classes = blocks_with_hubs(6, 300, inside=0.25, seed=0)
     nodes = draw_per_class(classes, 5, seed=0)
     labels = Labels.from_pairs(nodes, classes[nodes])
     solution = solved(HarmonicMBO(), graph, labels)
