@@ -9,23 +9,25 @@ stacked (`peewit.solvers.models.stacking`), and the majority of the labels is on
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.base import KEPT_BYTES, Model, ScoreKind, check_labels
+from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, check_labels
 from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.certainty import uncertain
+from peewit.solvers.models.feature_model_base import FeatureModel
+from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
-from peewit.solvers.models.label_sample import LabelSample, reweighed
+from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.stacking import Belief, ClassShares, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
@@ -49,8 +51,9 @@ BELIEFS: Final = {
     "poisson": Belief(weights={"poisson": 1.0}, mass=0.15),
     "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True),
     "majority": Belief(weights={}, mass=0.15),
+    "features": Belief(weights={"features": 1.0}, mass=20.0, variance=0.1),
 }
-"""What may be right on a graph, before any label is left out."""
+"""What may be right on a graph, before any label is left out; features are seldom given in vain."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -63,12 +66,15 @@ class PreparedAuto:
         Of Poisson learning and of the walks.
     pagerank : PersonalizedPageRank
         Of the density.
+    features : FilteredFeatures or None
+        Of filtered ridge, where nodes have features.
     potentials, densities : GroupColumns
         Columns of the last labels.
     """
 
     base: PreparedGraph
     pagerank: PersonalizedPageRank
+    features: FilteredFeatures | None = None
     potentials: GroupColumns = field(default_factory=GroupColumns)
     densities: GroupColumns = field(default_factory=GroupColumns)
 
@@ -78,16 +84,21 @@ class PreparedAuto:
         return self.base.graph
 
     @property
+    def rows(self) -> Rows | None:
+        """Features as they are given."""
+        return None if self.features is None else self.features.rows
+
+    @property
     def width(self) -> int:
         """Columns that are solved for at once."""
         return max(1, _BLOCK_ENTRIES // max(self.graph.n_nodes, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(Model):
+class Auto(FeatureModel):
     """Stacked arms, judged by labels left out.
 
-    Attributes of ``stats``: ``arm`` is the belief that counts most, ``loo_accuracy`` the share of
+    Attributes of ``stats``: ``belief`` is the one that counts most, ``loo_accuracy`` the share of
     the left-out labels that the whole predicts, ``loo_<arm>`` those that each arm alone
     would, ``majority`` the largest class; ``belief_<name>`` how much each belief counts,
     ``sample_p_value`` how likely a random sample would be as unlike the nodes as these labels.
@@ -101,9 +112,11 @@ class Auto(Model):
 
     References
     ----------
-    Wolpert (1992), stacked generalization; Calder, Cook, Thorpe and Slepcev (2020); Saerens, Latinne
-    and Decaestecker (2002).
+    Wolpert (1992), stacked generalization; Calder, Cook, Thorpe and Slepcev (2020); Saerens,
+    Latinne and Decaestecker (2002).
     """
+
+    of_graph: ClassVar[str] = "graph"
 
     rtol: float = hyperparameter(
         1e-5, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
@@ -125,27 +138,69 @@ class Auto(Model):
         parallel: Parallel = map,
         kept_bytes: int = KEPT_BYTES,
     ) -> PreparedAuto:
-        """The graph, and its normalised adjacency matrix."""
+        """The graph, its normalised adjacency matrix, and the features, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `FilteredRidge.prepare`.
+        """
+        filtered = None
+        if features is not None:
+            filtered = FilteredRidge().prepare(
+                graph, features, parallel=parallel, kept_bytes=kept_bytes
+            )
+            pagerank = filtered.columns.pagerank
+        else:
+            pagerank = PersonalizedPageRank.of_graph(graph, parallel)
         return PreparedAuto(
             base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
-            pagerank=PersonalizedPageRank.of_graph(graph, parallel),
+            pagerank=pagerank,
+            features=filtered,
         )
 
     def solve_watched(
-        self, prepared: PreparedAuto, labels: Labels, start: Solution | None, watch: Watch  # noqa: ARG002
+        self,
+        prepared: PreparedAuto,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - columns that are kept are the better start
+        watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
-        groups = LabelGroups.of(labels)
+        try:
+            return self._solution(prepared, LabelGroups.of(labels), watch)
+        except Stopped:
+            n_nodes = prepared.graph.n_nodes
+            return Solution(
+                scores=np.tile(labels.class_prior(), (n_nodes, 1)),
+                reachable=np.zeros(n_nodes, bool),
+                status=Status.CANCELLED,
+                stats={"n_iter": 0},
+            )
+
+    def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+        """The stack of all arms; raises `Stopped`."""
+        labels = groups.labels
         poisson = _Potentials.of(self, prepared, groups, watch)
         arms = {
             "poisson": poisson.arm(),
             "density": _density(prepared, groups, watch),
             "walks": _walks(prepared, groups, poisson, watch),
         }
+        reachable = poisson.task.reachable
+        stats = {**poisson.stats, "input": self.of_graph}
+        if prepared.features is not None:
+            filtered = FilteredRidge().solve_watched(prepared.features, labels, None, watch)
+            if filtered.status is Status.CANCELLED:
+                raise Stopped
+            left_out = FilteredRidge().left_out(prepared.features, labels, watch)
+            arms["features"] = _scaled(filtered.scores, left_out, filtered.reachable)
+            reachable = reachable | filtered.reachable
+            told = ("input", "n_without_features", "teleport")
+            stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
         stack, covariate = _stacked(prepared, groups, arms)
         probabilities = stack.probabilities(arms, covariate)
-        reachable = poisson.task.reachable
         shares = np.exp(stack.shares.of_all)
         shares /= shares.sum()
         sample = LabelSample.of(probabilities[reachable], stack.left_out, shares)
@@ -156,7 +211,8 @@ class Auto(Model):
             scores=probabilities,
             reachable=reachable,
             status=poisson.status,
-            stats={**poisson.stats, **_told(groups, arms, stack, sample)},
+            stats={**stats, **_told(groups, arms, stack, sample)},
+            warnings=_warnings(groups, sample, shares),
         )
 
     def bequest(self, prepared: PreparedAuto) -> Bequest:
@@ -205,6 +261,8 @@ class _Potentials:
         graph = prepared.graph
         made = _Made(model=model, prepared=prepared, watch=watch)
         columns = prepared.potentials.of(groups, made.columns)
+        if made.status is not Status.CONVERGED:
+            prepared.potentials.kept.clear()
         task = CentredLabels.of(groups.labels, graph.component)
         return cls(
             groups=groups,
@@ -223,7 +281,9 @@ class _Potentials:
     def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
         """The labels of the other folds, and the scores that they give."""
         task = CentredLabels.of(self.groups.without(fold), self.graph.component)
-        return task, _potential(self.columns, self.groups.class_sums(self.groups.fold != fold), task)
+        return task, _potential(
+            self.columns, self.groups.class_sums(self.groups.fold != fold), task
+        )
 
     def arm(self) -> StackedArm:
         """Poisson learning as an arm."""
@@ -309,7 +369,7 @@ def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> 
     if absent.any():
         lowest = np.where(absent, np.inf, scores).min(axis=1, keepdims=True)
         scores = np.where(absent & np.isfinite(lowest), lowest, scores)
-    return scores
+    return np.asarray(scores)
 
 
 def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
@@ -324,6 +384,14 @@ def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> S
     values = said(scores)
     size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
     return StackedArm(values=(values / size).astype(np.float32), left_out=said(left_out) / size)
+
+
+def _scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+    """Class scores as an arm, of size 1."""
+    values = np.where(asked[:, None], scores - scores.mean(axis=1, keepdims=True), 0.0)
+    size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
+    away = left_out - left_out.mean(axis=1, keepdims=True)
+    return StackedArm(values=(values / size).astype(np.float32), left_out=away / size)
 
 
 def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> StackedArm:
@@ -398,7 +466,7 @@ def _log_odds(values: RealArray, added: float) -> FloatArray:
 
 def _indicators(members: list[Int64Array], n_nodes: int, dtype: type) -> RealArray:
     """(n_nodes, n_groups) 1 at the nodes of each group."""
-    block = np.zeros((n_nodes, len(members)), dtype)
+    block: RealArray = np.zeros((n_nodes, len(members)), dtype)
     for place, nodes in enumerate(members):
         block[nodes, place] = 1.0
     return block
@@ -433,7 +501,7 @@ def _told(
     counted: dict[str, float] = {}
     for share, fit in zip(stack.posterior, stack.fits, strict=True):
         counted[fit.name] = counted.get(fit.name, 0.0) + float(share)
-    told: dict[str, float | int | str] = {"arm": max(counted, key=lambda name: counted[name])}
+    told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
     told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
     if used.size == 0:
         return told
@@ -447,3 +515,20 @@ def _told(
     told["majority"] = float(np.bincount(classes).max() / classes.size)
     told["sample_p_value"] = sample.p_value
     return told
+
+
+def _warnings(groups: LabelGroups, sample: LabelSample, shares: FloatArray) -> tuple[str, ...]:
+    """What is hardly what was wanted: labels drawn otherwise than at random."""
+    if sample.p_value >= DOUBT:
+        return ()
+    names = groups.labels.class_names
+    told = "the labels are no random sample of the nodes"
+    if not sample.is_estimated:
+        return (f"{told}; class shares are those of the labels, which may be far from the nodes'",)
+    away = np.abs(sample.shares - shares)
+    worst = np.argsort(-away)[:3]
+    listed = ", ".join(
+        f"{names[at]!r} {shares[at]:.0%} of the labels, about {sample.shares[at]:.0%} of the nodes"
+        for at in worst
+    )
+    return (f"{told}: {listed}; predictions use the latter",)

@@ -16,7 +16,7 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import RTOL, n_steps
 from peewit.solvers.linear.unit_rows import UnitRows
@@ -312,6 +312,22 @@ class FilteredRidge(InductiveModel):
             prepared.columns.pagerank.inverse_root,
             float(solution.stats["teleport"]),
         )
+
+    def left_out(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
+    ) -> FloatArray:
+        """(n_labeled, n_classes) what the arm that is taken says of each label by the others (K5).
+
+        Raises
+        ------
+        Stopped
+            The caller asked for the run to end.
+        """
+        arms, _ = self._arms(prepared.rows is not None)
+        judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
+        taken = _taken(judged, labels, {})
+        judged.sort(key=lambda each: each.arm != taken)
+        return judged[0].left_out(judged[1:], labels.class_prior())
 
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
         """The arms that compete, of which the first has to be beaten; and the one of the graph."""

@@ -148,7 +148,7 @@ class HarmonicMBO(GraphModel):
         reachable: BoolArray,
         watch: Watch,
     ) -> "tuple[Outcome[_State], FloatArray]":
-        """Threshold dynamics from a first partition: how they ended, and (n_nodes, n_classes) shares.
+        """Threshold dynamics from a partition: how they ended, and (n_nodes, n_classes) shares.
 
         Parameters
         ----------

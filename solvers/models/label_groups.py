@@ -83,7 +83,7 @@ class LabelGroups:
 
     def members(self, group: int) -> Int64Array:
         """Nodes of one group."""
-        return self.labels.nodes[self.group == group]
+        return np.asarray(self.labels.nodes[self.group == group])
 
     def without(self, fold: int) -> Labels:
         """The labels of the other folds."""
@@ -125,7 +125,10 @@ class GroupColumns:
         missing = [key not in self.kept for key in keys]
         made = iter(make([each for each, lacks in zip(members, missing, strict=True) if lacks]))
         columns = np.stack(
-            [next(made) if lacks else self.kept[key] for key, lacks in zip(keys, missing, strict=True)]
+            [
+                next(made) if lacks else self.kept[key]
+                for key, lacks in zip(keys, missing, strict=True)
+            ]
         )
         self.kept = dict(zip(keys, columns, strict=True))
         return columns

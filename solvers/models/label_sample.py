@@ -1,4 +1,4 @@
-"""Are the labels a random sample of the nodes, and what are the class shares where they are not?
+"""Label samples: whether labels were drawn at random, and class shares where they were not.
 
 Predictions for all nodes and for left-out labels come from the same function, so their mean
 differs where labels were drawn otherwise than at random: more frauds than honest accounts, or as
@@ -13,7 +13,9 @@ from scipy.stats import norm
 
 from peewit.solvers.arrays import FloatArray
 
-_DOUBT: Final = 0.003
+DOUBT: Final = 0.003
+"""Of labels that are less likely to be a random sample, class shares are not believed."""
+
 _LEAST_PER_CLASS: Final = 10
 _PSEUDO_NODES: Final = 0.2
 _MAX_NODES: Final = 20_000
@@ -64,7 +66,7 @@ class LabelSample:
         variance = np.maximum(nodes.var(axis=0), left_out.var(axis=0))
         spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
         p_value = min(1.0, float(2.0 * norm.sf((away / spread).max()) * n_classes))
-        if p_value >= _DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
+        if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
             return cls(p_value=p_value, shares=shares, is_estimated=False)
         some = nodes[:: -(-len(nodes) // _MAX_NODES)]
         found = shares

@@ -21,8 +21,10 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
 """Pseudo-labels of each class that are tried; the last one makes all classes equal."""
 
-IV=2.0
-V0=.1
+_VARIANCE = 0.5
+_VARIANCE_UNNAMED = 0.1
+_VARIANCE_OF_SCALE = 1.0 / 0.6
+
 _ROWS = 1 << 16
 _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
@@ -57,11 +59,14 @@ class Belief:
         Prior probability, relative to the others'.
     uses_shares : bool
         Whether the arms tell likelihoods, to which the class shares are the prior.
+    variance : float
+        Prior variance of what each class gains everywhere: less for arms that are balanced.
     """
 
     weights: Mapping[str, float]
     mass: float
     uses_shares: bool = False
+    variance: float = _VARIANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -248,7 +253,8 @@ class _Problem:
             whole[:n_arms, at], whole[at, :n_arms] = crossed, crossed.T
             for second in range(n_rows):
                 to = slice(n_arms + second * n_classes, n_arms + (second + 1) * n_classes)
-                weighed = probabilities * (self.covariates[first] * self.covariates[second])[:, None]
+                both = self.covariates[first] * self.covariates[second]
+                weighed = probabilities * both[:, None]
                 whole[at, to] = np.diag(weighed.sum(axis=0)) - weighed.T @ probabilities
         return whole
 
@@ -287,9 +293,10 @@ def fitted_stack(
 
     Notes
     -----
-    Weights are >= 0 and have a normal prior of mean s w0 and variance 1/2, where s has mean 1 and
-    variance 1.7; intercepts and slopes of classes have mean 0 and variance 1/2. The evidence is
-    Laplace's approximation at the mode, over the parameters that are not 0 (S2, S3).
+    Weights are >= 0 and have a normal prior of mean s w0 and variance 1/2, of arms that the belief
+    does not name 1/10, where s has mean 1 and variance 1.7; intercepts and slopes of classes have
+    mean 0 and variance 1/2, or the belief's own. The evidence is Laplace's approximation at the mode, over the
+    parameters that are not 0 (K8, K9).
     """
     names = list(arms)
     said = np.stack([arms[name].left_out[used] for name in names])
@@ -324,9 +331,7 @@ def fitted_stack(
     return Stack(fits=tuple(fits), posterior=softmax(evidence), shares=shares)
 
 
-def _shares_alone(
-    name: str, belief: Belief, left_out: FloatArray, classes: Int64Array
-) -> Fit:
+def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int64Array) -> Fit:
     """The belief that the class shares answer."""
     probabilities = softmax(left_out, axis=1)
     told = np.log(probabilities[np.arange(classes.size), classes]).sum()
@@ -343,13 +348,14 @@ def _shares_alone(
 
 
 def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and precision of the parameters: 1/2 I + w0 w0' / .6 is the variance of the weights."""
+    """Mean and precision of the parameters (S2)."""
     first = np.array([belief.weights.get(name, 0.0) for name in names])
-    variance = np.diag(np.where(first>0,0.5,V0)) + np.outer(first, first) / 0.6
+    named = np.where(first > 0, _VARIANCE, _VARIANCE_UNNAMED)
+    variance = np.diag(named) + np.outer(first, first) * _VARIANCE_OF_SCALE
     precision = np.zeros((first.size + n_free,) * 2)
     precision[: first.size, : first.size] = np.linalg.inv(variance)
     place = np.arange(first.size, first.size + n_free)
-    precision[place, place] = IV
+    precision[place, place] = 1.0 / belief.variance
     return np.concatenate([first, np.zeros(n_free)]), precision
 
 
