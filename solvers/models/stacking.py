@@ -295,7 +295,7 @@ def fitted_stack(
     -----
     Weights are >= 0 and have a normal prior of mean s w0 and variance 1/2, of arms that the belief
     does not name 1/10, where s has mean 1 and variance 1.7; intercepts and slopes of classes have
-    mean 0 and variance 1/2, or the belief's own. The evidence is Laplace's approximation at the mode, over the
+    mean 0 and the belief's variance. The evidence is Laplace's approximation at the mode, over the
     parameters that are not 0 (K8, K9).
     """
     names = list(arms)
