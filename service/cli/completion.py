@@ -70,7 +70,8 @@ _GROUPS: Final = ("source", "labels", "jobs", "key")
 """Groups whose modules load more than a table of commands."""
 
 MODELS: Final = """
-cheeger-rls cheeger-svm da-svm eigfun harmonic-mbo hfs lap-rls lap-svm laprlsc lapsvm linear-svm
+auto cheeger-rls cheeger-svm da-svm eigfun filtered-ridge harmonic-mbo hfs lap-rls lap-svm laprlsc
+lapsvm linear-svm
 nearest-neighbor poisson poisson-mbo rlsc simple-hfs stable-hfs subsampling svm tsvm tv-rls tv-svm
 """
 """Names of the models, which loading them would tell in a second."""

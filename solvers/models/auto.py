@@ -397,7 +397,7 @@ def _scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> Stack
 def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> StackedArm:
     """How much more often walks from a class come by than walks from anywhere, as an arm.
 
-    q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j); its mean over long walks is 1.
+    q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
     """
     pagerank, labels = prepared.pagerank, groups.labels
     root = pagerank.inverse_root

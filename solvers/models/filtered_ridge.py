@@ -151,9 +151,7 @@ class FilteredFeatures:
         entries = np.empty((nodes.size, some.size))
         for first in range(0, some.size, self.columns.width):
             part = slice(first, first + self.columns.width)
-            columns = list(
-                self.columns.pagerank.unit_columns(some[part], arm.teleport, watch=watch).T
-            )
+            columns = list(self.columns.unit(some[part], arm.teleport, watch).T)
             values = self.unit.values(self.unit.adjoint(columns, watch).T, watch)
             entries[:, part] = self.columns.filtered(values, arm.teleport, watch)[nodes]
         return entries
@@ -358,6 +356,7 @@ class FilteredRidge(InductiveModel):
         stats: dict[str, float | int | str],
         watch: Watch,
     ) -> Solution:
+        n_before = prepared.columns.n_filtered
         arms, of_graph = self._arms(prepared.rows is not None)
         judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
         taken = _taken(judged, labels, stats)
@@ -382,6 +381,7 @@ class FilteredRidge(InductiveModel):
             "arm": taken.name,
             "teleport": taken.teleport,
             "n_iter": n_steps(taken.teleport, RTOL),
+            "n_columns": prepared.columns.n_filtered - n_before,
         }
         return Solution(
             scores=scores,

@@ -54,7 +54,7 @@ class LabelSample:
 
         Notes
         -----
-        The largest of the normal deviates of the classes, with Bonferroni's correction (S5). The
+        The largest of the normal deviates of the classes, with Bonferroni's correction (K11). The
         estimate is that of Saerens, Latinne and Decaestecker (2002): EM for the shares under which
         the probabilities would be right, with a fifth as many nodes at the labels' own shares;
         only from 10 labels a class on, since of fewer it was off by up to 60 points.

@@ -71,10 +71,13 @@ class PageRankColumns:
         The filter.
     recent : RecentVectors
         Columns, float32.
+    n_filtered : int
+        Columns that were propagated so far.
     """
 
     pagerank: PersonalizedPageRank
     recent: RecentVectors
+    n_filtered: int = 0
 
     @classmethod
     def of_graph(
@@ -110,7 +113,7 @@ class PageRankColumns:
             for first in range(0, missing.size, self.width):
                 watch.step("columns", first, missing.size)
                 chosen = missing[first : first + self.width]
-                block = self.pagerank.unit_columns(chosen, teleport, watch=watch)
+                block = self.unit(chosen, teleport, watch)
                 yield from np.ascontiguousarray(block.T)
 
         return self.recent.of_nodes(nodes, teleport, make)
@@ -121,8 +124,14 @@ class PageRankColumns:
         for first in range(0, block.shape[1], self.width):
             watch.step("scores", first, block.shape[1])
             part = slice(first, first + self.width)
+            self.n_filtered += block[:, part].shape[1]
             out[:, part] = self.pagerank.filtered(block[:, part], teleport, watch=watch)
         return out
+
+    def unit(self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED) -> Float32Array:
+        """(n_nodes, k) the columns of at most `width` nodes, not kept; raises `Stopped`."""
+        self.n_filtered += nodes.size
+        return self.pagerank.unit_columns(nodes, teleport, watch=watch)
 
     def between(self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED) -> FloatArray:
         """(n_labeled, n_labeled) the entries of P between ``nodes``; raises `Stopped`."""
@@ -145,8 +154,8 @@ class PageRankColumns:
         if union.size > self.most:
             for first in range(0, others.size, self.width):
                 part = slice(first, first + self.width)
-                once = self.pagerank.unit_columns(others[part], teleport, watch=watch)
-                entries[:, part] = self.pagerank.filtered(once, teleport, watch=watch)[nodes]
+                once = self.unit(others[part], teleport, watch)
+                entries[:, part] = self.filtered(once, teleport, watch)[nodes]
             return entries
         columns = dict(zip(union.tolist(), self.at(union, teleport, watch), strict=True))
         left = [columns[node] for node in nodes.tolist()]

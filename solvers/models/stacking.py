@@ -71,7 +71,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassShares:
-    """Class shares as the labels tell them, in logarithms.
+    """Class shares as the labels tell them, in logarithms (K10).
 
     Attributes
     ----------
@@ -273,7 +273,7 @@ def fitted_stack(
     *,
     covariate_mass: float,
 ) -> Stack:
-    """Weights of the arms, for each belief, and the probability of each belief.
+    """Weights of the arms, for each belief, and the probability of each belief (K7).
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def fitted_stack(
     Weights are >= 0 and have a normal prior of mean s w0 and variance 1/2, of arms that the belief
     does not name 1/10, where s has mean 1 and variance 1.7; intercepts and slopes of classes have
     mean 0 and the belief's variance. The evidence is Laplace's approximation at the mode, over the
-    parameters that are not 0 (K8, K9).
+    parameters that are not 0 (K8), (K9).
     """
     names = list(arms)
     said = np.stack([arms[name].left_out[used] for name in names])
