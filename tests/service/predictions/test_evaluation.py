@@ -37,7 +37,7 @@ def test_node_that_no_label_reaches_is_wrong() -> None:
 def test_classes_sum_to_the_whole_and_come_in_order() -> None:
     predictions = pa.table({"node": ["a", "b", "c"], "label": ["10", "9", "x"]})
     result = evaluate(predictions, truth_of(a=10, b=9, c="y"), labels_of())
-    assert [each.label for each in result.classes] == [9, 10, "y"]
+    assert [each.label for each in result.classes] == [9, 10, "x", "y"]
     assert sum(each.n_judged for each in result.classes) == result.n_judged
     assert sum(each.n_right for each in result.classes) == result.n_right == 2
 
