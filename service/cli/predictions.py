@@ -244,10 +244,8 @@ def threshold(
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
         return
     _print_threshold(found)
-    say(
-        f"`peewit predictions {name} --positive {quote(positive)} --threshold {found.threshold:.9g}`"
-        " decides by it"
-    )
+    decided = f"--positive {quote(positive)} --threshold {found.threshold:.9g}"
+    say(f"`peewit predictions {quote(name)} {decided}` decides by it")
 
 
 def _print_classes(result: Evaluation) -> None:

@@ -247,7 +247,7 @@ class _Judged:
         n_predicted = np.bincount(self.predicted[self.predicted >= 0], minlength=n_classes)
         n_right = np.bincount(self.true[is_right], minlength=n_classes)
         recall = _quotient(n_right, n_true)
-        f1 = _quotient(2 * n_right, n_true + n_predicted)  # (M1)
+        f1 = _quotient(2 * n_right, n_true + n_predicted)  # (J1)
         average_precision, roc_auc = self._rankings()
         order = np.argsort(-np.maximum(n_true, n_predicted), kind="stable")
         listed = np.sort(order[:MAX_CLASSES]).tolist()

@@ -204,7 +204,7 @@ def _place(meta: PredictionMeta, positive: str) -> int:
     if len(names) > MAX_SCORE_COLUMNS:
         raise BadArgument(
             "positive",
-            f"needs a score of each class, which are kept of up to {MAX_SCORE_COLUMNS} classes, got "
+            f"needs a score of each class, kept of up to {MAX_SCORE_COLUMNS} classes, got "
             f"predictions of {len(names)}",
         )
     return names.index(positive)

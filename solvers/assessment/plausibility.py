@@ -123,7 +123,7 @@ def share_warnings(shares: ClassShares) -> Iterator[str]:
     if drawn_by_class(shares.n_labels) or np.abs(given - predicted).sum() / 2 < _LEAST_DISTANCE:
         return
     error = np.sqrt(predicted * (1 - predicted) / n_labels + 1 / (4 * n_labels**2))
-    z = np.abs(given - predicted) / error  # (M6)
+    z = np.abs(given - predicted) / error  # (J6)
     p_value = min(1.0, 2 * given.size * float(ndtr(-z.max())))
     if p_value < _P_VALUE:
         place = int(np.abs(given - predicted).argmax())
@@ -136,7 +136,7 @@ def share_warnings(shares: ClassShares) -> Iterator[str]:
 
 
 def left_out_warnings(labels: Labels, accuracy: float, n_left_out: int) -> Iterator[str]:
-    """One where labels left out are predicted hardly better than by the commonest of all (M7)."""
+    """One where labels left out are predicted hardly better than by the commonest of all (J7)."""
     counts = np.bincount(labels.classes)
     majority = float(counts.max()) / labels.n_labeled
     needed = majority + 2 * np.sqrt(majority * (1 - majority) / max(1, n_left_out))
@@ -189,7 +189,7 @@ def _diversity(shares: FloatArray) -> float:
 
 
 def _together(nodes: Int64Array, graph: Graph) -> Iterator[str]:
-    """Where labeled nodes are neighbors far more often than nodes drawn at random (M8)."""
+    """Where labeled nodes are neighbors far more often than nodes drawn at random (J8)."""
     n_labels, n_nodes = nodes.size, graph.n_nodes
     if n_labels < _LEAST_LABELS or n_labels > _MOST_LABELED * n_nodes:
         return

@@ -50,7 +50,7 @@ class ScoreCurve:
 
     @property
     def average_precision(self) -> float | None:
-        """Mean precision at each step of recall (M2); None without a positive node."""
+        """Mean precision at each step of recall (J2); None without a positive node."""
         if self.n_positive == 0:
             return None
         precision = self.n_true / (self.n_true + self.n_false)
@@ -58,7 +58,7 @@ class ScoreCurve:
 
     @property
     def roc_auc(self) -> float | None:
-        """Chance that a positive node has the higher score, ties by half (M3); None without two."""
+        """Chance that a positive node has the higher score, ties by half (J3); None without two."""
         if self.n_positive == 0 or self.n_negative == 0:
             return None
         above = self.n_true - np.diff(self.n_true, prepend=0) / 2
@@ -122,14 +122,14 @@ class ThresholdGoal:
         return self.cost_fn is not None or self.cost_fp is not None
 
     def cost(self, recall: FloatArray, false_rate: FloatArray, share: float) -> FloatArray:
-        """Mean cost of a node (M5), where these parts of both kinds are found."""
+        """Mean cost of a node (J5), where these parts of both kinds are found."""
         missed = (1.0 if self.cost_fn is None else self.cost_fn) * share * (1.0 - recall)
         alarms = (1.0 if self.cost_fp is None else self.cost_fp) * (1.0 - share) * false_rate
         return missed + alarms
 
 
 def precision_of(recall: FloatArray, false_rate: FloatArray, share: float) -> FloatArray:
-    """Part of the found nodes that are positive (M4); nan where none is found."""
+    """Part of the found nodes that are positive (J4); nan where none is found."""
     hits, alarms = share * recall, (1.0 - share) * false_rate
     with np.errstate(invalid="ignore"):
         precision: FloatArray = hits / (hits + alarms)
@@ -150,7 +150,8 @@ def choose_threshold(curve: ScoreCurve, goal: ThresholdGoal) -> float:
     """
     if not goal.goals:
         raise BadArgument(
-            "threshold", "must be given, or one of min_recall, min_precision, cost_fn and cost_fp"
+            "threshold",
+            "must be chosen for one of min_recall, min_precision, and cost_fn or cost_fp, got none",
         )
     if curve.n_positive == 0 or curve.n_negative == 0:
         raise BadArgument(
