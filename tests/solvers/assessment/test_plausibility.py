@@ -143,7 +143,9 @@ def test_labels_of_one_neighborhood_are_told() -> None:
     graph = two_rings(500)
     side_by_side = Labels.from_pairs([*range(20), *range(500, 520)], ["x", "y"] * 20)
     (told,) = label_warnings(side_by_side, graph)
-    assert told.startswith("the labels lie close together: 38 edges join two labeled nodes, and 1.6")
+    assert told.startswith(
+        "the labels lie close together: 38 edges join two labeled nodes, and 1.6"
+    )
     drawn = np.random.default_rng(0).choice(1000, 40, replace=False)
     assert list(label_warnings(Labels.from_pairs(drawn, ["x", "y"] * 20), graph)) == []
 
