@@ -49,9 +49,13 @@ WORDS: Final = {
     "jobs wait": "JOB --json",
     "certify": "GRAPH --snapshot= --passes= --set= --json",
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --json",
-    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse --json",
+    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse "
+    "--positive= --threshold= --json",
     "predict": "GRAPH FILE -o= --output= --job=JOB --from-libsvm --zero-based --json",
-    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --json",
+    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --top-k= --positive= --threshold= "
+    "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "threshold": "GRAPH --positive= --model=MODEL --min-recall= --min-precision= --cost-fn= "
+    "--cost-fp= --positive-share= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --axes= --json",
