@@ -33,6 +33,7 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
@@ -45,7 +46,8 @@ Predict = Callable[[Int64Array], Int64Array]
 """From labeled nodes to the class of every node."""
 
 MODELS: dict[str, Model] = {
-    DEFAULT_MODEL: HarmonicMBO(),
+    DEFAULT_MODEL: Auto(),
+    "harmonic-mbo": HarmonicMBO(),
     "hfs, class mass": HFS(graph_penalty=0.0, class_mass="labels"),
     "hfs": HFS(graph_penalty=0.0),
     "stable-hfs": StableHFS(),

@@ -38,6 +38,7 @@ from peewit.solvers.assessment.plausibility import (
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
+from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
@@ -300,8 +301,9 @@ def _doubts(answer: Answered, assessment: Assessment, shares: ClassShares | None
     labels = answer.labels
     if shares is None or not isinstance(labels, Labels):
         return
-    yield from share_warnings(shares)
     folds, stats = assessment.figures.get("cross_validation"), answer.solution.stats
+    if float(stats.get("sample_p_value", 1.0)) >= DOUBT:  # else the model has told it
+        yield from share_warnings(shares)
     if folds is not None:
         yield from left_out_warnings(labels, folds["accuracy"], folds["n_left_out"])
     elif "loo_accuracy" in stats:
