@@ -20,6 +20,7 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
+from peewit.solvers.estimators.auto import Auto
 from peewit.solvers.estimators.filtered_ridge import FilteredRidge
 from peewit.solvers.estimators.harmonic import (
     HFS,
@@ -41,6 +42,7 @@ __all__ = [
     "TSVM",
     "TVRLS",
     "TVSVM",
+    "Auto",
     "CheegerRLS",
     "FilteredRidge",
     "HFSRegressor",

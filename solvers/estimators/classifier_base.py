@@ -40,10 +40,14 @@ class GraphClassifier(Classifier, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
+        return self._fitted(X, y, None)
+
+    def _fitted(self, X: Any, y: Any, features: Any) -> Self:
+        """`fit` with features of the nodes, for a model that takes them."""
         graph, vector = self._graph_and_target(X, y)
         targets = self._targets_in(vector)
         model = self._model(**self._hyperparameters())
-        solution = model.solve(model.prepare(graph), targets.labels)
+        solution = model.solve(model.prepare(graph, features), targets.labels)
         self._finish(solution)
         self.classes_ = targets.classes
         self._targets = targets

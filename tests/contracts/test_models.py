@@ -13,6 +13,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model, parameter_schema
 from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
@@ -230,12 +231,12 @@ def test_features_are_used_and_edges_by_models_of_both_only(featured: Model) -> 
     expected = np.append(classes, [0, 0, 0])
     assert (solution.scores.argmax(axis=1) == expected).mean() > 0.9
     other = featured.solve(featured.prepare(graph, blobs()), labels)
-    uses_edges = isinstance(featured, LaplacianMachine | VariationalModel | FilteredRidge)
+    uses_edges = isinstance(featured, LaplacianMachine | VariationalModel | Auto | FilteredRidge)
     assert (other.scores == solution.scores).all() != uses_edges
 
 
 def test_nodes_without_features_get_the_class_prior(featured: Model) -> None:
-    if isinstance(featured, FilteredRidge):
+    if isinstance(featured, Auto | FilteredRidge):
         pytest.skip("their neighbors' features and labels reach them")
     graph, classes = communities()
     labels = some_labels(classes)
@@ -255,7 +256,7 @@ def test_nodes_without_features_get_the_class_prior(featured: Model) -> None:
 
 
 def test_a_class_whose_nodes_have_no_features_is_named(featured: Model) -> None:
-    if isinstance(featured, FilteredRidge):
+    if isinstance(featured, Auto | FilteredRidge):
         pytest.skip("their neighbors' features stand for them")
     graph, classes = communities()
     labels = some_labels(classes)
@@ -279,7 +280,7 @@ def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:
     if isinstance(featured, LinearMachine):  # whose dense rows are centred first
         featured = dataclasses.replace(featured, row_length="given")
         dense = featured.solve(featured.prepare(graph, rows), labels)
-    if isinstance(featured, FilteredRidge):  # the mean of dense rows, 0 here, is taken off
+    if isinstance(featured, Auto | FilteredRidge):  # the mean of dense rows, 0 here, is taken off
         rows[:45, 2] = 1.0  # a row of zeros would have the direction of what rounding leaves
         rows[45:] = -rows[:45]
         dense = featured.solve(featured.prepare(graph, rows), labels)
