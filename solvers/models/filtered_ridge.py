@@ -452,10 +452,9 @@ def joined_scores(
     teleport: float,
     constant: FloatArray,
 ) -> FloatArray:
-    """(n_points, n_classes) scores of new points with edges to nodes: their own row of (K4).
+    """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
 
-    The nodes' scores stay as they are, so that F_v = a x_v W + (1 - a) sum_j S_vj F_j is solved
-    for the new row alone.
+    The nodes' scores stay as they are.
 
     Parameters
     ----------
