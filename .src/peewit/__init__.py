@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StableHFS,
         StableHFSRegressor,
     )
+    from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "Sparsified",
     "StableHFS",
     "StableHFSRegressor",
+    "filter_features",
     "sparsify",
 ]
 
@@ -78,6 +80,7 @@ _ELSEWHERE: Final = {
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
     "Sparsified": "peewit.streaming.sparsify_call",
+    "filter_features": "peewit.solvers.estimators.feature_filter",
     "sparsify": "peewit.streaming.sparsify_call",
 }
 """Module of each name that is no estimator."""
