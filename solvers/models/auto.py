@@ -8,7 +8,7 @@ sharpen a first partition; filtered ridge is the fourth where nodes have feature
 stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -74,9 +74,9 @@ class PreparedAuto:
 
     base: PreparedGraph
     pagerank: PersonalizedPageRank
+    potentials: GroupColumns
+    densities: GroupColumns
     features: FilteredFeatures | None = None
-    potentials: GroupColumns = field(default_factory=GroupColumns)
-    densities: GroupColumns = field(default_factory=GroupColumns)
 
     @property
     def graph(self) -> Graph:
@@ -156,6 +156,8 @@ class Auto(FeatureModel):
         return PreparedAuto(
             base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
             pagerank=pagerank,
+            potentials=GroupColumns(kept_bytes=kept_bytes),
+            densities=GroupColumns(kept_bytes=kept_bytes),
             features=filtered,
         )
 
@@ -258,11 +260,15 @@ class _Potentials:
         cls, model: "Auto", prepared: PreparedAuto, groups: LabelGroups, watch: Watch
     ) -> "_Potentials":
         """Those of ``groups``; raises `Stopped`."""
-        graph = prepared.graph
+        graph, solver = prepared.graph, prepared.base.kernel.solver
         made = _Made(model=model, prepared=prepared, watch=watch)
         columns = prepared.potentials.of(groups, made.columns)
         if made.status is not Status.CONVERGED:
             prepared.potentials.kept.clear()
+        if solver.eliminates or solver.is_blind:  # whether rounding decides only bounds can tell
+            bounded = Poisson(rtol=model.rtol, max_iter=model.max_iter)
+            _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
+            made.status = first_failure(made.status, solution.status)
         task = CentredLabels.of(groups.labels, graph.component)
         return cls(
             groups=groups,
