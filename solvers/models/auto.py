@@ -447,8 +447,10 @@ def _walks(
     labels = groups.labels
     model = HarmonicMBO()
 
-    def shares(known: Labels, scores: FloatArray, reachable: BoolArray) -> FloatArray:
-        outcome, found = model.walked(prepared.base, known, scores.argmax(axis=1), reachable, watch)
+    def shares(task: CentredLabels, known: Labels, scores: FloatArray) -> FloatArray:
+        first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
+        reachable = task.reachable
+        outcome, found = model.walked(prepared.base, known, first, reachable, watch)
         if outcome.status is Status.CANCELLED:
             raise Stopped
         return np.where(reachable[:, None], found, 1.0)
@@ -457,8 +459,8 @@ def _walks(
     for fold in range(groups.n_folds):
         at = np.flatnonzero(groups.fold == fold)
         task, scores = poisson.without(fold)
-        left_out[at] = shares(groups.without(fold), scores, task.reachable)[labels.nodes[at]]
-    values = shares(labels, poisson.scores, poisson.task.reachable)
+        left_out[at] = shares(task, groups.without(fold), scores)[labels.nodes[at]]
+    values = shares(poisson.task, labels, poisson.scores)
     return StackedArm(
         values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
     )
