@@ -57,9 +57,9 @@ class FilteredRidge(PenalizedClassifier):
         own = self._new_scores(X)
         if edges is None:
             return own
-        teleport = float(self.stats_["teleport"])
+        teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
         return filtered_ridge.joined_scores(
-            own, edges, self.decision_, self._inverse_root, teleport
+            own, edges, self.decision_, self._inverse_root, teleport, constant
         )
 
     def _keep(self, prepared: Any, solution: Solution) -> None:

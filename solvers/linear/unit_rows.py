@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, frozen
 from peewit.solvers.features import Rows
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.linear.linear_functions import LinearFunctions
@@ -22,7 +22,7 @@ class UnitRows:
     rows : Rows
         As they are given; read anew in each pass where they are no array.
     form : RowScaling
-        Unit length, dense rows centred before; no constant.
+        Unit length after the mean of the rows is subtracted, which fills no sparse row here.
     scale : (n_rows,) float64
         What each row is multiplied by.
     n_nodes : int
@@ -36,8 +36,11 @@ class UnitRows:
 
     @classmethod
     def of_rows(cls, rows: Rows, n_nodes: int) -> "UnitRows":
-        """One pass over sparse rows, two over dense ones, whose mean it takes first."""
-        form = RowScaling.fitted(rows, is_unit=True, constant=0.0)
+        """One pass for the mean of the rows, one for their lengths."""
+        sums = np.zeros(rows.n_columns)
+        for _, block in rows.blocks():
+            sums += block.sum(axis=0, dtype=np.float64)
+        form = RowScaling(is_unit=True, constant=1.0, center=frozen(sums / rows.n_rows))
         scale = np.concatenate([form.scale(block) for _, block in rows.blocks()])
         return cls(rows=rows, form=form, scale=scale, n_nodes=n_nodes)
 
@@ -54,23 +57,21 @@ class UnitRows:
             owners = place if self.rows.nodes is None else self.rows.nodes[place]
             weighed = np.stack([column[owners] for column in columns]) * self.scale[place]
             products += (block.T @ weighed.T).T
-            if self.form.center.size:
-                products -= np.outer(weighed.sum(axis=1), self.form.center)
+            products -= np.outer(weighed.sum(axis=1), self.form.center)
         return products
 
     def values(self, weights: FloatArray, watch: Watch = UNWATCHED) -> FloatArray:
         """(n_nodes, k) the products X @ ``weights`` (n_features, k); one pass."""
         values = np.zeros((self.n_nodes, weights.shape[1]))
-        at_center = self.form.center @ weights if self.form.center.size else 0.0
+        at_center = self.form.center @ weights
         for place, block in self.rows.blocks():
             watch.check()
             owners = place if self.rows.nodes is None else self.rows.nodes[place]
             values[owners] = (block @ weights - at_center) * self.scale[place, None]
         return values
 
-    def functions(self, weights: FloatArray) -> LinearFunctions:
-        """Those with the (n_features, n_functions) ``weights``, for new points."""
-        constant = np.zeros((1, weights.shape[1]))
+    def functions(self, weights: FloatArray, constant: FloatArray) -> LinearFunctions:
+        """Those with the (n_features, k) ``weights`` and a (k,) constant, for new points."""
         return LinearFunctions(weights=np.vstack([weights, constant]), form=self.form)
 
     def at(self, nodes: Int64Array) -> FloatArray:
@@ -82,7 +83,5 @@ class UnitRows:
             places = np.searchsorted(self.rows.nodes, nodes[found])
         some: Any = self.rows.take(places)
         dense = some.toarray() if sp.issparse(some) else some
-        if self.form.center.size:
-            dense = dense - self.form.center
-        rows[found] = dense * self.scale[places, None]
+        rows[found] = (dense - self.form.center) * self.scale[places, None]
         return rows

@@ -19,11 +19,18 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import RTOL, n_steps
+from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.unit_rows import UnitRows
 from peewit.solvers.models.base import KEPT_BYTES, check_labels
 from peewit.solvers.models.feature_model_base import GIVEN
 from peewit.solvers.models.inductive_base import InductiveModel
-from peewit.solvers.models.kernel_ridge import RidgeFit, class_targets, fitted_ridge, usable
+from peewit.solvers.models.kernel_ridge import (
+    RidgeFit,
+    class_folds,
+    class_targets,
+    fitted_ridge,
+    usable,
+)
 from peewit.solvers.models.pagerank_columns import KernelEntries, PageRankColumns, RecentVectors
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -33,6 +40,12 @@ TELEPORT: Final = 0.1
 """Teleport probability a unless the labels say otherwise: they seldom tell it better (K.1)."""
 
 _NARROW: Final = 0.3
+
+_CONSTANT: Final = 0.03
+"""Square of the constant feature beside rows whose mean square is 1: without it classes that are
+rarer among the nodes than among the labels lose, and much more of it is an intercept that few
+labels do not tell. Left-out labels are predicted best between 0.01 and 0.1 (K.1)."""
+
 _STANDARD_ERRORS: Final = 2.0
 
 
@@ -101,7 +114,7 @@ class FilteredFeatures:
     def scores(
         self, arm: Arm, nodes: Int64Array, dual_coef: FloatArray, watch: Watch
     ) -> tuple[FloatArray, FloatArray | None]:
-        """(K4): (n_nodes, k) scores, and the (n_features, k) weights of features, if any."""
+        """(K4) without its constant: (n_nodes, k), and the (n_features, k) weights, if any."""
         sources = np.zeros((self.graph.n_nodes, dual_coef.shape[1]))
         sources[nodes] = dual_coef
         if not arm.has_features:
@@ -185,11 +198,11 @@ class Judged:
 class FilteredRidge(InductiveModel):
     """Ridge regression on features smoothed along the graph (section K.1).
 
-    Rows of features are brought to unit length, dense ones after their mean is subtracted, and
-    smoothed by personalized PageRank, as graph networks of the APPNP kind do it; on them one ridge
-    regression for each class is fitted to the labels. With ``teleport`` 'auto' the features and the
-    graph must earn their keep: less smoothing, none at all, or the graph alone take over where they
-    predict clearly more of the labels left out. Without features it is the graph alone.
+    Rows of features are brought to unit length after their mean is subtracted, and smoothed by
+    personalized PageRank, as graph networks of the APPNP kind do it; on them one ridge regression
+    for each class is fitted to the labels. With ``teleport`` 'auto' the features and the graph must
+    earn their keep: less smoothing, none at all, or the graph alone take over where they predict
+    clearly more of the labels left out. Without features it is the graph alone.
 
     Nodes without features are reached through their neighbors, and where nobody in their component
     has some, by the labels there. Scores are class scores, not probabilities.
@@ -301,7 +314,8 @@ class FilteredRidge(InductiveModel):
             ``edges`` of another shape or with a negative weight.
         """
         own = InductiveModel.predict(self, prepared, solution, features)
-        if edges is None:
+        functions = solution.functions
+        if edges is None or not isinstance(functions, LinearFunctions):
             return own
         return joined_scores(
             own,
@@ -309,12 +323,13 @@ class FilteredRidge(InductiveModel):
             solution.scores,
             prepared.columns.pagerank.inverse_root,
             float(solution.stats["teleport"]),
+            functions.weights[-1],
         )
 
     def left_out(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
     ) -> FloatArray:
-        """(n_labeled, n_classes) what the arm that is taken says of each label by the others (K5).
+        """(n_labeled, n_classes) what the arm that is taken says of labels by the others (K5).
 
         Raises
         ------
@@ -345,7 +360,13 @@ class FilteredRidge(InductiveModel):
         np.fill_diagonal(others, 0.0)
         return Judged(
             arm=arm,
-            fit=fitted_ridge(kernel, class_targets(labels), self.norm_penalty),
+            fit=fitted_ridge(
+                kernel,
+                class_targets(labels),
+                self.norm_penalty,
+                fold=class_folds(labels),
+                constant=_CONSTANT if arm.has_features else 0.0,
+            ),
             is_informed=np.asarray(others.any(axis=1)),
         )
 
@@ -363,17 +384,19 @@ class FilteredRidge(InductiveModel):
         graph = prepared.graph
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
-        weights: FloatArray | None = None
+        functions: LinearFunctions | None = None
         for arm in dict.fromkeys((taken, arms[0], of_graph)):  # what one cannot tell the next may
             lost = ~scores.any(axis=1)
             is_asked = lost if arm.has_features else lost & is_labeled
-            if not is_asked.any() and (weights is not None or not arm.has_features):
+            if not is_asked.any() and (functions is not None or not arm.has_features):
                 continue
             known = {each.arm: each for each in judged}
             each = known.get(arm) or self._judged(prepared, arm, labels, watch)
-            found, own = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
-            scores[lost] = found[lost]
-            weights = own if weights is None else weights
+            found, weights = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
+            lost &= found.any(axis=1)
+            scores[lost] = found[lost] + each.fit.constant
+            if weights is not None and functions is None:
+                functions = prepared.unit.functions(weights, each.fit.constant)
         reachable = np.asarray(scores.any(axis=1))
         scores[~reachable] = labels.class_prior()
         watch.step("scores", 1, 1)
@@ -388,7 +411,7 @@ class FilteredRidge(InductiveModel):
             reachable=reachable,
             status=Status.CONVERGED,
             stats=stats,
-            functions=None if weights is None else prepared.unit.functions(weights),
+            functions=functions,
         )
 
 
@@ -422,7 +445,12 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
 
 
 def joined_scores(
-    own: FloatArray, edges: Any, scores: FloatArray, inverse_root: FloatArray, teleport: float
+    own: FloatArray,
+    edges: Any,
+    scores: FloatArray,
+    inverse_root: FloatArray,
+    teleport: float,
+    constant: FloatArray,
 ) -> FloatArray:
     """(n_points, n_classes) scores of new points with edges to nodes: their own row of (K4).
 
@@ -439,13 +467,15 @@ def joined_scores(
     inverse_root : (n_nodes,) float64
         Of `PersonalizedPageRank`.
     teleport : float
+    constant : (n_classes,) float64
+        What all scores have in common, and the walk does not change.
 
     Raises
     ------
     ValueError
         ``edges`` of another shape, or with a weight that is negative or not finite.
     """
-    matrix = sp.csr_array(edges, dtype=np.float64)
+    matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
     shape = (len(own), len(scores))
     if matrix.shape != shape:
         raise ValueError(f"edges must have shape {shape}, got {matrix.shape}")
@@ -456,7 +486,7 @@ def joined_scores(
     degree = matrix.sum(axis=1)
     whole = degree + np.divide(degree, counts, out=np.ones_like(degree), where=counts > 0)
     loop = 1.0 / (counts + 1.0)
-    neighbors = (matrix @ (inverse_root[:, None] * scores)) / np.sqrt(whole)[:, None]
-    mixed = teleport * own + (1.0 - teleport) * neighbors
-    joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None]
+    neighbors = matrix @ (inverse_root[:, None] * (scores - constant))
+    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors / np.sqrt(whole)[:, None]
+    joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant
     return joined

@@ -17,38 +17,47 @@ def pagerank(adjacency: np.ndarray, teleport: float) -> np.ndarray:
 
 
 def unit_rows(features) -> np.ndarray:
-    """Rows of length 1, dense ones after their mean is subtracted."""
+    """Rows of length 1 after their mean is subtracted."""
     rows = np.array(features.toarray() if sp.issparse(features) else features, np.float64)
-    if not sp.issparse(features):
-        rows -= rows.mean(axis=0)
+    rows -= rows.mean(axis=0)
     lengths = np.linalg.norm(rows, axis=1)
     return rows / np.where(lengths > 0, lengths, 1.0)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseRidge:
-    """min |H V / sqrt(s) - T|^2 + norm_penalty |V|^2 for the labeled rows H of ``points``."""
+    """min |H V / sqrt(s) - T|^2 + norm_penalty |V|^2 for the labeled rows H of ``points``.
+
+    Beside each row H / sqrt(s) stands the root of ``constant``.
+    """
 
     points: np.ndarray
     nodes: np.ndarray
     targets: np.ndarray
     norm_penalty: float
+    constant: float = 0.03
 
     @property
-    def scale(self) -> float:
-        return float(np.square(self.points[self.nodes]).sum() / len(self.nodes))
+    def rows(self) -> np.ndarray:
+        scale = np.square(self.points[self.nodes]).sum() / len(self.nodes)
+        return np.hstack(
+            [self.points / np.sqrt(scale), np.full((len(self.points), 1), np.sqrt(self.constant))]
+        )
 
-    def scores(self, without: int | None = None) -> np.ndarray:
-        """Those of all nodes, of a fit without one of the labels; targets and scale as with it."""
-        kept = np.array([row for row in range(len(self.nodes)) if row != without])
-        rows = self.points[self.nodes[kept]] / np.sqrt(self.scale)
+    def scores(self, without: np.ndarray | None = None) -> np.ndarray:
+        """Those of all nodes, of a fit without some labels; targets and scale as with them."""
+        kept = np.setdiff1d(np.arange(len(self.nodes)), [] if without is None else without)
+        rows = self.rows[self.nodes[kept]]
         system = rows.T @ rows + self.norm_penalty * np.eye(rows.shape[1])
-        weights = np.linalg.solve(system, rows.T @ self.targets[kept])
-        return self.points @ weights / np.sqrt(self.scale)
+        return self.rows @ np.linalg.solve(system, rows.T @ self.targets[kept])
 
-    def left_out(self) -> np.ndarray:
-        """The row of each label by the fit to the others."""
-        return np.array([self.scores(row)[node] for row, node in enumerate(self.nodes)])
+    def left_out(self, fold: np.ndarray) -> np.ndarray:
+        """The row of each label by the fit without its fold; -1 is a fold of its own for each."""
+        values = np.empty(self.targets.shape)
+        for row, number in enumerate(fold):
+            without = np.flatnonzero(fold == number) if number >= 0 else np.array([row])
+            values[row] = self.scores(without)[self.nodes[row]]
+        return values
 
 
 def targets_of(classes: np.ndarray) -> np.ndarray:
