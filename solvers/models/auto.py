@@ -51,9 +51,9 @@ BELIEFS: Final = {
     "poisson": Belief(weights={"poisson": 1.0}, mass=0.15),
     "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True),
     "majority": Belief(weights={}, mass=0.15),
-    "features": Belief(weights={"features": 1.0}, mass=20.0, variance=0.1),
+    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
 }
-"""What may be right on a graph, before any label is left out; features are seldom given in vain."""
+"""What may be right on a graph, before any label is left out."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
