@@ -8,7 +8,7 @@ sharpen a first partition; filtered ridge is the fourth where nodes have feature
 stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -51,9 +51,9 @@ BELIEFS: Final = {
     "poisson": Belief(weights={"poisson": 1.0}, mass=0.15),
     "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True),
     "majority": Belief(weights={}, mass=0.15),
-    "features": Belief(weights={"features": 1.0}, mass=20.0, variance=0.1),
+    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
 }
-"""What may be right on a graph, before any label is left out; features are seldom given in vain."""
+"""What may be right on a graph, before any label is left out."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -74,9 +74,9 @@ class PreparedAuto:
 
     base: PreparedGraph
     pagerank: PersonalizedPageRank
+    potentials: GroupColumns
+    densities: GroupColumns
     features: FilteredFeatures | None = None
-    potentials: GroupColumns = field(default_factory=GroupColumns)
-    densities: GroupColumns = field(default_factory=GroupColumns)
 
     @property
     def graph(self) -> Graph:
@@ -156,6 +156,8 @@ class Auto(FeatureModel):
         return PreparedAuto(
             base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
             pagerank=pagerank,
+            potentials=GroupColumns(kept_bytes=kept_bytes),
+            densities=GroupColumns(kept_bytes=kept_bytes),
             features=filtered,
         )
 
@@ -258,11 +260,15 @@ class _Potentials:
         cls, model: "Auto", prepared: PreparedAuto, groups: LabelGroups, watch: Watch
     ) -> "_Potentials":
         """Those of ``groups``; raises `Stopped`."""
-        graph = prepared.graph
+        graph, solver = prepared.graph, prepared.base.kernel.solver
         made = _Made(model=model, prepared=prepared, watch=watch)
         columns = prepared.potentials.of(groups, made.columns)
         if made.status is not Status.CONVERGED:
             prepared.potentials.kept.clear()
+        if solver.eliminates or solver.is_blind:  # whether rounding decides only bounds can tell
+            bounded = Poisson(rtol=model.rtol, max_iter=model.max_iter)
+            _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
+            made.status = first_failure(made.status, solution.status)
         task = CentredLabels.of(groups.labels, graph.component)
         return cls(
             groups=groups,
@@ -441,8 +447,10 @@ def _walks(
     labels = groups.labels
     model = HarmonicMBO()
 
-    def shares(known: Labels, scores: FloatArray, reachable: BoolArray) -> FloatArray:
-        outcome, found = model.walked(prepared.base, known, scores.argmax(axis=1), reachable, watch)
+    def shares(task: CentredLabels, known: Labels, scores: FloatArray) -> FloatArray:
+        first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
+        reachable = task.reachable
+        outcome, found = model.walked(prepared.base, known, first, reachable, watch)
         if outcome.status is Status.CANCELLED:
             raise Stopped
         return np.where(reachable[:, None], found, 1.0)
@@ -451,8 +459,8 @@ def _walks(
     for fold in range(groups.n_folds):
         at = np.flatnonzero(groups.fold == fold)
         task, scores = poisson.without(fold)
-        left_out[at] = shares(groups.without(fold), scores, task.reachable)[labels.nodes[at]]
-    values = shares(labels, poisson.scores, poisson.task.reachable)
+        left_out[at] = shares(task, groups.without(fold), scores)[labels.nodes[at]]
+    values = shares(poisson.task, labels, poisson.scores)
     return StackedArm(
         values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
     )

@@ -103,10 +103,13 @@ class GroupColumns:
 
     Attributes
     ----------
+    kept_bytes : int
+        More than so much is not kept for the next solve.
     kept : dict
         A column by the nodes of its group, (n_nodes,) float32.
     """
 
+    kept_bytes: int
     kept: dict[bytes, Float32Array] = field(default_factory=dict)
 
     def of(
@@ -130,5 +133,6 @@ class GroupColumns:
                 for key, lacks in zip(keys, missing, strict=True)
             ]
         )
-        self.kept = dict(zip(keys, columns, strict=True))
+        fits = columns.nbytes <= self.kept_bytes
+        self.kept = dict(zip(keys, columns, strict=True)) if fits else {}
         return columns

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers import estimators
 from peewit.solvers.estimators import (
     HFS,
+    FilteredRidge,
     HFSRegressor,
     LapRLS,
     LapSVM,
@@ -143,7 +144,8 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
     }
     own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
     own |= {"unlabeled": -1} if of_classes else {}
-    own |= {"n_neighbors": 10} if "graph_penalty" in model else {}
+    takes_edges = "graph_penalty" in model or estimator is FilteredRidge
+    own |= {"n_neighbors": 10} if takes_edges else {}
     assert given == model | own
     assert estimator().get_params() == given
 

@@ -153,7 +153,7 @@ def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
 
 
 def test_columns_of_groups_that_stay_are_not_made_again() -> None:
-    columns, asked = GroupColumns(), []
+    columns, asked = GroupColumns(kept_bytes=1 << 10), []
 
     def make(members: list[np.ndarray]) -> np.ndarray:
         asked.extend(each.tolist() for each in members)
@@ -165,6 +165,18 @@ def test_columns_of_groups_that_stay_are_not_made_again() -> None:
     found = columns.of(LabelGroups.of(more), make)
     assert asked == [[1], [3], [5], [2]]
     np.testing.assert_array_equal(found[:, 0], [1, 2, 3, 5])
+    poor = GroupColumns(kept_bytes=8)
+    poor.of(LabelGroups.of(few), make)
+    assert not poor.kept
+
+
+def test_weights_too_far_apart_are_told() -> None:
+    weight = np.array([1e12, 1e-12, 1e-12, 1e12])
+    chain = np.arange(4)
+    graph = Graph.from_edges(chain, chain + 1, weight, n_nodes=5)
+    labels = Labels.from_pairs([0, 4], ["a", "b"])
+    told = Poisson().solve(Poisson().prepare(graph), labels).status
+    assert Auto().solve(Auto().prepare(graph), labels).status is told
 
 
 @pytest.mark.parametrize("n_labels", [20, 60, 200])
