@@ -45,6 +45,8 @@ _SHARE: Final = 0.05
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 _BLOCK_ENTRIES: Final = 1 << 24
+_LARGEST: Final = 1e30
+"""What a potential, in units of 1 / (mean degree), or a density may be in float32."""
 
 BELIEFS: Final = {
     "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35),
@@ -240,7 +242,7 @@ class _Potentials:
     task : CentredLabels
         All labels.
     columns : (n_groups, n_nodes) float32
-        L^+ of the groups, of mean 0 by degree on each component.
+        L^+ of the groups times the mean degree, of mean 0 by degree on each component.
     scores : (n_nodes, n_classes) float64
         With all labels.
     status : Status
@@ -342,6 +344,7 @@ class _Made:
         by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
         kernel.solver.rtol, kernel.solver.max_iter = self.model.rtol, self.model.max_iter
         width = self.prepared.width
+        unit = float(graph.degree.mean()) or 1.0
         for first in range(0, len(members), width):
             some = members[first : first + width]
             solution = kernel.solver.solve(
@@ -360,7 +363,8 @@ class _Made:
             for place in range(len(some)):
                 column = solution.x[:, place]
                 means = np.bincount(graph.component, by_degree * column, graph.n_components)
-                columns[first + place] = column - means[graph.component]
+                settled = (column - means[graph.component]) * unit
+                columns[first + place] = np.clip(settled, -_LARGEST, _LARGEST)
         return columns
 
 
@@ -416,7 +420,7 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
             block = _indicators(some, pagerank.n_nodes, np.float32)
             block *= root[:, None]
             found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
-            columns[first : first + len(some)] = found.T * (volume * root)
+            columns[first : first + len(some)] = np.minimum(found.T * (volume * root), _LARGEST)
         return columns
 
     columns = prepared.densities.of(groups, make)
