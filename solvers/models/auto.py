@@ -356,7 +356,6 @@ class _Made:
                 overwrite=True,
             )
             self.watch.check()
-            kernel.learn(kernel.solver.hierarchy)
             self.status = first_failure(self.status, solution.status)
             self.n_iter += solution.n_iter
             self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
@@ -453,11 +452,10 @@ def _walks(
 
     def shares(task: CentredLabels, known: Labels, scores: FloatArray) -> FloatArray:
         first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
-        reachable = task.reachable
-        outcome, found = model.walked(prepared.base, known, first, reachable, watch)
+        outcome, found = model.walked(prepared.base, task, known, first, watch)
         if outcome.status is Status.CANCELLED:
             raise Stopped
-        return np.where(reachable[:, None], found, 1.0)
+        return np.where(task.reachable[:, None], found, 1.0)
 
     left_out = np.ones((labels.n_labeled, labels.n_classes))
     for fold in range(groups.n_folds):

@@ -120,19 +120,12 @@ class PoissonMBO(PoissonModel):
             return poisson
         prepared.last[Poisson] = poisson
         graph, order = prepared.near_in_memory()
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
+        nodes, rank = Nodes.of(graph, order, task, labels, prepared.parallel)
         cuts = _Cuts(
             graph=graph,
             parallel=prepared.parallel,
             potential=poisson.scores[order],
-            nodes=Nodes(
-                walk=Sweep.of_walk(graph, prepared.parallel),
-                labeled=rank[labels.nodes],
-                classes=labels.classes,
-                asked=task.reachable[order],
-                absent=task.absent[order],
-            ),
+            nodes=nodes,
             lengths=self._lengths(1, 4, 8),
             free_lengths=self._lengths(4, 8, 12),
             watch=watch,

@@ -2,12 +2,14 @@
 
 One step of Merriman-Bence-Osher dynamics is a walk and a cut: it shortens the border between the
 classes at the scale of the walk. With bounds on the sizes of classes long walks are safe; without,
-the largest class could take all.
+the largest class could take all, and rounds are judged: one that makes the edges less likely is
+undone.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import rel_entr
 
 from peewit.solvers.arrays import (
     BoolArray,
@@ -17,8 +19,12 @@ from peewit.solvers.arrays import (
     IntArray,
     RealArray,
 )
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import class_offsets
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 
 _TIE = 1e-5
@@ -41,6 +47,12 @@ class CutState:
     for one step more; ``classes`` are those the round began with, ``offsets`` what balances them,
     ``place`` the round's place among the lengths. ``n_moved`` counts the nodes whose class the last
     round changed. A round ends early once fewer than ``least_kept`` would keep their class.
+
+    Where rounds are judged, the first step from the new classes does it: ``before`` are the last
+    ones that stood, ``kept`` the shares that they won and ``evidence`` how likely they made the
+    edges; ``ended`` are the shares of a round that is still to be judged. ``n_moved`` then counts
+    the nodes whose class differs from that of the first partition, ``n_undone`` the rounds that
+    were undone.
     """
 
     shares: Float32Array
@@ -49,9 +61,14 @@ class CutState:
     offsets: FloatArray
     least_kept: float
     n_moved: int
+    before: Int64Array
     n_walked: int = 0
     place: int = 0
     n_rounds: int = 0
+    kept: Float32Array | None = None
+    ended: Float32Array | None = None
+    evidence: float = -np.inf
+    n_undone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +92,30 @@ class Nodes:
     classes: IntArray
     asked: BoolArray
     absent: BoolArray
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        order: IntArray,
+        task: CentredLabels,
+        labels: Labels,
+        parallel: Parallel,
+    ) -> tuple["Nodes", IntArray]:
+        """All nodes of ``graph``, and the place of each one among them.
+
+        ``order`` names the node that each place was for ``task`` and ``labels``.
+        """
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        nodes = cls(
+            walk=Sweep.of_walk(graph, parallel),
+            labeled=rank[labels.nodes],
+            classes=labels.classes,
+            asked=task.reachable[order],
+            absent=task.absent[order],
+        )
+        return nodes, rank
 
     @property
     def n_classes(self) -> int:
@@ -116,6 +157,8 @@ class ThresholdDynamics:
         A walk ends early where fewer would keep their class, beyond those that chance keeps.
     no_source : (n_nodes, n_classes) float32
         Zeros.
+    degree : (n_nodes,) float64 or None
+        Of nodes that count, 0 of others: rounds are judged by the edges (H6). None undoes none.
     """
 
     nodes: Nodes
@@ -124,6 +167,7 @@ class ThresholdDynamics:
     lengths: tuple[int, ...]
     min_kept: float
     no_source: Float32Array
+    degree: FloatArray | None = None
 
     def init(self) -> CutState:
         """The first partition."""
@@ -135,6 +179,7 @@ class ThresholdDynamics:
             offsets=np.zeros(self.nodes.n_classes),
             least_kept=self._least_kept(self.first),
             n_moved=int(np.count_nonzero(self.nodes.asked)),
+            before=self.first,
         )
 
     def step(self, state: CutState) -> CutState:
@@ -144,6 +189,11 @@ class ThresholdDynamics:
         known = state.shares[self.nodes.labeled]
         self.nodes.walk.relaxed(state.shares, self.no_source, state.spare)
         state.shares, state.spare = state.spare, state.shares
+        if state.n_walked == 0 and self.degree is not None:
+            self._judge(state, self.degree)
+            if state.place == len(self.lengths) or state.classes is not state.before:
+                state.classes = state.before
+                return state
         state.shares[self.nodes.labeled] = known
         state.n_walked += 1
         is_over = state.n_walked == self.lengths[state.place]
@@ -152,8 +202,9 @@ class ThresholdDynamics:
         return state
 
     def terminate(self, state: CutState) -> Status | None:
-        """Converged after the last round."""
-        return Status.CONVERGED if state.place == len(self.lengths) else None
+        """Converged after the last round, once it is judged."""
+        is_over = state.place == len(self.lengths) and state.ended is None
+        return Status.CONVERGED if is_over else None
 
     def fraction(self, state: CutState) -> float:
         """Share of the rounds that are done."""
@@ -165,22 +216,59 @@ class ThresholdDynamics:
         classes = _winners(self.nodes.balanced(state.shares, state.offsets), state.classes)
         classes[self.nodes.labeled] = self.nodes.classes
         state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.asked]))
-        length = self.lengths[state.place]
         state.place += 1
-        while (
-            state.n_moved == 0
-            and state.place < len(self.lengths)
-            and self.lengths[state.place] == length
-        ):
-            state.place += 1
+        if state.n_moved == 0:
+            self._pass_over(state)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
         state.least_kept = self._least_kept(classes)
+        if self.degree is not None:
+            state.ended, state.shares = state.shares, np.empty_like(state.shares)
+
+    def _pass_over(self, state: CutState) -> None:
+        """Count the next rounds as done that have the length of the last one."""
+        length = self.lengths[state.place - 1]
+        while state.place < len(self.lengths) and self.lengths[state.place] == length:
+            state.place += 1
+
+    def _judge(self, state: CutState, degree: FloatArray) -> None:
+        """Keep the classes by the first step from them, unless those before were better.
+
+        Of a round that is undone the next ones of its length are counted as done.
+        """
+        evidence = self._evidence(state, degree)
+        if evidence < state.evidence - _TIE:
+            self._pass_over(state)
+            state.n_undone += 1
+            state.least_kept = self._least_kept(state.before)
+        else:
+            state.before, state.evidence = state.classes, evidence
+            state.kept = self._of_first(state) if state.ended is None else state.ended
+        state.ended = None
+        state.n_moved = int(np.count_nonzero((state.before != self.first)[self.nodes.asked]))
+
+    def _of_first(self, state: CutState) -> Float32Array:
+        """Scores of the first partition: of walks that stay where they are two times of three."""
+        there = self._one_hot(state.classes)
+        shares = (2.0 * there + state.shares) / np.float32(3.0)
+        shares[self.nodes.labeled] = there[self.nodes.labeled]
+        return shares
+
+    def _evidence(self, state: CutState, degree: FloatArray) -> float:
+        """How likely edges are that know the classes, of edges that do not (H6)."""
+        total = float(degree.sum())
+        if total == 0:
+            return 0.0
+        part = np.bincount(state.classes, degree) / total
+        apart = float(part @ (1.0 - part))
+        kept = min(float(degree @ _own(state)) / total, 1.0)
+        if apart <= _TIE:
+            return 0.0
+        return float(rel_entr(kept, 1.0 - apart) + rel_entr(1.0 - kept, apart))
 
     def _kept(self, state: CutState) -> float:
         """Mean share of the walks that end in the class they began in."""
-        own = state.shares[np.arange(state.classes.size), state.classes]
-        return float(own[self.nodes.asked].mean(dtype=np.float64))
+        return float(_own(state)[self.nodes.asked].mean(dtype=np.float64))
 
     def _least_kept(self, classes: Int64Array) -> float:
         """``min_kept`` of the nodes beyond those that chance keeps."""
@@ -190,6 +278,11 @@ class ThresholdDynamics:
 
     def _one_hot(self, classes: Int64Array) -> Float32Array:
         return np.eye(self.nodes.n_classes, dtype=np.float32)[classes]
+
+
+def _own(state: CutState) -> Float32Array:
+    """(n_nodes,) share of the walks from each node that end in its class."""
+    return state.shares[np.arange(state.classes.size), state.classes]
 
 
 def _winners(scores: RealArray, present: Int64Array) -> Int64Array:
