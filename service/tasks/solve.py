@@ -30,7 +30,7 @@ from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.assessment.plausibility import (
-    ClassShares,
+    ComparedShares,
     label_warnings,
     left_out_warnings,
     share_warnings,
@@ -151,7 +151,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     assessment = assess(
         answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
     )
-    shares = ClassShares.of(labels, solution) if isinstance(labels, Labels) else None
+    shares = ComparedShares.of(labels, solution) if isinstance(labels, Labels) else None
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
@@ -296,7 +296,9 @@ def _write(
     return path.name
 
 
-def _doubts(answer: Answered, assessment: Assessment, shares: ClassShares | None) -> Iterator[str]:
+def _doubts(
+    answer: Answered, assessment: Assessment, shares: ComparedShares | None
+) -> Iterator[str]:
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels = answer.labels
     if shares is None or not isinstance(labels, Labels):

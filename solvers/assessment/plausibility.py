@@ -40,7 +40,7 @@ _MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClassShares:
+class ComparedShares:
     """Labels of each class, and nodes without a label that are predicted to be of it.
 
     Attributes
@@ -55,7 +55,7 @@ class ClassShares:
     n_predicted: Int64Array
 
     @classmethod
-    def of(cls, labels: Labels, solution: Solution) -> "ClassShares":
+    def of(cls, labels: Labels, solution: Solution) -> "ComparedShares":
         """Those of an answer; some rows at a time."""
         is_counted = solution.reachable.copy()
         is_counted[labels.nodes] = False
@@ -92,7 +92,7 @@ class ClassShares:
         ]
 
 
-def share_warnings(shares: ClassShares) -> Iterator[str]:
+def share_warnings(shares: ComparedShares) -> Iterator[str]:
     """At most one: classes that are nearly lost, or predicted otherwise than labeled."""
     given, predicted = shares.labels, shares.predicted
     n_labels, n_others = int(shares.n_labels.sum()), int(shares.n_predicted.sum())

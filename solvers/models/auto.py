@@ -29,7 +29,7 @@ from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.stacking import Belief, ClassShares, Stack, StackedArm, fitted_stack
+from peewit.solvers.models.stacking import Belief, SharePrior, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
@@ -494,7 +494,7 @@ def _stacked(
     stack = fitted_stack(
         arms,
         labels.classes,
-        ClassShares.of(labels.classes, labels.n_classes),
+        SharePrior.of(labels.classes, labels.n_classes),
         BELIEFS,
         used,
         covariate[labels.nodes] if used.size >= _LEAST_SLOPE_LABELS else None,

@@ -70,7 +70,7 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClassShares:
+class SharePrior:
     """Class shares as the labels tell them, in logarithms (K10).
 
     Attributes
@@ -84,7 +84,7 @@ class ClassShares:
     left_out: FloatArray
 
     @classmethod
-    def of(cls, classes: Int64Array, n_classes: int) -> "ClassShares":
+    def of(cls, classes: Int64Array, n_classes: int) -> "SharePrior":
         """The posterior mean under symmetric Dirichlet priors, averaged by their evidence.
 
         Classes with equally many labels so get equal shares also without one of them, which plain
@@ -149,12 +149,12 @@ class Stack:
     fits : tuple of Fit
     posterior : (n_fits,) float64
         Their probabilities, given the left-out labels.
-    shares : ClassShares
+    shares : SharePrior
     """
 
     fits: tuple[Fit, ...]
     posterior: FloatArray
-    shares: ClassShares
+    shares: SharePrior
 
     @property
     def left_out(self) -> FloatArray:
@@ -266,7 +266,7 @@ class _Problem:
 def fitted_stack(
     arms: Mapping[str, StackedArm],
     classes: Int64Array,
-    shares: ClassShares,
+    shares: SharePrior,
     beliefs: Mapping[str, Belief],
     used: Int64Array,
     covariate: FloatArray | None,
@@ -280,7 +280,7 @@ def fitted_stack(
     arms : mapping of str to StackedArm
     classes : (n_labeled,) int64
         Class of each label.
-    shares : ClassShares
+    shares : SharePrior
     beliefs : mapping of str to Belief
         Those that name an arm that is not there are left out.
     used : (n_used,) int64

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peewit.solvers.assessment.plausibility import (
-    ClassShares,
+    ComparedShares,
     drawn_by_class,
     label_warnings,
     left_out_warnings,
@@ -21,8 +21,8 @@ from tests.data_sets import digits_graph, draw_per_class
 from tests.streaming.graphs import random_graph
 
 
-def shares(n_labels: list[int], n_predicted: list[int]) -> ClassShares:
-    return ClassShares(
+def shares(n_labels: list[int], n_predicted: list[int]) -> ComparedShares:
+    return ComparedShares(
         class_names=tuple("abcdefghij"[: len(n_labels)]),
         n_labels=np.array(n_labels),
         n_predicted=np.array(n_predicted),
@@ -38,7 +38,7 @@ def test_shares_are_counted_over_reached_nodes_without_label() -> None:
     scores = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [0, 1], [1, 0]], dtype=float)
     reachable = np.array([True, True, True, True, True, False])
     solution = Solution(scores=scores, reachable=reachable, status=Status.CONVERGED)
-    found = ClassShares.of(Labels.from_pairs([0, 1], ["x", "y"]), solution)
+    found = ComparedShares.of(Labels.from_pairs([0, 1], ["x", "y"]), solution)
     assert found.n_predicted.tolist() == [1, 2]
     assert found.listed() == [
         {"label": "x", "labels": 0.5, "predicted": 1 / 3},
@@ -48,7 +48,7 @@ def test_shares_are_counted_over_reached_nodes_without_label() -> None:
 
 def test_many_classes_are_listed_by_their_labels() -> None:
     n_labels = np.arange(1, 301)
-    listed = ClassShares(
+    listed = ComparedShares(
         class_names=tuple(range(300)), n_labels=n_labels, n_predicted=n_labels
     ).listed()
     assert [each["label"] for each in listed] == list(range(280, 300))
@@ -163,5 +163,8 @@ def test_nothing_is_told_of_digits(name: str, draw: str) -> None:
             nodes = np.sort(rng.choice(len(classes), 100, replace=False))
         labels = Labels.from_pairs(nodes, classes[nodes])
         solution = model.solve(prepared, labels)
-        told = [*share_warnings(ClassShares.of(labels, solution)), *label_warnings(labels, graph)]
+        told = [
+            *share_warnings(ComparedShares.of(labels, solution)),
+            *label_warnings(labels, graph),
+        ]
         assert told == []

@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 from peewit.solvers.models.label_sample import LabelSample, reweighed
 from peewit.solvers.models.stacking import (
     Belief,
-    ClassShares,
+    SharePrior,
     StackedArm,
     _Problem,
     fitted_stack,
@@ -65,7 +65,7 @@ def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
     classes = np.random.default_rng(0).integers(0, 2, N_LABELS)
     values = said(classes, 2, 1.5, seed=1)
     arms = {"one": StackedArm(values=values, left_out=values)}
-    shares = ClassShares.of(classes, 2)
+    shares = SharePrior.of(classes, 2)
     tight = {"one": Belief(weights={"one": 1.0}, mass=1.0, variance=1e-8)}
     stack = fitted_stack(
         arms, classes, shares, tight, np.arange(N_LABELS), None, covariate_mass=0.0
@@ -89,7 +89,7 @@ def test_the_stack_is_hardly_worse_than_the_shares_where_arms_say_nothing() -> N
         classes = (rng.random(40) < 0.1).astype(np.int64)
         noise = said(classes, 2, 0.0, seed=seed)
         arms = {name: StackedArm(values=noise, left_out=noise) for name in ("one", "two")}
-        shares = ClassShares.of(classes, 2)
+        shares = SharePrior.of(classes, 2)
         beliefs = {
             "one": Belief(weights={"one": 1.0}, mass=0.5),
             "shares": Belief(weights={}, mass=0.5),
@@ -110,7 +110,7 @@ def test_the_arm_that_is_right_takes_the_belief() -> None:
         "wrong": StackedArm(values=wrong, left_out=wrong),
     }
     beliefs = {name: Belief(weights={name: 1.0}, mass=0.5) for name in arms}
-    shares = ClassShares.of(classes, 3)
+    shares = SharePrior.of(classes, 3)
     used = np.arange(N_LABELS)
     stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
     assert stack.posterior[0] > 0.9
@@ -121,13 +121,13 @@ def test_the_arm_that_is_right_takes_the_belief() -> None:
 
 
 def test_even_labels_have_even_shares_also_without_one() -> None:
-    shares = ClassShares.of(np.repeat([0, 1, 2], 5), 3)
+    shares = SharePrior.of(np.repeat([0, 1, 2], 5), 3)
     np.testing.assert_allclose(np.exp(shares.of_all), 1 / 3, rtol=1e-6)
     assert np.ptp(np.exp(shares.left_out)) < 0.05
 
 
 def test_many_uneven_labels_have_their_own_shares() -> None:
-    shares = ClassShares.of(np.repeat([0, 1], [900, 100]), 2)
+    shares = SharePrior.of(np.repeat([0, 1], [900, 100]), 2)
     np.testing.assert_allclose(np.exp(shares.of_all), [0.9, 0.1], atol=2e-3)
 
 
