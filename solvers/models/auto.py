@@ -216,7 +216,7 @@ class Auto(FeatureModel):
             reachable=reachable,
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
-            warnings=_warnings(groups, sample, shares),
+            warnings=_warnings(labels, sample),
         )
 
     def bequest(self, prepared: PreparedAuto) -> Bequest:
@@ -527,18 +527,17 @@ def _told(
     return told
 
 
-def _warnings(groups: LabelGroups, sample: LabelSample, shares: FloatArray) -> tuple[str, ...]:
+def _warnings(labels: Labels, sample: LabelSample) -> tuple[str, ...]:
     """What is hardly what was wanted: labels drawn otherwise than at random."""
     if sample.p_value >= DOUBT:
         return ()
-    names = groups.labels.class_names
     told = "the labels are no random sample of the nodes"
     if not sample.is_estimated:
         return (f"{told}; class shares are those of the labels, which may be far from the nodes'",)
-    away = np.abs(sample.shares - shares)
-    worst = np.argsort(-away)[:3]
+    names, given = labels.class_names, labels.class_prior()
+    worst = np.argsort(-np.abs(sample.shares - given))[:3]
     listed = ", ".join(
-        f"{names[at]!r} {shares[at]:.0%} of the labels, about {sample.shares[at]:.0%} of the nodes"
+        f"{names[at]!r} {given[at]:.0%} of the labels, about {sample.shares[at]:.0%} of the nodes"
         for at in worst
     )
     return (f"{told}: {listed}; predictions use the latter",)
