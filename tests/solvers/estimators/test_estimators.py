@@ -339,7 +339,7 @@ def test_several_labels_of_a_node_are_columns_of_zeros_and_ones() -> None:
 def test_columns_of_words_and_numbers_keep_their_types() -> None:
     y = np.array([["a", 1], [None, 2], ["b", None], [None, None], [None, None]], object)
     fitted = HFS(unlabeled=None).fit(PATH, y)
-    assert fitted.transduction_.tolist() == [["a", 1], ["a", 2], ["b", 2], ["b", 2], [None, None]]
+    assert fitted.transduction_.tolist() == [["a", 1], ["b", 2], ["b", 2], ["b", 2], [None, None]]
 
 
 def test_a_vector_after_columns_leaves_nothing_of_them() -> None:
