@@ -38,6 +38,7 @@ _TITLES: Final = {
     "NoFeatures": "No features yet",
     "ConnectedBefore": "Edges from features already",
     "JobNotSucceeded": "Job has not succeeded",
+    "NotCrossValidated": "No labels left out",
     "IdempotencyConflict": "Idempotency-Key in use",
     "BodyTooLarge": "Body too large",
     "TableTooLarge": "Table too large",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         TSVM,
         TVRLS,
         TVSVM,
+        Auto,
         CheegerRLS,
+        FilteredRidge,
         HarmonicMBO,
         HFSRegressor,
         LapRLS,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         StableHFS,
         StableHFSRegressor,
     )
+    from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = [
@@ -51,8 +54,10 @@ __all__ = [
     "TVRLS",
     "TVSVM",
     "AsyncClient",
+    "Auto",
     "CheegerRLS",
     "Client",
+    "FilteredRidge",
     "HFSRegressor",
     "HarmonicMBO",
     "LapRLS",
@@ -66,6 +71,7 @@ __all__ = [
     "Sparsified",
     "StableHFS",
     "StableHFSRegressor",
+    "filter_features",
     "sparsify",
 ]
 
@@ -74,6 +80,7 @@ _ELSEWHERE: Final = {
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
     "Sparsified": "peewit.streaming.sparsify_call",
+    "filter_features": "peewit.solvers.estimators.feature_filter",
     "sparsify": "peewit.streaming.sparsify_call",
 }
 """Module of each name that is no estimator."""

@@ -30,7 +30,7 @@ from tests.data_sets import draw_per_class, labeled_graph
 
 SETS = ("facebook_pagepage", "mnist_knn10")
 NEEDS = {
-    "harmonic-mbo": "peewit",
+    "auto": "peewit",
     "stable-hfs": "peewit",
     "networkx harmonic": "networkx",
     "sknetwork diffusion": "sknetwork.classification",

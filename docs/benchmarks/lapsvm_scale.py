@@ -142,7 +142,7 @@ def dense_inverse(points: FloatArray, graph: Graph, labels: Labels, model: LapSV
             return np.asarray(gram @ (inverse @ dual))
 
 
-DIGITS = LapSVM(kernel="polynomial", degree=9, width=1.0, power=3)
+DIGITS = LapSVM(kernel="polynomial", degree=9, width=1.0, power=3, graph_penalty=1.0)
 
 
 def inverse(n_points: int) -> None:
@@ -187,6 +187,7 @@ def stopped(n_points: int | None, *, others: bool) -> None:
                 degree=9,
                 width=1.0,
                 power=3,
+                graph_penalty=1.0,
                 method=method,  # type: ignore[arg-type]
             )
             told(method, model, graph, points, labels, digits, 8 * GIB)

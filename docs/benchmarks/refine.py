@@ -100,7 +100,7 @@ def measure(root: Path, graph: Communities, share: float | None, rtol: float) ->
     sparse = model.solve(prepared, labels)
     began = time.monotonic()
     edges.open()
-    full = refine(model, prepared, labels, sparse, product, max_passes=300)
+    full = refine(model, prepared, labels, sparse, product, edges.degrees, max_passes=300)
     seconds = time.monotonic() - began
     first, second = (
         float((each.scores.argmax(axis=1) == classes).mean()) for each in (sparse, full)

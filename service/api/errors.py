@@ -43,6 +43,7 @@ from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import BadLabels
+from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.store import PredictionsNotFound
@@ -107,6 +108,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     NoFeatures: HTTPStatus.CONFLICT,
     ConnectedBefore: HTTPStatus.CONFLICT,
     JobNotSucceeded: HTTPStatus.CONFLICT,
+    NotCrossValidated: HTTPStatus.CONFLICT,
     IdempotencyConflict: HTTPStatus.CONFLICT,
     BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     TableTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

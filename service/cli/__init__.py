@@ -42,6 +42,10 @@ _MEMBERS: Final = {
         "Predict points that are no nodes of the graph, by a model that was solved on features.",
     ),
     "evaluate": Member("predictions", "Compare predictions with true labels."),
+    "threshold": Member(
+        "predictions",
+        "Choose a threshold on the score of a class, by the labels left out of the latest solve.",
+    ),
     "suggest": Member(
         "suggest", "Say which nodes to label next: those whose label would help most."
     ),

@@ -49,9 +49,13 @@ WORDS: Final = {
     "jobs wait": "JOB --json",
     "certify": "GRAPH --snapshot= --passes= --set= --json",
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --json",
-    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse --json",
+    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse "
+    "--positive= --threshold= --json",
     "predict": "GRAPH FILE -o= --output= --job=JOB --from-libsvm --zero-based --json",
-    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --json",
+    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --top-k= --positive= --threshold= "
+    "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "threshold": "GRAPH --positive= --model=MODEL --min-recall= --min-precision= --cost-fn= "
+    "--cost-fp= --positive-share= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --axes= --json",
@@ -70,7 +74,8 @@ _GROUPS: Final = ("source", "labels", "jobs", "key")
 """Groups whose modules load more than a table of commands."""
 
 MODELS: Final = """
-cheeger-rls cheeger-svm da-svm eigfun harmonic-mbo hfs lap-rls lap-svm laprlsc lapsvm linear-svm
+auto cheeger-rls cheeger-svm da-svm eigfun filtered-ridge harmonic-mbo hfs lap-rls lap-svm laprlsc
+lapsvm linear-svm
 nearest-neighbor poisson poisson-mbo rlsc simple-hfs stable-hfs subsampling svm tsvm tv-rls tv-svm
 """
 """Names of the models, which loading them would tell in a second."""

@@ -1,9 +1,10 @@
-"""`peewit predictions` and `peewit evaluate`: what came out of a solve."""
+"""`peewit predictions`, `evaluate` and `threshold`: what came out of a solve."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from peewit.service.cli.session import (
     print_fields,
     print_json,
     print_rows,
+    say,
     tell,
 )
 from peewit.service.cli.table_files import (
@@ -31,20 +33,57 @@ from peewit.service.cli.table_files import (
     write_table,
 )
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.evaluation import Evaluation, RealEvaluation
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.service.predictions.thresholds import (
+    asked_threshold,
+    class_threshold,
+    left_out_evaluation,
+    with_threshold,
+)
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
+from peewit.service.wire.evaluations import (
+    Decision,
+    Evaluation,
+    RealEvaluation,
+    ThresholdEvaluation,
+)
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
 
 ModelName = Annotated[
     str | None, typer.Option(help="Its latest predictions; of any model by default.")
+]
+
+Positive = Annotated[
+    str | None, typer.Option(metavar="CLASS", help="The class that the threshold decides.")
+]
+ThresholdValue = Annotated[
+    float | None,
+    typer.Option("--threshold", help="CLASS where its score is at least that."),
+]
+MinRecall = Annotated[
+    float | None,
+    typer.Option(help="Choose the threshold: find this part of CLASS, as precisely as can be."),
+]
+MinPrecision = Annotated[
+    float | None,
+    typer.Option(help="Choose it: this part of what is found is CLASS; find as many as can be."),
+]
+CostFn = Annotated[
+    float | None, typer.Option(help="Choose it by least cost; this for a CLASS that is missed.")
+]
+CostFp = Annotated[
+    float | None, typer.Option(help="And this for another node taken for CLASS; 1 when left out.")
+]
+PositiveShare = Annotated[
+    float | None,
+    typer.Option(help="Part of all nodes that is CLASS; as among those judged when left out."),
 ]
 
 
@@ -64,20 +103,34 @@ def predictions(
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="Only so many rows.")] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="The opposite of --sort.")] = False,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
     json: AsJson = False,
 ) -> None:
     """Write the latest predictions.
 
     Columns node, label, score, margin, reachable and, unless there are many, a score per class.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
+    With --positive CLASS --threshold T a node is CLASS where its score of CLASS is at least T, else
+    the best of the other classes; `peewit threshold` chooses T.
     """
+    if positive is not None and threshold is None:
+        raise typer.BadParameter("needs --threshold", param_hint="--positive")
+    if threshold is not None and sort in {"label", "score", "margin"}:
+        raise typer.BadParameter(
+            f"must be node, reachable or score:CLASS beside --threshold, got {sort}",
+            param_hint="--sort",
+        )
     if reverse and sort is None:
         raise typer.BadParameter("needs --sort", param_hint="--reverse")
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
         file = _latest(session, name, model)
+        chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
+        if chosen is not None:
+            batches = with_threshold(file, batches, chosen)
         if output is None:
             lines = Format.NDJSON if json else Format.CSV
             print_bytes(encode(file.schema, batches, lines))
@@ -105,44 +158,169 @@ def evaluate(
     model: ModelName = None,
     node: NodeOption = None,
     label: LabelOption = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="A class counts as found among so many; 3 by default.")
+    ] = None,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
+    min_recall: MinRecall = None,
+    min_precision: MinPrecision = None,
+    cost_fn: CostFn = None,
+    cost_fp: CostFp = None,
+    positive_share: PositiveShare = None,
     json: AsJson = False,
 ) -> None:
     """Compare predictions with true labels.
 
-    Only nodes that carry no label are judged: by accuracy, or where labels are real numbers by
-    the size of the misses.
+    Only nodes that carry no label are judged: by figures of each class and of all, or where labels
+    are real numbers by the size of the misses. With --positive CLASS also a threshold on its score,
+    given or chosen on labels left out, beside the largest score.
     """
     with open_session() as session:
         graph = session.graph(name)
         columns = label_columns(graph.settings.columns, given(node=node, label=label))
-        rows = labels_of_file(truth, graph.settings.node_ids, columns)
+        store = LabelStore(session.database)
+        is_text = store.are_text(graph.id) is True
+        rows = labels_of_file(truth, graph.settings.node_ids, columns, csv_is_text=is_text)
         file = _latest(session, name, model)
-        labels = LabelStore(session.database).current(graph.id, upto_seq=file.meta.labels_seq)
+        labels = store.current(graph.id, upto_seq=file.meta.labels_seq)
+        chosen = asked_threshold(
+            file,
+            positive=positive,
+            threshold=threshold,
+            min_recall=min_recall,
+            min_precision=min_precision,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            positive_share=positive_share,
+        )
     predicted = file.table()
     result: Evaluation | RealEvaluation = (
         compare_numbers(predicted, rows, labels)
         if file.meta.score == "value"
-        else compare(predicted, rows, labels)
+        else compare(predicted, rows, labels, top_k=top_k, threshold=chosen)
     )
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(result)})
         return
     print_fields({"model": file.meta.model, **_figures(result)})
-    if not isinstance(result, Evaluation):
+    if isinstance(result, Evaluation):
+        _print_classes(result)
+        if result.threshold is not None:
+            typer.echo()
+            _print_threshold(result.threshold)
+
+
+@app.command()
+def threshold(
+    name: GraphName,
+    positive: Annotated[str, typer.Option(metavar="CLASS", help="The class to decide.")],
+    model: ModelName = None,
+    min_recall: MinRecall = None,
+    min_precision: MinPrecision = None,
+    cost_fn: CostFn = None,
+    cost_fp: CostFp = None,
+    positive_share: PositiveShare = None,
+    json: AsJson = False,
+) -> None:
+    """Choose a threshold on the score of a class, by the labels left out of the latest solve.
+
+    Needs a solve with --set cross_validate=5. Say one goal: --min-recall, --min-precision, or
+    costs. Where labels were not drawn at random, give --positive-share as well.
+    """
+    with open_session() as session:
+        file = _latest(session, name, model)
+    chosen = class_threshold(
+        file,
+        positive,
+        min_recall=min_recall,
+        min_precision=min_precision,
+        cost_fn=cost_fn,
+        cost_fp=cost_fp,
+        positive_share=positive_share,
+    )
+    found = left_out_evaluation(file, chosen)
+    if json:
+        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
         return
+    _print_threshold(found)
+    decided = f"--positive {quote(positive)} --threshold {found.threshold:.9g}"
+    say(f"`peewit predictions {quote(name)} {decided}` decides by it")
+
+
+def _print_classes(result: Evaluation) -> None:
+    """A line for each class, and the commonest mistakes."""
     typer.echo()
     print_rows(
-        ("class", "judged", "right", "part right"),
+        (
+            "class",
+            "judged",
+            "right",
+            "precision",
+            "recall",
+            "F1",
+            "AP",
+            "ROC AUC",
+            "of truth",
+            "predicted",
+            "of labels",
+        ),
         (
             (
                 str(each.label),
                 each.n_judged,
                 each.n_right,
-                f"{each.n_right / each.n_judged:.4f}" if each.n_judged else None,
+                *map(
+                    _decimals,
+                    (
+                        each.precision,
+                        each.recall,
+                        each.f1,
+                        each.average_precision,
+                        each.roc_auc,
+                        each.true_share,
+                        each.predicted_share,
+                        each.label_share,
+                    ),
+                ),
             )
             for each in result.classes
         ),
     )
+    if result.n_classes > len(result.classes):
+        say(f"and {result.n_classes - len(result.classes)} classes more, with fewer nodes")
+    if result.most_confused:
+        typer.echo()
+        print_rows(
+            ("true", "predicted", "nodes"),
+            ((str(each.true), str(each.predicted), each.n_nodes) for each in result.most_confused),
+        )
+
+
+def _print_threshold(found: ThresholdEvaluation) -> None:
+    """What a threshold finds, beside the largest score."""
+    print_fields(
+        {
+            "class": str(found.positive),
+            "threshold": f"{found.threshold:.9g}",
+            "judged by": f"{found.n_nodes:,} nodes, {found.n_positive:,} of the class",
+            "share of the class": f"{found.positive_share:.4f}",
+        }
+    )
+    typer.echo()
+    decisions = {"threshold": found.by_threshold, "largest score": found.by_largest_score}
+    print_rows(
+        ("decided by", "found", "precision", "recall", "F1", "cost"),
+        ((name, each.n_found, *_decision(each)) for name, each in decisions.items()),
+    )
+
+
+def _decision(each: Decision) -> tuple[str | None, ...]:
+    return tuple(map(_decimals, (each.precision, each.recall, each.f1, each.cost)))
+
+
+def _decimals(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
 
 
 def _rows(
@@ -161,10 +339,16 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
     """What people are told first."""
     if isinstance(result, Evaluation):
         told: dict[str, object] = {
-            "accuracy": None if result.accuracy is None else f"{result.accuracy:.4f}",
-            "nodes judged": result.n_judged,
-            "right": result.n_right,
+            "accuracy": _decimals(result.accuracy),
+            "always the commonest class": _decimals(result.majority_accuracy),
+            "mean recall (balanced)": _decimals(result.balanced_accuracy),
+            "macro F1": _decimals(result.macro_f1),
+            "macro average precision": _decimals(result.macro_average_precision),
+            "macro ROC AUC": _decimals(result.macro_roc_auc),
         }
+        if result.top_k is not None:
+            told[f"among the {result.top_k} best"] = _decimals(result.top_k_accuracy)
+        told |= {"nodes judged": result.n_judged, "right": result.n_right}
     else:
         told = {
             "RMSE": None if result.rmse is None else f"{result.rmse:.6g}",

@@ -1,6 +1,6 @@
 """`peewit solve` and `peewit estimate`: ask for predictions, or for what they would take."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -27,6 +27,7 @@ from peewit.solvers.models import DEFAULT_MODEL
 app = command_group()
 
 _KIND: Final = KINDS["solve"]
+_SHARES_SHOWN: Final = 10
 
 ModelName = Annotated[str, typer.Option(help="Public name of the model.")]
 Parameters = Annotated[
@@ -130,6 +131,8 @@ def _tell_result(name: str, result: Mapping[str, Any]) -> None:
             f"refined on the full graph: {stats['passes']} passes, residual "
             f"{stats['residual']:.1e}, {moved}"
         )
+    if result["class_shares"] is not None:
+        say(f"predicted, and of the labels: {_shares(result['class_shares'], n_classes)}")
     if result["warning"]:
         say(f"warning: {result['warning']}")
     n_bare = result["n_without_features"]
@@ -145,6 +148,14 @@ def _tell_result(name: str, result: Mapping[str, Any]) -> None:
     for line in _worth(result["stats"]):
         say(line)
     say(f"`peewit predictions {name} -o FILE` writes them")
+
+
+def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
+    """Parts of the nodes predicted of each class, with its part of the labels in brackets."""
+    most = sorted(listed, key=lambda each: -each["predicted"])[:_SHARES_SHOWN]
+    told = [f"{each['label']} {each['predicted']:.1%} ({each['labels']:.1%})" for each in most]
+    more = f", and {n_classes - len(most)} classes more" if n_classes > len(most) else ""
+    return ", ".join(told) + more
 
 
 def _worth(stats: Mapping[str, Any]) -> Iterator[str]:

@@ -72,6 +72,8 @@ def _tell_result(name: str, model: str, result: Mapping[str, Any]) -> None:
     print_rows([*result["best"], "accuracy"], rows)
     if len(ranked) > _SHOWN:
         say(f"and {len(ranked) - _SHOWN} more; --json shows them all")
+    if result["warning"]:
+        say(f"warning: {result['warning']}")
     say(
         f"right for {result['accuracy']:.1%} of {result['n_left_out']:,} labels left out in "
         f"{result['n_folds']} folds; solve with"

@@ -184,6 +184,8 @@ class Client(Connected[httpx.BaseTransport]):
     download_predictions = _method(predictions_calls.download_predictions)
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
+    threshold = _method(predictions_calls.threshold)
+    evaluate = _method(predictions_calls.evaluate)
     predict = _method(predictions_calls.predict)
     snapshot_edges = _method(predictions_calls.snapshot_edges)
     stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)

@@ -33,12 +33,13 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.label_entry import Labeling
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.evaluation import Evaluation, evaluate
+from peewit.service.predictions.evaluation import evaluate
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
+from peewit.service.wire.evaluations import Evaluation
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file

@@ -21,7 +21,7 @@ Lane = Literal["fast", "heavy"]
 
 LANES: tuple[Lane, ...] = get_args(Lane)
 
-FAST_MODELS = frozenset({"harmonic-mbo", "hfs", "poisson", "stable-hfs"})
+FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})

@@ -1,126 +1,103 @@
-"""Accuracy of predictions on nodes with a true label and no given one."""
+"""Predictions judged by true labels, on nodes that carry no given label.
 
+Nodes are compared a batch of predictions at a time, and what is kept is as large as the truth.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.labels.store import CurrentLabels
+from peewit.service.predictions.prediction_files import SCORE_PREFIX
+from peewit.service.predictions.thresholds import ClassThreshold
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
-from peewit.solvers.arrays import BoolArray
+from peewit.service.wire.evaluations import (
+    ClassEvaluation,
+    ConfusedPair,
+    Confusion,
+    Evaluation,
+    RealEvaluation,
+    ThresholdEvaluation,
+)
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.assessment.thresholds import ScoreCurve
+
+MAX_CLASSES: Final = 100
+"""Classes that are told one by one, those with most nodes."""
+
+MAX_CONFUSION_CLASSES: Final = 20
+MAX_CONFUSED_PAIRS: Final = 10
+DEFAULT_TOP_K: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassCount:
-    """One class of the truth: nodes judged, and how many of them were right."""
-
-    label: LabelValue
-    n_judged: int
-    n_right: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RealEvaluation:
-    """Predicted numbers against the truth.
-
-    Attributes
-    ----------
-    rmse, mae : float or None
-        Root of the mean squared miss, and mean absolute miss, over the judged nodes; None when
-        none was judged. A node that no label reaches is predicted the mean of the labels.
-    r2 : float or None
-        1 - (squared misses) / (squared distances to the mean of the truth); None when the truth
-        of the judged nodes does not vary.
-    n_judged : int
-        Nodes of the truth that carry no label.
-    n_labeled, n_absent, n_unreachable : int
-        As in `Evaluation`.
-    """
-
-    rmse: float | None
-    mae: float | None
-    r2: float | None
-    n_judged: int
-    n_labeled: int
-    n_absent: int
-    n_unreachable: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """Predictions against the truth.
-
-    Attributes
-    ----------
-    accuracy : float or None
-        Part of the judged nodes whose label is right; None when none was judged.
-    n_judged, n_right : int
-        Nodes of the truth that carry no label, and those of them that are right. A node that no
-        label reaches is wrong.
-    n_labeled : int
-        Nodes of the truth left out because they carry a label.
-    n_absent : int
-        Nodes of the truth left out because the predictions do not have them.
-    n_unreachable : int
-        Judged nodes that no label reaches.
-    classes : tuple of ClassCount
-        By class, sorted.
-    """
-
-    accuracy: float | None
-    n_judged: int
-    n_right: int
-    n_labeled: int
-    n_absent: int
-    n_unreachable: int
-    classes: tuple[ClassCount, ...]
-
-
-def evaluate(predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels) -> Evaluation:
+def evaluate(
+    predictions: pa.Table,
+    truth: UploadedLabels,
+    labels: CurrentLabels,
+    *,
+    top_k: int | None = None,
+    threshold: ClassThreshold | None = None,
+) -> Evaluation:
     """Compare predicted labels with true ones on the nodes that carry no label.
 
-    Labels are compared as people see them, so 3 and "3" are equal.
+    Labels are compared as people see them, so 3 and "3" are equal. A node that no label reaches is
+    wrong, and ranks last by every class.
 
     Parameters
     ----------
     predictions : pyarrow.Table
-        Columns ``node`` and ``label``, null where no label reaches.
+        Columns ``node``, ``label``, null where no label reaches, and, unless there are many
+        classes, ``score:<class>`` each.
     truth : UploadedLabels
         True labels; of a node named twice the last one counts.
     labels : CurrentLabels
         The labels that the predictions were made from.
+    top_k : int, optional
+        Largest scores among which a class counts as found; 3 where there are more classes.
+    threshold : ClassThreshold, optional
+        Also judge the decision by it.
 
     Raises
     ------
     ValueError
-        The truth holds real numbers, the predictions classes; or none of its classes is that of a
-        label, so that nothing could be right.
+        The truth holds real numbers, the predictions classes; none of its classes is that of a
+        label, so that nothing could be right; or ``top_k`` is not below the number of classes.
     """
-    known = truth.last_of_each()
-    _refuse(known, float, "true labels must be classes, as the predictions are")
-    _require_common_class(known, labels)
-    matched = _Match.of(predictions, known, labels)
-    true = np.array([str(label) for label in known.values()], dtype=object)[matched.judged]
-    shown = predictions["label"].cast(pa.string()).take(matched.rows)
-    is_right = np.array(shown.to_pylist(), dtype=object) == true
-    n_judged, n_right = len(matched.rows), int(is_right.sum())
-    return Evaluation(
-        accuracy=n_right / n_judged if n_judged else None,
-        n_judged=n_judged,
-        n_right=n_right,
-        n_labeled=matched.n_labeled,
-        n_absent=matched.n_absent,
-        n_unreachable=shown.null_count,
-        classes=tuple(
-            ClassCount(
-                label=label,
-                n_judged=int((true == str(label)).sum()),
-                n_right=int((is_right & (true == str(label))).sum()),
-            )
-            for label in sorted(set(known.values()), key=_order)
-        ),
-    )
+    _refuse(truth, float, "true labels must be classes, as the predictions are")
+    _require_common_class(truth, labels)
+    known = _Truth.of(truth)
+    names = [
+        name.removeprefix(SCORE_PREFIX)
+        for name in predictions.schema.names
+        if name.startswith(SCORE_PREFIX)
+    ]
+    k = _top_k(top_k, names)
+    classes = _Classes.of(known, labels, predictions)
+    matched = _Match.of(predictions, known.nodes, labels)
+    true = known.codes_in(classes)[matched.judged]
+    predicted = np.full(len(matched.judged), -1, np.int64)
+    scores = np.full((len(matched.judged), len(names)), -np.inf, np.float32)
+    for found in matched.found:
+        label = found.batch.column("label").cast(pa.string())
+        code = pc.index_in(label, value_set=classes.texts).fill_null(-1).to_numpy()
+        predicted[found.places] = code
+        for column, name in enumerate(names):
+            scores[found.places, column] = found.batch.column(f"{SCORE_PREFIX}{name}").to_numpy()
+    predicted, scores = predicted[matched.judged], scores[matched.judged]
+    scores[predicted < 0] = -np.inf
+    columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()
+    return _Judged(
+        classes=classes,
+        true=true,
+        predicted=predicted,
+        scores=scores,
+        columns=columns,
+    ).evaluation(matched, k, threshold)
 
 
 def evaluate_numbers(
@@ -140,14 +117,18 @@ def evaluate_numbers(
     ValueError
         A true label is no number.
     """
-    known = truth.last_of_each()
-    _refuse(known, str, "true labels must be numbers, as the predictions are")
-    matched = _Match.of(predictions, known, labels)
-    true = np.array(list(known.values()), dtype=np.float64)[matched.judged]
-    label = predictions["label"].take(matched.rows)
-    mean = predictions["score"].take(matched.rows).cast(pa.float64())
-    predicted = pc.coalesce(label, mean).to_numpy()
-    missed = predicted - true
+    _refuse(truth, str, "true labels must be numbers, as the predictions are")
+    known = _Truth.of(truth)
+    matched = _Match.of(predictions, known.nodes, labels)
+    true = np.array(known.labels, dtype=np.float64)[matched.judged]
+    predicted = np.empty(len(matched.judged))
+    n_unreachable = 0
+    for found in matched.found:
+        label = found.batch.column("label")
+        mean = found.batch.column("score").cast(pa.float64())
+        predicted[found.places] = pc.coalesce(label, mean).to_numpy(zero_copy_only=False)
+        n_unreachable += int(label.filter(pa.array(matched.judged[found.places])).null_count)
+    missed = predicted[matched.judged] - true
     is_any = true.size > 0
     squares = float(np.square(true - true.mean()).sum()) if is_any else 0.0
     return RealEvaluation(
@@ -157,48 +138,266 @@ def evaluate_numbers(
         n_judged=true.size,
         n_labeled=matched.n_labeled,
         n_absent=matched.n_absent,
-        n_unreachable=label.null_count,
+        n_unreachable=n_unreachable,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Truth:
+    """True labels, each node once."""
+
+    nodes: pa.Array
+    labels: Sequence[LabelValue]
+
+    @classmethod
+    def of(cls, truth: UploadedLabels) -> "_Truth":
+        known = truth.last_of_each()
+        return cls(nodes=pa.array(list(known), pa.large_string()), labels=list(known.values()))
+
+    def codes_in(self, classes: "_Classes") -> Int64Array:
+        texts = pa.array(list(map(str, self.labels)), pa.string())
+        codes: Int64Array = pc.index_in(texts, value_set=classes.texts).cast(pa.int64()).to_numpy()
+        return codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Classes:
+    """All classes of truth, labels and predictions in order, as they are and as text."""
+
+    names: tuple[LabelValue, ...]
+    texts: pa.Array
+    n_labels: Int64Array
+
+    @classmethod
+    def of(cls, truth: _Truth, labels: CurrentLabels, predictions: pa.Table) -> "_Classes":
+        given = pa.array(list(map(str, labels.labels)), pa.string())
+        of_predictions = pc.unique(predictions["label"]).drop_null().to_pylist()
+        by_text = {str(name): name for name in of_predictions}
+        by_text |= {str(name): name for name in set(labels.labels)}
+        by_text |= {str(name): name for name in set(truth.labels)}
+        names = tuple(sorted(by_text.values(), key=_order))
+        texts = pa.array(list(map(str, names)), pa.string())
+        codes = pc.index_in(given, value_set=texts).to_numpy()
+        return cls(names=names, texts=texts, n_labels=np.bincount(codes, minlength=len(names)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """Rows of a batch of predictions that the truth names, and their places in the truth."""
+
+    batch: pa.RecordBatch
+    places: Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Match:
-    """Which nodes of the truth are judged, and their rows among the predictions."""
+    """Which nodes of the truth are judged, and the predictions of those that there are."""
 
     judged: BoolArray
-    rows: pa.Array
+    found: tuple[_Found, ...]
     n_labeled: int
     n_absent: int
 
     @classmethod
-    def of(
-        cls, predictions: pa.Table, known: dict[str, LabelValue], labels: CurrentLabels
-    ) -> "_Match":
-        nodes = pa.array(list(known), pa.large_string())
+    def of(cls, predictions: pa.Table, nodes: pa.Array, labels: CurrentLabels) -> "_Match":
         is_labeled = pc.is_in(nodes, value_set=labels.nodes).to_numpy(zero_copy_only=False)
-        predicted_nodes = predictions["node"].cast(pa.large_string())
-        row = pc.index_in(nodes, value_set=predicted_nodes.combine_chunks())
-        is_absent = row.is_null().to_numpy(zero_copy_only=False)
-        judged = ~is_labeled & ~is_absent
+        is_absent = np.ones(len(nodes), bool)
+        found = []
+        for batch in predictions.to_batches():
+            place = pc.index_in(batch.column("node").cast(pa.large_string()), value_set=nodes)
+            rows = place.is_valid()
+            places = place.filter(rows).cast(pa.int64()).to_numpy()
+            if places.size:
+                is_absent[places] = False
+                found.append(_Found(batch=batch.filter(rows), places=places))
         return cls(
-            judged=judged,
-            rows=row.filter(pa.array(judged)),
+            judged=~is_labeled & ~is_absent,
+            found=tuple(found),
             n_labeled=int(is_labeled.sum()),
             n_absent=int((is_absent & ~is_labeled).sum()),
         )
 
 
-def _refuse(known: dict[str, LabelValue], kind: type, rule: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Judged:
+    """True and predicted class of each judged node, as places among all classes.
+
+    Attributes
+    ----------
+    predicted : (n_judged,) int64
+        -1 where no label reaches.
+    scores : (n_judged, n_columns) float32
+        -inf where no label reaches.
+    columns : (n_columns,) int
+        Class of each column of scores; none where there are many classes.
+    """
+
+    classes: _Classes
+    true: Int64Array
+    predicted: Int64Array
+    scores: Float32Array
+    columns: Int64Array
+
+    def evaluation(
+        self, matched: _Match, top_k: int | None, threshold: ClassThreshold | None
+    ) -> Evaluation:
+        n_judged, n_classes = self.true.size, len(self.classes.names)
+        is_right = self.predicted == self.true
+        n_true = np.bincount(self.true, minlength=n_classes)
+        n_predicted = np.bincount(self.predicted[self.predicted >= 0], minlength=n_classes)
+        n_right = np.bincount(self.true[is_right], minlength=n_classes)
+        recall = _quotient(n_right, n_true)
+        f1 = _quotient(2 * n_right, n_true + n_predicted)  # (J1)
+        average_precision, roc_auc = self._rankings()
+        order = np.argsort(-np.maximum(n_true, n_predicted), kind="stable")
+        listed = np.sort(order[:MAX_CLASSES]).tolist()
+        n_labels = self.classes.n_labels
+        return Evaluation(
+            accuracy=float(is_right.mean()) if n_judged else None,
+            majority_accuracy=float(n_true.max()) / n_judged if n_judged else None,
+            balanced_accuracy=_mean(recall),
+            macro_f1=_mean(f1),
+            macro_average_precision=_mean(average_precision),
+            macro_roc_auc=_mean(roc_auc),
+            top_k=top_k,
+            top_k_accuracy=None if top_k is None else self._top_k_accuracy(top_k),
+            n_judged=n_judged,
+            n_right=int(n_right.sum()),
+            n_labeled=matched.n_labeled,
+            n_absent=matched.n_absent,
+            n_unreachable=int((self.predicted < 0).sum()),
+            n_classes=n_classes,
+            classes=tuple(
+                ClassEvaluation(
+                    label=self.classes.names[place],
+                    n_judged=int(n_true[place]),
+                    n_predicted=int(n_predicted[place]),
+                    n_right=int(n_right[place]),
+                    precision=_figure(_quotient(n_right, n_predicted)[place]),
+                    recall=_figure(recall[place]),
+                    f1=_figure(f1[place]),
+                    average_precision=_figure(average_precision[place]),
+                    roc_auc=_figure(roc_auc[place]),
+                    true_share=int(n_true[place]) / n_judged if n_judged else None,
+                    predicted_share=int(n_predicted[place]) / n_judged if n_judged else None,
+                    label_share=int(n_labels[place]) / int(n_labels.sum())
+                    if n_labels.any()
+                    else None,
+                )
+                for place in listed
+            ),
+            confusion=self._confusion(np.sort(order[:MAX_CONFUSION_CLASSES])),
+            most_confused=self._most_confused(),
+            threshold=None if threshold is None else self._threshold(threshold),
+        )
+
+    def _rankings(self) -> tuple[FloatArray, FloatArray]:
+        """(n_classes,) average precision and area under the ROC curve, nan where undefined."""
+        average_precision = np.full(len(self.classes.names), np.nan)
+        roc_auc = average_precision.copy()
+        for column, place in enumerate(self.columns.tolist()):
+            curve = ScoreCurve.of(self.true == place, self.scores[:, column])
+            average_precision[place] = _or_nan(curve.average_precision)
+            roc_auc[place] = _or_nan(curve.roc_auc)
+        return average_precision, roc_auc
+
+    def _top_k_accuracy(self, k: int) -> float | None:
+        """Of equal scores the first column ranks higher, as in predictions."""
+        if self.true.size == 0:
+            return None
+        column = np.full(len(self.classes.names), -1)
+        column[self.columns] = np.arange(self.columns.size)
+        own = column[self.true]
+        is_possible = (own >= 0) & (self.predicted >= 0)
+        score = self.scores[np.arange(own.size), own][:, None]
+        before = (self.scores > score).sum(axis=1)
+        is_earlier = np.arange(self.columns.size) < own[:, None]
+        before += ((self.scores == score) & is_earlier).sum(axis=1)
+        return float((is_possible & (before < k)).mean())
+
+    def _confusion(self, listed: Int64Array) -> Confusion:
+        n_listed = listed.size
+        place = np.full(len(self.classes.names) + 1, n_listed)
+        place[listed] = np.arange(n_listed)
+        place[-1] = n_listed + 1  # no label reaches, which is -1 among the predictions
+        n_columns = n_listed + 2
+        cells = place[self.true] * n_columns + place[self.predicted]
+        counts = np.bincount(cells, minlength=(n_listed + 1) * n_columns)
+        return Confusion(
+            classes=tuple(self.classes.names[each] for each in listed.tolist()),
+            counts=tuple(map(tuple, counts.reshape(-1, n_columns).tolist())),
+        )
+
+    def _most_confused(self) -> tuple[ConfusedPair, ...]:
+        is_wrong = (self.predicted != self.true) & (self.predicted >= 0)
+        n_classes = len(self.classes.names)
+        pairs, counts = np.unique(
+            self.true[is_wrong] * n_classes + self.predicted[is_wrong], return_counts=True
+        )
+        most = np.argsort(-counts, kind="stable")[:MAX_CONFUSED_PAIRS]
+        return tuple(
+            ConfusedPair(
+                true=self.classes.names[pair // n_classes],
+                predicted=self.classes.names[pair % n_classes],
+                n_nodes=n_nodes,
+            )
+            for pair, n_nodes in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
+        )
+
+    def _threshold(self, threshold: ClassThreshold) -> ThresholdEvaluation:
+        place = int(self.columns[threshold.place])
+        return threshold.evaluation(
+            self.true == place, self.scores[:, threshold.place], self.predicted == place
+        )
+
+
+def _quotient(part: Int64Array, whole: Int64Array) -> FloatArray:
+    """Part by part; nan where the whole is nothing."""
+    with np.errstate(invalid="ignore"):
+        quotient: FloatArray = part / whole
+    return quotient
+
+
+def _mean(values: FloatArray) -> float | None:
+    """Of those that are defined."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else None
+
+
+def _figure(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _top_k(asked: int | None, columns: Sequence[str]) -> int | None:
+    """How many of the largest scores count; None where the figure would say nothing."""
+    if asked is None:
+        return DEFAULT_TOP_K if len(columns) > DEFAULT_TOP_K else None
+    if not columns:
+        raise BadArgument(
+            "top_k", f"needs a score of each class, which the predictions lack, got {asked}"
+        )
+    if not 1 <= asked < len(columns):
+        raise BadArgument(
+            "top_k", f"must lie between 1 and {len(columns) - 1}, below all classes, got {asked}"
+        )
+    return asked
+
+
+def _refuse(truth: UploadedLabels, kind: type, rule: str) -> None:
     """Raise ValueError with the first node whose true label is of a kind."""
-    for node, label in known.items():
-        if isinstance(label, kind):
-            raise ValueError(f"{rule}, got {label!r} of node {node!r}")
+    if kind in set(map(type, truth.labels)):
+        row = next(row for row, label in enumerate(truth.labels) if isinstance(label, kind))
+        raise ValueError(f"{rule}, got {truth.labels[row]!r} of node {str(truth.nodes[row])!r}")
 
 
-def _require_common_class(known: dict[str, LabelValue], labels: CurrentLabels) -> None:
+def _require_common_class(truth: UploadedLabels, labels: CurrentLabels) -> None:
     """Raise ValueError where the truth is of other classes than the labels: another column, say."""
-    true = {str(label) for label in known.values()}
-    given = {str(label) for label in labels.labels}
+    true = set(map(str, set(truth.labels)))
+    given = set(map(str, set(labels.labels)))
     if true and given and true.isdisjoint(given):
         raise ValueError(
             f"true labels must be classes of the labels, such as {min(given)!r}, got {min(true)!r}"

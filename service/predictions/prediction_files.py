@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from peewit.service.tables.formats import json_integer
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from peewit.streaming.durable_files import publish_file
+from peewit.streaming.durable_files import naming, publish_file
 
 ROWS_PER_BATCH: Final = 1 << 18
 MAX_SCORE_COLUMNS: Final = 32
@@ -26,6 +26,7 @@ SCORE_PREFIX: Final = "score:"
 
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
+LEFT_OUT_SUFFIX: Final = ".left-out"
 
 _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
@@ -432,3 +433,19 @@ def file_name(job_id: str, attempt: int) -> str:
 def predictor_path(path: Path) -> Path:
     """Path of the predictor that belongs to a file of predictions, if there is one."""
     return path.with_suffix(PREDICTOR_SUFFIX)
+
+
+def left_out_path(path: Path) -> Path:
+    """Path of the scores of labels left out that belong to a file of predictions, if any."""
+    return path.with_suffix(LEFT_OUT_SUFFIX)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write named arrays whole, flushed to the disk, as an uncompressed ``.npz``."""
+
+    def write(temporary: Path) -> None:
+        with naming(temporary), temporary.open("wb") as file:
+            np.savez(file, **arrays)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_file(path, write)

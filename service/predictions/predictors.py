@@ -20,6 +20,7 @@ from peewit.service.predictions.prediction_files import (
     class_columns,
     label_values,
     predictor_path,
+    write_arrays,
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
@@ -29,7 +30,6 @@ from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.solution import Functions
-from peewit.streaming.durable_files import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
 """Columns of predictions that new points have not."""
@@ -61,13 +61,7 @@ def write_predictor(path: Path, functions: Functions) -> None:
         parts = _expansion_parts(functions)
     else:
         raise TypeError(f"functions of type {type(functions).__name__} cannot be written")
-
-    def write(temporary: Path) -> None:
-        with naming(temporary), temporary.open("wb") as file:
-            np.savez(file, **parts)
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    publish_file(path, write)
+    write_arrays(path, parts)
 
 
 def read_functions(path: Path) -> Functions:

@@ -22,11 +22,11 @@ from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (
+    LEFT_OUT_SUFFIX,
     PREDICTOR_SUFFIX,
     SUFFIX,
     PredictionFile,
     file_name,
-    predictor_path,
 )
 from peewit.streaming.graph_paths import GraphPaths
 
@@ -35,6 +35,7 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
+_SUFFIXES: Final = (PREDICTOR_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
 
 
 class PredictionsNotFound(LookupError):
@@ -133,15 +134,15 @@ class PredictionStore:
     def discard(self, graph_id: str, file_name: str) -> None:
         """Remove the files of an attempt that was refused; nothing happens when there are none."""
         path = self.directory(graph_id) / file_name
-        predictor_path(path).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
+        for suffix in _SUFFIXES:
+            path.with_suffix(suffix).unlink(missing_ok=True)
 
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove what nobody will read again.
 
         Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model have replaced, and
-        files that no job names, each once it has been so for ``grace_seconds``. A predictor goes
-        with its predictions.
+        files that no job names, each once it has been so for ``grace_seconds``. What belongs to
+        predictions goes with them.
 
         Returns
         -------
@@ -161,7 +162,7 @@ class PredictionStore:
         replaced = _replaced_files(published)
         removed = []
         for path, written_at in files.items():
-            name = path.with_suffix(SUFFIX).name  # of the predictions, also for their predictor
+            name = path.with_suffix(SUFFIX).name  # of the predictions, also for what is theirs
             is_unnamed = name not in named and time() - written_at >= grace_seconds
             if name in replaced or is_unnamed:
                 path.unlink(missing_ok=True)
@@ -195,9 +196,9 @@ def _freshest_first(graph_id: str) -> Select[Any]:
 
 
 def _files(directory: Path) -> dict[Path, float]:
-    """Predictions and predictors, finished or not, and when each was last written to."""
+    """Predictions and what belongs to them, finished or not, and when each was written to."""
     written = {}
-    for suffix in (SUFFIX, PREDICTOR_SUFFIX):
+    for suffix in _SUFFIXES:
         for path in directory.glob(f"*{suffix}"):
             with suppress(FileNotFoundError):  # another worker cleans as well
                 written[path] = path.stat().st_mtime

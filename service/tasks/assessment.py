@@ -65,11 +65,14 @@ class Assessment:
         Infinite where no label reaches; None unless asked for.
     figures : dict
         For the job's stats, as JSON values, by option.
+    left_out_scores : (n_labels, n_classes) float32 or None
+        As of `peewit.solvers.assessment.cross_validation.CrossValidation`.
     warnings : list of str
         What fell short.
     """
 
     variance: Float32Array | None = None
+    left_out_scores: Float32Array | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -163,6 +166,7 @@ def _cross_validation(
     )
     figures = asdict(found)
     figure = figures.pop("figure")
+    assessment.left_out_scores = figures.pop("scores")
     assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, found.status)
 
 

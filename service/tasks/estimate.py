@@ -22,8 +22,8 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramPlan, GramTooLarge
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.embedded_base import EmbeddedModel
+from peewit.solvers.models.feature_model_base import GIVEN, FeatureModel
 from peewit.solvers.models.kernel_space_base import KernelSpaceModel
-from peewit.solvers.models.point_model_base import GIVEN, PointModel
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -136,7 +136,7 @@ class Estimator:
                 return _Need(n_bytes=None, limit_bytes=self.memory_bytes, message=message)
             n_bytes += plan.n_bytes
             return _Need(n_bytes=n_bytes, limit_bytes=self.memory_bytes, plan=plan)
-        if isinstance(model, PointModel) and points is not None:
+        if isinstance(model, FeatureModel) and points is not None:
             n_points, n_columns = points
             row_bytes = 8 * n_columns if rows is None else rows.row_bytes
             n_bytes += model.working_bytes(n_points, n_columns, row_bytes)
@@ -168,7 +168,7 @@ def newest_snapshot(graph: GraphRecord) -> int:
 
 
 def _input(model: Model, rows: FeatureRows | None) -> str:
-    if not isinstance(model, PointModel):
+    if not isinstance(model, FeatureModel):
         return "graph"
     return model.of_graph if rows is None else GIVEN
 

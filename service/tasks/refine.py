@@ -70,6 +70,7 @@ def refined(
                 labels,
                 solution,
                 passes,
+                passes.degrees,
                 max_passes=max_passes,
                 progress=passes.report_solving,
                 cancelled=cancelled,
@@ -95,6 +96,13 @@ class _Passes:
             block,
             on_fraction=self.report_phase(f"pass {self.n_passes}"),
             cancelled=self.cancelled,
+        )
+
+    def degrees(self) -> FloatArray:
+        """One pass more, after the products."""
+        self.n_passes += 1
+        return self.edges.degrees(
+            on_fraction=self.report_phase("degrees"), cancelled=self.cancelled
         )
 
     def report_solving(self, _report: ProgressReport) -> None:

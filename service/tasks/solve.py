@@ -4,7 +4,7 @@ A child knows files, not the database: a task says what to work on, an answer wh
 record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
@@ -13,6 +13,7 @@ import structlog
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane, LeaseLost, UnknownJob, lane_of
+from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionMeta,
     predictor_path,
@@ -28,9 +29,16 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
+from peewit.solvers.assessment.plausibility import (
+    ClassShares,
+    label_warnings,
+    left_out_warnings,
+    share_warnings,
+)
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
-from peewit.solvers.models.point_model_base import GIVEN
+from peewit.solvers.models.feature_model_base import GIVEN
+from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
@@ -143,6 +151,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     assessment = assess(
         answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
     )
+    shares = ClassShares.of(labels, solution) if isinstance(labels, Labels) else None
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
@@ -150,12 +159,13 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     return {
         "file": file_name,
         "status": solution.status.value,
-        "warning": _warning(solution, assessment),
+        "warning": _warning(solution, [*assessment.warnings, *_doubts(answer, assessment, shares)]),
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
         "n_labels": labels.n_labeled,
         "n_labels_waiting": n_waiting,
         "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
+        "class_shares": None if shares is None else shares.listed(),
         "input": solution.stats.get("input", "graph"),
         "n_without_features": solution.stats.get("n_without_features", 0),
         "features_version": task.features_version if model.uses_features else 0,
@@ -250,7 +260,7 @@ def _write(
 ) -> str:
     """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not.
 
-    The predictor comes first: who finds predictions of an inductive job finds it, too.
+    What belongs to predictions comes first: who finds them finds it, too.
     """
     labels = answer.labels
     made_of = graph.snapshot.meta
@@ -273,6 +283,8 @@ def _write(
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:
         write_predictor(predictor_path(directory / meta.file_name), functions)
+    if assessment.left_out_scores is not None and isinstance(labels, Labels):
+        write_left_out(directory / meta.file_name, labels.classes, assessment.left_out_scores)
     path = write_predictions(
         directory,
         meta,
@@ -284,7 +296,23 @@ def _write(
     return path.name
 
 
-def _warning(solution: Solution, assessment: Assessment) -> str | None:
+def _doubts(answer: Answered, assessment: Assessment, shares: ClassShares | None) -> Iterator[str]:
+    """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
+    labels = answer.labels
+    if shares is None or not isinstance(labels, Labels):
+        return
+    folds, stats = assessment.figures.get("cross_validation"), answer.solution.stats
+    if float(stats.get("sample_p_value", 1.0)) >= DOUBT:  # else the model has told it
+        yield from share_warnings(shares)
+    if folds is not None:
+        yield from left_out_warnings(labels, folds["accuracy"], folds["n_left_out"])
+    elif "loo_accuracy" in stats:
+        n_left_out = int(stats["loo_labels"])
+        yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
+    yield from label_warnings(labels, answer.snapshot.graph)
+
+
+def _warning(solution: Solution, others: Sequence[str]) -> str | None:
     """What is short of perfect, and what to try."""
     own, status = list(solution.warnings), solution.status
     if status is not Status.CONVERGED:
@@ -292,4 +320,4 @@ def _warning(solution: Solution, assessment: Assessment) -> str | None:
         if status is Status.MAX_ITER and "refined" in solution.stats:
             advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
         own.append(f"{status.message}; {advice}")
-    return ". ".join(own + assessment.warnings) or None
+    return ". ".join([*own, *others]) or None

@@ -14,7 +14,10 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.assessment.tuning import Grid, Tuning, default_grid, grid_models, tune
+from peewit.solvers.assessment.plausibility import label_warnings, left_out_warnings
+from peewit.solvers.assessment.tuning import Grid, Trial, Tuning, default_grid, grid_models, tune
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import Model, as_classes
 from peewit.solvers.status import Status
 
@@ -86,6 +89,7 @@ class TuneKind(ModelKind[TuneTask]):
         return Done(
             result={
                 **_shown(request, tuning),
+                "warning": _warning(tuning, as_classes(labels), graph.snapshot.graph),
                 "n_labels": labels.n_labeled,
                 "n_labels_waiting": n_waiting,
                 "warm": is_warm,
@@ -163,9 +167,23 @@ def _require_few(grid: Grid) -> None:
         )
 
 
+def _warning(tuning: Tuning, labels: Labels, graph: Graph) -> str | None:
+    """What of the labels and of those left out makes the choice doubtful."""
+    best = _best(tuning)
+    told = [
+        *left_out_warnings(labels, best.accuracy, best.n_left_out),
+        *label_warnings(labels, graph),
+    ]
+    return ". ".join(told) or None
+
+
+def _best(tuning: Tuning) -> Trial:
+    return max(tuning.trials, key=lambda trial: trial.n_right)
+
+
 def _shown(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
     """What the job says: the best values, what to solve with, and every trial."""
-    best = max(tuning.trials, key=lambda trial: trial.n_right)
+    best = _best(tuning)
     values = asdict(tuning.best)
     asked = asdict(type(request.model)())
     return {

@@ -5,12 +5,12 @@ which changes the work and not the answer. Hyperparameters that the model choose
 are chosen in each fold anew, without the labels left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
@@ -38,6 +38,11 @@ class CrossValidation:
         Classes with one label, which was never left out.
     status : Status
         The first that is not converged, or converged.
+    scores : (n_labeled, n_classes) float32 or None
+        Of each label when it was left out, comparable with those of the answer with all labels:
+        class scores of a fold are brought to their root mean square. nan for labels that were never
+        left out, -inf where no other label reaches. None for numbers, and for models whose scores
+        are judged by others than they give.
     """
 
     figure: str
@@ -47,6 +52,7 @@ class CrossValidation:
     n_unreachable: int
     always_kept: tuple[ClassName, ...]
     status: Status
+    scores: Float32Array | None = field(default=None, compare=False, repr=False)
 
 
 def cross_validate(
@@ -88,6 +94,7 @@ def cross_validate(
     ValueError
         ``n_folds`` is less than 2 or more than labels can be left out.
     """
+    left_out_scores = _LeftOutScores.of(model, labels, start)
     model = model.judged
     if model.shows_start:
         start = None
@@ -111,6 +118,8 @@ def cross_validate(
         reached = solution.reachable[labels.nodes[left_out]]
         n_unreachable += int(np.count_nonzero(~reached))
         losses.append(_losses(labels, left_out, solution))
+        if left_out_scores is not None:
+            left_out_scores.add(solution, left_out)
         told.append(_told(labels, losses[-1]))
     return CrossValidation(
         figure="accuracy" if isinstance(labels, Labels) else "rmse",
@@ -120,7 +129,44 @@ def cross_validate(
         n_unreachable=n_unreachable,
         always_kept=always_kept,
         status=status,
+        scores=None if left_out_scores is None else left_out_scores.scores,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _LeftOutScores:
+    """Scores of labels left out, on the scale of the answer with all labels where it has one."""
+
+    nodes: Int64Array
+    scores: Float32Array
+    scale: float | None
+
+    @classmethod
+    def of(
+        cls, model: Model, labels: Labels | RealLabels, answer: Solution | None
+    ) -> "_LeftOutScores | None":
+        """None where there is nothing to keep."""
+        if not isinstance(labels, Labels) or model.judged.score_kind != model.score_kind:
+            return None
+        is_probability = model.score_kind == "probability"
+        return cls(
+            nodes=labels.nodes,
+            scores=np.full((labels.n_labeled, labels.n_classes), np.nan, np.float32),
+            scale=None if answer is None or is_probability else _root_mean_square(answer),
+        )
+
+    def add(self, solution: Solution, left_out: Int64Array) -> None:
+        """Take those of a fold."""
+        nodes = self.nodes[left_out]
+        scale = _root_mean_square(solution) if self.scale else 0.0
+        factor = self.scale / scale if self.scale and scale else 1.0
+        scores = factor * solution.scores[nodes]
+        scores[~solution.reachable[nodes]] = -np.inf
+        self.scores[left_out] = scores
+
+
+def _root_mean_square(solution: Solution) -> float:
+    return float(np.sqrt(np.mean(np.square(solution.scores))))
 
 
 def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -> FloatArray:

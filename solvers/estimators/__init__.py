@@ -20,6 +20,8 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
+from peewit.solvers.estimators.auto import Auto
+from peewit.solvers.estimators.filtered_ridge import FilteredRidge
 from peewit.solvers.estimators.harmonic import (
     HFS,
     HarmonicMBO,
@@ -40,7 +42,9 @@ __all__ = [
     "TSVM",
     "TVRLS",
     "TVSVM",
+    "Auto",
     "CheegerRLS",
+    "FilteredRidge",
     "HFSRegressor",
     "HarmonicMBO",
     "LapRLS",

@@ -96,7 +96,7 @@ class ModelEstimator(BaseEstimator):
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
             targets = self._targets_in(y)
-            self._learn(targets, model.solve(prepared, targets.labels))
+            self._learn(prepared, targets, model.solve(prepared, targets.labels))
             return self
         columns: list[Targets] = []
         for place, column in enumerate(y.T):
@@ -105,7 +105,7 @@ class ModelEstimator(BaseEstimator):
         solutions = model.solve_many(prepared, [targets.labels for targets in columns])
         learned = [copy(self) for _ in columns]
         for estimator, targets, solution in zip(learned, columns, solutions, strict=True):
-            estimator._learn(targets, solution)
+            estimator._learn(prepared, targets, solution)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
                 values = [getattr(each, name) for each in learned]
@@ -114,17 +114,17 @@ class ModelEstimator(BaseEstimator):
         self.estimators_ = learned
         return self
 
-    def _by_column(self, method: str, X: Any) -> list[Any] | None:
+    def _by_column(self, method: str, *samples: Any) -> list[Any] | None:
         """What the estimators of columns answer; None where ``y`` was a vector."""
         learned = getattr(self, "estimators_", None)
-        return None if learned is None else [getattr(each, method)(X) for each in learned]
+        return None if learned is None else [getattr(each, method)(*samples) for each in learned]
 
     @abstractmethod
     def _targets_in(self, y: AnyArray) -> Targets:
         """Labels and what else is to be known of a vector; raises TypeError or ValueError."""
 
     @abstractmethod
-    def _learn(self, targets: Any, solution: Solution) -> None:
+    def _learn(self, prepared: Any, targets: Any, solution: Solution) -> None:
         """Keep what a solve for one column tells."""
 
     def _finish(self, solution: Solution) -> None:

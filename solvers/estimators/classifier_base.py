@@ -8,6 +8,7 @@ import numpy as np
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
+from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 
 
@@ -46,9 +47,13 @@ class GraphClassifier(Classifier, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
+        return self._solved(*self._problem(X, y))
+
+    def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
+        """The model, what it prepared, and ``y``; features for a model that takes them."""
         graph, target = self._graph_and_target(X, y)
         model = self._model(**self._hyperparameters())
-        return self._solved(model, model.prepare(graph), target)
+        return model, model.prepare(graph, features), target
 
     def predict(self, X: Any) -> AnyArray:
         """Class of new samples; the marker where no neighbor is reached by a label.
@@ -73,7 +78,8 @@ class GraphClassifier(Classifier, GraphEstimator):
         scores, reached = self._new_scores(X)
         return self._targets.named(scores.argmax(axis=1), reached)
 
-    def _learn(self, targets: ClassTargets, solution: Solution) -> None:
+    def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
+        del prepared
         self._finish(solution)
         self.classes_ = targets.classes
         self._targets = targets

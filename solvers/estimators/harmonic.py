@@ -6,7 +6,6 @@ from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier, ScoreClassifier
 from peewit.solvers.estimators.regressor_base import GraphRegressor
 from peewit.solvers.models import harmonic, harmonic_mbo
-from peewit.solvers.models.class_balance import ClassShares
 
 
 class Harmonic(GraphEstimator):
@@ -22,7 +21,7 @@ class HFS(Harmonic, ProbabilityClassifier):
 
     _model = harmonic.HFS
 
-    class_mass: ClassShares = "none"
+    class_mass: harmonic.ClassMass = "auto"
 
 
 class StableHFS(Harmonic, ScoreClassifier):

@@ -76,10 +76,10 @@ class InductiveClassifier(Classifier):
         prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
         return self._solved(model, prepared, y)
 
-    def _learn(self, targets: ClassTargets, solution: Solution) -> None:
+    def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         self._finish(solution)
         self.classes_ = targets.classes
-        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
+        self._keep(prepared, solution)
         self.decision_ = solution.scores
         self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
 
@@ -116,6 +116,10 @@ class InductiveClassifier(Classifier):
         codes = self._new_scores(X).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
+
+    def _keep(self, prepared: Any, solution: Solution) -> None:  # noqa: ARG002 - some keep more
+        """Keep what new samples are predicted by."""
+        self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
 
     def _new_scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)

@@ -27,7 +27,7 @@ class KernelClassifier(InductiveClassifier):
 class LaplacianClassifier(PenalizedClassifier, KernelClassifier):
     """Base of the kernel machines with a graph penalty."""
 
-    graph_penalty: float = 1.0
+    graph_penalty: float | Literal["auto"] = "auto"
     laplacian: LaplacianName = "normalized"
     power: int = 2
     stop: StopName = "optimal"

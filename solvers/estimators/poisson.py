@@ -24,6 +24,6 @@ class PoissonMBO(PoissonClassifier):
 
     _model = poisson_mbo.PoissonMBO
 
-    n_outer: int = 20
+    n_outer: int = 10
     n_inner: int = 40
-    fidelity: float = 1.0
+    n_splits: int = 8

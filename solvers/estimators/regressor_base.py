@@ -79,7 +79,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
     def _targets_in(self, y: AnyArray) -> NumberTargets:
         return NumberTargets.of_vector(y)
 
-    def _learn(self, targets: NumberTargets, solution: Solution) -> None:  # noqa: ARG002 - all is in the solution
+    def _learn(self, prepared: Any, targets: NumberTargets, solution: Solution) -> None:
+        del prepared, targets
         self._finish(solution)
         self.transduction_ = np.where(solution.reachable, solution.scores[:, 0], np.nan)
 

@@ -48,9 +48,13 @@ class LinearFunctions:
         points = checked_points(features, self.n_columns)
         values = np.empty((points.n_rows, self.weights.shape[1]))
         for place, block in points.blocks():
-            if self.form.center.size and sp.issparse(block):
-                block = block.toarray()  # noqa: PLW2901 - the center fills it
-            values[place] = rows_of(block, self.form.scale(block), self.form).values(self.weights)
+            scale = self.form.scale(block)
+            if self.form.center.size and sp.issparse(block):  # which would fill it
+                weights, constant = self.weights[:-1], self.form.constant * self.weights[-1]
+                centred = block @ weights - self.form.center @ weights
+                values[place] = centred * scale[:, None] + constant
+            else:
+                values[place] = rows_of(block, scale, self.form).values(self.weights)
         return values
 
     def class_scores(self, features: Any) -> FloatArray:

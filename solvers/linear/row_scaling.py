@@ -12,6 +12,8 @@ from peewit.solvers.features import Rows
 _LARGEST: Final = 1e150
 """Entries of rows, whose squares must be floats."""
 
+_ROUNDING: Final = 1e-12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowScaling:
@@ -24,8 +26,8 @@ class RowScaling:
     constant : float
         The feature that all rows have.
     center : (n_columns,) float64
-        Mean of dense rows; empty where nothing is subtracted, as of sparse rows, which it would
-        fill.
+        Mean of the rows; empty where nothing is subtracted, as by machines that read sparse rows,
+        which it would fill.
     length : float
         Median length of the rows so made that are not zeros, the constant left out; 1 where all
         are zeros.
@@ -55,8 +57,18 @@ class RowScaling:
         """(n_rows,) what each row is multiplied by."""
         if not self.is_unit:
             return np.ones(block.shape[0])
-        lengths = _lengths(block - self.center if self.center.size else block)
+        if self.center.size and sp.issparse(block):
+            lengths = self._centred_lengths(block)
+        else:
+            lengths = _lengths(block - self.center if self.center.size else block)
         return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
+
+    def _centred_lengths(self, block: Any) -> FloatArray:
+        """(n_rows,) |x - center| of sparse rows; 0 where that is rounding beside |x|."""
+        own, center = np.square(_lengths(block)), float(self.center @ self.center)
+        squares = own - 2.0 * (block @ self.center) + center
+        squares[squares < _ROUNDING * (own + center)] = 0.0
+        return np.asarray(np.sqrt(squares))
 
 
 def _lengths(block: Any) -> FloatArray:

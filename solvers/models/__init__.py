@@ -5,9 +5,11 @@ everything else derives from the dataclass fields. Consequence: a new model is o
 line here.
 """
 
+from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.cheeger_machines import CheegerRLS, CheegerSVM
 from peewit.solvers.models.eigenfunctions import EigFun
+from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.laprlsc import LapRLSC
@@ -24,10 +26,12 @@ from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM
 from peewit.solvers.models.transductive_svms import DASVM, TSVM
 
 CATALOGUE: dict[str, type[Model]] = {
+    "auto": Auto,
     "cheeger-rls": CheegerRLS,
     "cheeger-svm": CheegerSVM,
     "da-svm": DASVM,
     "eigfun": EigFun,
+    "filtered-ridge": FilteredRidge,
     "harmonic-mbo": HarmonicMBO,
     "hfs": HFS,
     "lap-rls": LapRLS,
@@ -48,5 +52,5 @@ CATALOGUE: dict[str, type[Model]] = {
     "tv-svm": TVSVM,
 }
 
-DEFAULT_MODEL = "harmonic-mbo"
+DEFAULT_MODEL = "auto"
 """What to use when nothing is known of the classes; `docs.benchmarks.accuracy` says why."""

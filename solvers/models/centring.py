@@ -68,6 +68,12 @@ class CentredLabels:
         return self.counts[self.component] > 0
 
     @property
+    def absent(self) -> BoolArray:
+        """(n_nodes, n_columns) whether no label of the class lies in the node's component."""
+        nowhere: BoolArray = ((self.means == 0) | (self.counts == 0)[:, None])[self.component]
+        return nowhere
+
+    @property
     def baseline(self) -> FloatArray:
         """(n_nodes, n_columns) the mean of each node's component."""
         return self.means[self.component]

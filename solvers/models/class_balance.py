@@ -1,20 +1,27 @@
-"""Class sizes: what is asked of them, and weights under which arg max gives them (H3)."""
+"""Class sizes: what is asked of them, and offsets under which arg max gives them (H3)."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.labels import Labels
 
-ClassShares: TypeAlias = Literal["none", "labels"] | Mapping[str | int, float]
-"""Class sizes are free, as among the labels, or known: numbers in their proportions by class."""
+ClassShares: TypeAlias = Literal["none", "labels", "estimated"] | Mapping[str | int, float]
+"""Class sizes are free, as among the labels, found by a model that can, or known: numbers in their
+proportions by class."""
+
+BALANCE_DOC = (
+    "'labels' offsets classes until each wins the share of the nodes that it has among the labels, "
+    'an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' leaves class '
+    "sizes free."
+)
 
 _TOLERANCE = 1e-3
-_MAX_STEPS = 500
-_PATIENCE = 10
-_LEAST_SHARE = 1e-2
+_MAX_CYCLES = 60
+_PATIENCE = 3
+_LARGE_MISS = 0.02
 _NEXT_TO_NOTHING = 1e-200
 
 
@@ -64,55 +71,114 @@ def class_text(name: str | float) -> str:
     return str(int(name)) if is_whole else str(name)
 
 
-def share_miss(scores: FloatArray, shares: FloatArray) -> float:
+def share_miss(scores: RealArray, shares: FloatArray) -> float:
     """How far the share of the nodes that a class wins is from the one asked for, at most."""
     return float(np.abs(_won(scores) - shares).max())
 
 
-def balanced_weights(
-    scores: FloatArray, shares: FloatArray, first: FloatArray | None = None
+def balance_warnings(
+    asked: ClassShares, labels: Labels, stats: Mapping[str, float | int | str]
+) -> tuple[str, ...]:
+    """What is to be said of ``class_balance`` after a solve with these ``stats``."""
+    told = []
+    unknown = unknown_classes("class_balance", asked, labels)
+    if unknown is not None:
+        told.append(unknown)
+    miss = float(stats.get("share_miss", 0.0))
+    if miss > _LARGE_MISS:
+        told.append(
+            f"class_balance is missed by {miss:.2f} of the nodes for one class: its labels reach "
+            "no more, or nodes are too much alike to tell which to move; label more nodes, or ask "
+            "for other shares"
+        )
+    return tuple(told)
+
+
+def class_offsets(
+    scores: RealArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    first: FloatArray | None = None,
 ) -> FloatArray:
-    """(n_classes,) weights s > 0 for which argmax_k s_k scores_ik has the shares asked for.
+    """(n_classes,) offsets b for which argmax_k scores_ik + b_k keeps every share within bounds.
 
     Parameters
     ----------
     scores : (n_nodes, n_classes)
-        Class scores.
-    shares : (n_classes,)
-        Share of the nodes that each class should win; sums to 1.
+        Class scores; minus infinity where a class is not to win.
+    lower, upper : (n_classes,)
+        Bounds on the share of the nodes that each class wins; equal ones fix it.
     first : (n_classes,) or None
-        Weights to start from, ones by default.
+        Offsets to start from, zeros by default.
 
     Notes
     -----
-    Multiplicative weights: a class that wins too much is scaled down by the square root of how
-    much too much, in smaller and smaller steps, until no share is off by more than 1e-3 or 500
-    steps are done. Where scores tie, are nearly constant or positive for one class only, no weights
-    reach the shares; the best ones seen are given, and `share_miss` tells what is missing.
+    Of all partitions within the bounds the arg max has the largest sum of scores, and b are the
+    multipliers of the bounds: above 0 only for a class at its lower bound, below 0 only for one at
+    its upper bound. Their dual is minimised one class at a time, each exactly, by a quantile of
+    what its nodes lack to win, until shares are within 1e-3 or get no nearer. Where equal rows
+    would have to be shared out, no offsets reach the shares; the best ones seen are given, and
+    `share_miss` tells what is missing.
 
     References
     ----------
-    Calder, Cook, Thorpe and Slepcev (2020), section 2.3; (H3), whose step is additive.
+    (H3); Calder, Cook, Thorpe and Slepcev (2020), section 2.3; Jacobs, Merkurjev and Esedoglu
+    (2018), whose auction has the same prices.
     """
-    weights = np.ones(scores.shape[1]) if first is None else first.copy()
-    best, best_miss, rate, since = weights, np.inf, 0.5, 0
-    for _ in range(_MAX_STEPS):
-        won = _won(scores * weights)
-        miss = float(np.abs(won - shares).max())
-        if miss < best_miss:
-            best, best_miss, since = weights, miss, 0
-        else:
-            since += 1
-        if best_miss <= _TOLERANCE:
+    columns = np.ascontiguousarray(scores.T)
+    n_classes, n_nodes = columns.shape
+    least, most = np.floor(lower * n_nodes), np.ceil(upper * n_nodes)
+    offsets = np.zeros(n_classes) if first is None else first.copy()
+    best, best_miss, since = offsets, np.inf, 0
+    for _ in range(_MAX_CYCLES):
+        won = np.bincount(_shifted(columns, offsets).argmax(axis=0), minlength=n_classes)
+        lacks = np.where(offsets < 0, most, least) - won
+        excess = won - np.where(offsets > 0, least, most)
+        off = np.maximum(lacks, excess) / n_nodes
+        miss = float(off.max())
+        since = 0 if miss < best_miss else since + 1
+        if since == 0:
+            best, best_miss = offsets.copy(), miss
+        if best_miss <= _TOLERANCE or since == _PATIENCE:
             break
-        if since == _PATIENCE:
-            weights, rate, since = best, rate / 2, 0
-            continue
-        weights = weights * ((shares + _LEAST_SHARE) / (won + _LEAST_SHARE)) ** rate
-        weights = weights / np.exp(np.log(weights).mean())
+        for k in np.argsort(-off)[: np.count_nonzero(off > _TOLERANCE)]:
+            offsets[k] = _own_offset(columns, offsets, int(k), int(least[k]), int(most[k]))
+        offsets = _moved_as_one(offsets, lower, upper)
     return best
 
 
-def _won(scores: FloatArray) -> FloatArray:
+def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The offsets plus the number that lowers their dual most, which changes no arg max."""
+    order = np.argsort(-offsets)
+    below = np.append(0.0, np.cumsum((upper - lower)[order]))
+    slopes = 1.0 - float(upper.sum()) + below  # the first classes above 0, the others below
+    if slopes[-1] - slopes[0] <= _TOLERANCE:
+        return offsets
+    n_above = min(max(int(np.searchsorted(slopes, 0.0)), 1), offsets.size)
+    return np.asarray(offsets - offsets[order[n_above - 1]])
+
+
+def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:
+    """The offset nearest to 0 with which class ``k`` wins ``least`` to ``most`` nodes."""
+    others = np.arange(len(columns)) != k
+    lack = _shifted(columns[others], offsets[others]).max(axis=0) - columns[k]
+    n_always = int(np.count_nonzero(lack == -np.inf))
+    lack = lack[np.isfinite(lack)]
+    n_won = n_always + int(np.count_nonzero(lack < 0))
+    wanted = min(max(n_won, least), most)
+    place = min(max(wanted - n_always, 0), lack.size)
+    if wanted == n_won or lack.size == 0:
+        return 0.0
+    # halfway between the last node that wins and the first that does not
+    ends = np.unique(np.clip([place - 1, place], 0, lack.size - 1))
+    return float(np.partition(lack, ends)[ends].mean())
+
+
+def _shifted(columns: RealArray, offsets: FloatArray) -> RealArray:
+    """The columns plus their offsets, in the type of the columns."""
+    return np.asarray(columns + offsets[:, None].astype(columns.dtype))
+
+
+def _won(scores: RealArray) -> FloatArray:
     """(n_classes,) share of the rows in which each class is the greatest."""
     return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)

@@ -106,6 +106,22 @@ def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
     return contrast
 
 
+def contrast_shares(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
+    """`contrasts` as distributions, in the same order within each row.
+
+    Each row is raised by the least number that makes all rows positive, (1 - r) max_k p_k, and
+    divided by its sum: f itself where it is decided, near 1 / n_classes where it is flat. Classes
+    without label in a component have 0 there.
+    """
+    parts, component = _parts(scores, labels, graph), graph.component
+    least = ((1.0 - parts.decided) * parts.share).max(axis=1, keepdims=True)
+    shares = np.maximum(parts.share[component] * parts.leaning + least[component], 0.0)
+    shares[parts.mean[component] == 0] = 0.0
+    sums = shares.sum(axis=1, keepdims=True)
+    found: FloatArray = np.divide(shares, sums, out=np.array(scores), where=sums > 0)
+    return found
+
+
 def contrast_bounds(
     scores: FloatArray, bound: FloatArray, labels: Labels, graph: Graph
 ) -> FloatArray:
@@ -139,12 +155,14 @@ def contrast_bounds(
 class _Parts(NamedTuple):
     """Contrasts are share * leaning, p_k and (f_ik - m_k) / m_k + r in the words of `contrasts`.
 
-    ``mean`` m and ``share`` are (n_components, n_classes), ``deviation`` f - m and ``leaning``
-    (n_nodes, n_classes); ``means`` makes means by component of such columns.
+    ``mean`` m and ``share`` are (n_components, n_classes), ``decided`` r (n_components, 1),
+    ``deviation`` f - m and ``leaning`` (n_nodes, n_classes); ``means`` makes means by component of
+    such columns.
     """
 
     mean: FloatArray
     share: FloatArray
+    decided: FloatArray
     deviation: FloatArray
     leaning: FloatArray
     means: Callable[[FloatArray], FloatArray]
@@ -173,7 +191,9 @@ def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
     leaning = np.full_like(scores, -1.0)
     np.divide(deviation, own, out=leaning, where=own > 0)
     leaning += decided[component]
-    return _Parts(mean=mean, share=share, deviation=deviation, leaning=leaning, means=means)
+    return _Parts(
+        mean=mean, share=share, decided=decided, deviation=deviation, leaning=leaning, means=means
+    )
 
 
 def _rest(columns: FloatArray) -> FloatArray:

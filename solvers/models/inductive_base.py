@@ -3,20 +3,21 @@
 from typing import Any
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.models.embedded_base import EmbeddedModel
-from peewit.solvers.models.point_model_base import Points
+from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.solution import Solution
 
 
-class InductiveModel(EmbeddedModel):
-    """One that finds functions, which new points can be put into; an embedding has none."""
+class InductiveModel(FeatureModel):
+    """One that finds functions, which new points can be put into; a graph alone has none."""
 
-    def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
+    __slots__ = ()
+
+    def predict(self, prepared: Any, solution: Solution, features: Any) -> FloatArray:
         """Class scores of new points, (n_points, n_classes).
 
         Parameters
         ----------
-        prepared : Points
+        prepared
             As the solution was found on.
         solution : Solution
         features : (n_points, n_columns) array-like or scipy sparse
@@ -28,7 +29,7 @@ class InductiveModel(EmbeddedModel):
         """
         if prepared.rows is None:
             raise ValueError(
-                "new points need a model of features, got one of the graph's spectral embedding; "
+                f"new points need a model of features, got one of the {self.of_graph}; "
                 "give the nodes features and solve again"
             )
         if solution.functions is None:

@@ -26,6 +26,7 @@ from peewit.solvers.linear.row_products import LinearRows, StreamedRows, rows_of
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.models.class_balance import asked_shares, unknown_classes
+from peewit.solvers.models.embedded_base import EmbeddedModel
 from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.models.linear_fit import Fit, Table, rows_form
 from peewit.solvers.models.point_model_base import PointProblem, Points
@@ -48,7 +49,7 @@ _UNCHOSEN: Final = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearMachine(InductiveModel):
+class LinearMachine(EmbeddedModel, InductiveModel):
     """A machine whose class scores are linear functions of the features, one for each class.
 
     Of two classes one function is found, and the scores are it and its negative. The objective

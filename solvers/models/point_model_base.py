@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,19 +13,14 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.elimination import BLIND_RATIO
-from peewit.solvers.models.base import KEPT_BYTES, Model, check_labels
+from peewit.solvers.models.base import KEPT_BYTES, check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.certainty import TIE
+from peewit.solvers.models.feature_model_base import GIVEN, FeatureModel
 from peewit.solvers.models.spectral_embedding import EMBEDDED
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
-
-_ROW_COPIES = 2
-"""What a solve holds of features unless its model knows better: about one copy in float64."""
-
-GIVEN = "features"
-"""What the stats say of a solve that had features."""
 
 Value = TypeVar("Value")
 Stats = dict[str, float | int | str]
@@ -162,17 +157,12 @@ class PointProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointModel(Model):
+class PointModel(FeatureModel):
     """What these models share: preparation, checks and cancellation.
 
     Nodes without features, where others have some, take no part: they get the class prior and
     are not reachable.
     """
-
-    uses_features: ClassVar[bool] = True
-
-    of_graph: ClassVar[str]
-    """What the stats say of a solve that had no features."""
 
     def prepare(
         self,
@@ -225,10 +215,6 @@ class PointModel(Model):
         if is_embedded and prepared.graph.weight_spread >= BLIND_RATIO:
             solution = _checked(solution)
         return prepared.widened(solution, labels)
-
-    def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:  # noqa: ARG002
-        """About what a solve holds of so many rows of features, unless it plans a Gram matrix."""
-        return _ROW_COPIES * n_rows * row_bytes
 
     @abstractmethod
     def _solution(self, problem: PointProblem) -> Solution:

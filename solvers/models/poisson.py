@@ -10,29 +10,30 @@ from typing import Final
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.solver import LinearSolution
-from peewit.solvers.models.base import check_labels
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.models.base import as_classes, check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_balance import (
+    BALANCE_DOC,
     ClassShares,
     asked_shares,
-    balanced_weights,
+    balance_warnings,
+    class_offsets,
     share_miss,
 )
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.laplacian_kernel import accepted
+from peewit.solvers.models.refinable_base import Degrees, Refinable
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
 _BALANCE: Final = Rule(
-    doc="'labels' weighs classes until each wins the share of the nodes that it has among the "
-    'labels, an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' '
-    "leaves class sizes free.",
+    doc=BALANCE_DOC,
     kind=str,
     words=("none", "labels"),
     takes_shares=True,
@@ -56,12 +57,13 @@ class PoissonModel(GraphModel):
     ) -> tuple[CentredLabels, Solution]:
         """The centred labels and the solution of (H1), with class weights 1."""
         task = CentredLabels.of(labels, prepared.graph.component)
-        absent = _absent_classes(task)
+        absent = task.absent
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
-        linear = self._potential(prepared, task, first, watch)
-        scores = _settled(prepared.graph, linear.x.astype(np.float64, copy=False), task, absent)
+        linear = self.potential(prepared, task, first, watch)
+        potential = linear.x.astype(np.float64, copy=False)
+        scores = _settled(potential, prepared.graph.degree, task, absent)
         status = linear.status
         stats: dict[str, float | int | str] = {
             "n_iter": linear.n_iter,
@@ -81,10 +83,10 @@ class PoissonModel(GraphModel):
             status = first_failure(ended, found)
         return task, task.solution(scores, status, stats)
 
-    def _potential(
+    def potential(
         self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
     ) -> LinearSolution:
-        """L u = sources, made of kept columns where that is exact enough."""
+        """L u = the values of the task, made of kept columns where that is exact enough."""
         nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
         kernel.solver.max_iter = self.max_iter
         is_warm = first is not None
@@ -111,31 +113,25 @@ class PoissonModel(GraphModel):
         return solution
 
 
-def _absent_classes(task: CentredLabels) -> BoolArray:
-    """(n_nodes, n_classes) whether no label of the class lies in the node's component."""
-    absent: BoolArray = ((task.means == 0) | (task.counts == 0)[:, None])[task.component]
-    return absent
-
-
 def _settled(
-    graph: Graph, potential: FloatArray, task: CentredLabels, absent: BoolArray
+    potential: FloatArray, degree: FloatArray, task: CentredLabels, absent: BoolArray
 ) -> FloatArray:
     """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
 
     Their scores are minus the largest score of all, or -1 where all are zero.
     """
     means = np.zeros_like(task.means)
-    np.add.at(means, graph.component, graph.degree[:, None] * potential)
-    total = np.bincount(graph.component, graph.degree, graph.n_components)
+    np.add.at(means, task.component, degree[:, None] * potential)
+    total = np.bincount(task.component, degree, len(means))
     means /= np.where(total > 0, total, 1.0)[:, None]
-    scores = potential - means[graph.component]
+    scores = potential - means[task.component]
     largest = float(np.abs(scores[task.reachable]).max(initial=0.0))
     scores[absent] = -(largest or 1.0)
     return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poisson(PoissonModel):
+class Poisson(PoissonModel, Refinable):
     """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
 
     Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
@@ -155,16 +151,58 @@ class Poisson(PoissonModel):
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`.
 
-        With class balance, scores are multiplied by the weights of their classes; ``share_miss`` in
-        the stats is the most that the share of a class is off by.
+        With class balance, offsets of the classes are added to the scores; ``share_miss`` in the
+        stats is the most that the share of a class is off by.
         """
         check_labels(labels, prepared.graph)
-        shares = asked_shares("class_balance", self.class_balance, labels)
         task, solution = self.poisson(prepared, labels, start, watch)
-        if shares is not None and solution.status is not Status.CANCELLED:
-            reached = solution.scores[task.reachable]
-            weights = balanced_weights(reached, shares)
-            solution.scores[task.reachable] = reached * weights
-            stats = {**solution.stats, "share_miss": share_miss(reached * weights, shares)}
-            solution = replace(solution, stats=stats)
-        return solution
+        if solution.status is Status.CANCELLED:
+            return solution
+        return self._balanced(labels, task, solution)
+
+    def full_system(
+        self,
+        prepared: PreparedGraph,
+        labels: Targets,
+        solution: Solution,
+    ) -> FullSystem:
+        """(H1); see `Refinable`."""
+        task = CentredLabels.of(labels, prepared.graph.component)
+        return FullSystem(
+            sparsifier=prepared.graph,
+            scale=1.0,
+            shift=np.zeros(prepared.graph.n_nodes),
+            zero_mean=False,
+            rhs=task.on_nodes(task.values),
+            start=np.where(task.absent, 0.0, solution.scores),
+            rtol=self.rtol,
+            parallel=prepared.parallel,
+        )
+
+    def full_solution(
+        self,
+        prepared: PreparedGraph,
+        labels: Targets,
+        solution: Solution,
+        x: FloatArray,
+        degrees: Degrees,
+    ) -> Solution:
+        """Scores from potentials, which have mean 0 by the degrees of the full graph."""
+        task = CentredLabels.of(labels, prepared.graph.component)
+        scores = _settled(x, degrees(), task, task.absent)
+        settled = task.solution(scores, solution.status, dict(solution.stats))
+        return self._balanced(as_classes(labels), task, settled)
+
+    def _balanced(self, labels: Labels, task: CentredLabels, solution: Solution) -> Solution:
+        """The solution with offsets of its classes where sizes are asked for."""
+        shares = asked_shares("class_balance", self.class_balance, labels)
+        if shares is None:
+            return solution
+        reached, absent = solution.scores[task.reachable], task.absent[task.reachable]
+        offsets = class_offsets(np.where(absent, -np.inf, reached), shares, shares)
+        reached += offsets
+        reached[absent] = min(float(reached.min()), 0.0) - 1.0
+        solution.scores[task.reachable] = reached
+        stats = {**solution.stats, "share_miss": share_miss(reached, shares)}
+        warnings = balance_warnings(self.class_balance, labels, stats)
+        return replace(solution, stats=stats, warnings=warnings)

@@ -1,64 +1,115 @@
-"""PoissonMBO: Poisson learning, then rounds of heat flow and cuts into classes."""
+"""PoissonMBO: Poisson learning, then walks and cuts into classes of free, known or found sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.models.base import check_labels
-from peewit.solvers.models.certainty import TIE
 from peewit.solvers.models.class_balance import (
+    BALANCE_DOC,
+    ClassShares,
     asked_shares,
-    balanced_weights,
+    balance_warnings,
     share_miss,
 )
+from peewit.solvers.models.class_mixing import Mixing, slow_functions
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.poisson import Poisson, PoissonModel
+from peewit.solvers.models.threshold_dynamics import Nodes, SizeBounds, ThresholdDynamics
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status, first_failure
+from peewit.solvers.status import Status
 
-_ROUNDINGS: Final = 8
-"""Of a heat step, beside one for each neighbor."""
+_ENTRY_BYTES: Final = 32
+_MIN_KEPT: Final = 0.8
+_EVEN: Final = 0.2
+"""How far sizes may be from even ones in the cut that free sizes are compared with."""
+
+_MORE: Final = 1e-4
+_AS_FIT, _FAR_BETTER = 0.975, 0.75
+"""The cut of nearly even sizes needs so much of the other's agreement with Poisson learning, or
+leaves at most so much of its weight between classes, beside chance."""
+
+_N_FUNCTIONS: Final = 4
+_N_IN_VAIN: Final = 2
+_PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
+"""A pair of classes is split anew where that leaves at most so much of the weight between them, and
+of all weight between classes beside chance, and at least so much of what Poisson learning says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonMBO(PoissonModel):
-    """PoissonMBO of Calder, Cook, Thorpe and Slepcev (2020): Poisson learning, then cuts.
+    """Cuts that start from Poisson learning, for very few labels per class.
 
-    From the classes Poisson learning gives, ``n_outer`` times: ``n_inner`` steps
-    u <- u - dt (L u - fidelity b), b the sources, dt = 1 / (largest degree); then every node takes
-    the class of its largest score, under class weights where sizes are balanced. Published for
-    known class sizes; here they may be given, come from the labels or stay free.
+    The classes of Poisson learning make a first partition. Each round replaces the class of a node
+    by the one that a random walk from it, stopped at labels, most often ends in, plus an offset of
+    the class that keeps sizes as asked (H3). Walks have ``n_inner`` steps in the first three fifths
+    of the rounds, then a quarter and an eighth of that. Then pairs of classes are split anew
+    by the slowest functions of the graph between them; a split is kept where it
+    lowers the weight between classes by much and still agrees with Poisson learning (H4).
 
-    Scores are the values before the last cut, times the class weights: class scores, near
-    [0, 1] away from labels.
+    With ``class_balance="estimated"`` the sizes are those of the better of two cuts: one with free
+    sizes, and one with sizes within a fifth of even ones, let free at the end. The second is taken
+    where its classes retain walks better and it agrees with Poisson learning as well, or cuts much
+    less than the first (H4); where classes are of unequal size it does not.
+
+    Scores are the shares of the last walks plus the offsets of their classes.
 
     Notes
     -----
-    One Poisson solve and at most ``n_outer`` times ``n_inner`` products with L. Rounds end once one
-    moves no node; ``n_moved`` of the last one is in the stats. A start is not used:
-    the Poisson solve starts from the one before, which ``prepared`` keeps.
+    One Poisson solve and up to ``n_outer`` times ``n_inner`` products with the adjacency matrix in
+    float32; with free sizes walks are four times shorter, and end early once fewer than four fifths
+    of the nodes would keep their class, beyond those that chance keeps. A pair of classes that is
+    tried costs about as many products on its own nodes. A start is not used: the Poisson solve
+    starts from the one before, which ``prepared`` keeps.
+
+    References
+    ----------
+    Calder, Cook, Thorpe and Slepcev (2020), whose heat steps are 1 / (largest degree) for all
+    nodes: beside hubs those move nothing. Newman (2003), Mixing patterns in networks.
     """
 
-    n_outer: int = hyperparameter(20, Rule(doc="Most rounds.", kind=int, minimum=1))
-    n_inner: int = hyperparameter(40, Rule(doc="Heat steps of a round.", kind=int, minimum=1))
-    fidelity: float = hyperparameter(
-        1.0, Rule(doc="Weight of the labels in the heat steps.", minimum=0.0)
+    class_balance: ClassShares = hyperparameter(
+        "none",
+        Rule(
+            doc=BALANCE_DOC + " 'estimated' finds them by the cut.",
+            kind=str,
+            words=("none", "labels", "estimated"),
+            takes_shares=True,
+        ),
+    )
+    n_outer: int = hyperparameter(10, Rule(doc="Most rounds.", kind=int, minimum=1))
+    n_inner: int = hyperparameter(
+        40, Rule(doc="Most steps of the longest walks.", kind=int, minimum=1, below=1001)
+    )
+    n_splits: int = hyperparameter(
+        8,
+        Rule(
+            doc="Most pairs of classes that are split anew; none are where class sizes are free.",
+            kind=int,
+            minimum=0,
+        ),
     )
 
     phase: ClassVar[str] = "cuts"
+
+    def entry_bytes(self, n_classes: int) -> int:
+        """The walk, and the classes at both ends of every edge when a cut is judged."""
+        del n_classes
+        return _ENTRY_BYTES
 
     def solve_watched(
         self,
         prepared: PreparedGraph,
         labels: Labels,
-        start: Solution | None,  # noqa: ARG002 - heat is no potential to start from
+        start: Solution | None,  # noqa: ARG002 - shares of walks are no potential to start from
         watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
@@ -68,135 +119,235 @@ class PoissonMBO(PoissonModel):
         if poisson.status is Status.CANCELLED:
             return poisson
         prepared.last[Poisson] = poisson
-        step = 1.0 / float(prepared.graph.degree.max(initial=0.0) or 1.0)
-        source = self.fidelity * task.on_nodes(task.values)
-        solver = prepared.kernel.solver
+        graph, order = prepared.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
         cuts = _Cuts(
-            heat=Sweep.of_graph(
-                prepared.graph,
-                np.full(prepared.graph.n_nodes, step),
-                prepared.parallel,
+            graph=graph,
+            parallel=prepared.parallel,
+            potential=poisson.scores[order],
+            nodes=Nodes(
+                walk=Sweep.of_walk(graph, prepared.parallel),
+                labeled=rank[labels.nodes],
+                classes=labels.classes,
+                asked=task.reachable[order],
+                absent=task.absent[order],
             ),
-            source=source,
-            first=poisson.scores,
-            reachable=task.reachable,
-            shares=shares,
-            n_inner=self.n_inner,
-            n_outer=self.n_outer,
-            rounding=self._rounding(prepared.graph, step * source),
-            is_far_apart=solver.eliminates or solver.is_blind,
+            lengths=self._lengths(1, 4, 8),
+            free_lengths=self._lengths(4, 8, 12),
+            watch=watch,
         )
-        outcome = watch.run(cuts, max_iter=self.n_outer * self.n_inner, phase=self.phase)
-        scores = outcome.state.scores
-        stats = {**poisson.stats, "n_rounds": outcome.state.n_rounds}
-        stats["n_moved"] = outcome.state.n_moved
+        status: Status = poisson.status
+        try:
+            if self.class_balance == "estimated":
+                cuts.estimate()
+            else:
+                cuts.cut(None if shares is None else SizeBounds(lower=shares, upper=shares))
+            if self.class_balance != "none":
+                cuts.split(self.n_splits)
+        except Stopped:
+            status = Status.CANCELLED
+        scores = cuts.best.scores[rank].astype(np.float64)
+        stats = {**poisson.stats, **cuts.best.stats(), "n_splits": cuts.n_splits}
+        stats |= {"assortativity": cuts.best.mixing.assortativity}
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
-        status: Status = poisson.status
-        if outcome.state.is_uncertain.any():
-            stats["n_uncertain"] = int(np.count_nonzero(outcome.state.is_uncertain))
-            status = first_failure(status, Status.ILL_CONDITIONED)
-        stopped = outcome.status is Status.CANCELLED
-        return task.solution(scores, outcome.status if stopped else status, stats)
+        found = task.solution(scores, status, stats)
+        warnings = balance_warnings(self.class_balance, labels, stats)
+        return replace(found, warnings=warnings)
 
-    def _rounding(self, graph: Graph, forces: FloatArray) -> float:
-        """What rounding adds up to in a round: no step makes the largest value larger by itself."""
-        largest = 1.0 + self.n_inner * float(np.abs(forces).max(initial=0.0))
-        n_added = int(np.diff(graph.adjacency.indptr).max(initial=0)) + _ROUNDINGS
-        return self.n_inner * n_added * float(np.finfo(np.float64).eps) * largest
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _CutState:
-    """The last cut, and how far the heat of the present round is.
-
-    ``scores`` are weighted, ``classes`` what they say under ``weights``; ``n_moved`` counts the
-    reachable nodes whose class the last round changed, ``is_uncertain`` marks those whose class
-    rounding decided in any. ``heated`` is the partition after
-    ``n_heated`` steps, ``spare`` room for one more.
-    """
-
-    scores: FloatArray
-    classes: Int64Array
-    weights: FloatArray
-    heated: FloatArray
-    spare: FloatArray
-    n_moved: int
-    is_uncertain: BoolArray
-    n_heated: int = 0
-    n_rounds: int = 0
+    def _lengths(self, *parts: int) -> tuple[int, ...]:
+        """Most steps of the walks of every round: three fifths of the rounds, a fifth, a fifth."""
+        of_round = np.repeat(parts, [3, 1, 1])[5 * np.arange(self.n_outer) // self.n_outer]
+        return tuple(-(-self.n_inner // int(part)) for part in of_round)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cut:
+    """A partition, the scores that it is the arg max of, and what it cuts."""
+
+    classes: Int64Array
+    scores: Float32Array
+    mixing: Mixing
+    n_rounds: int
+    n_moved: int
+
+    def stats(self) -> dict[str, int]:
+        return {"n_rounds": self.n_rounds, "n_moved": self.n_moved}
+
+    def between(self, pair: tuple[int, int]) -> float:
+        """Weight of the edges between two classes."""
+        return float(self.mixing.weight[pair])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Cuts:
-    """Heat steps, and a threshold at the end of each round, for `iterate`."""
+    """The cuts of one graph from the potentials of Poisson learning; ``best`` is kept of them."""
 
-    heat: Sweep
-    source: FloatArray
-    first: FloatArray
-    reachable: BoolArray
-    shares: FloatArray | None
-    n_inner: int
-    n_outer: int
-    rounding: float
-    is_far_apart: bool
+    graph: Graph
+    parallel: Parallel
+    potential: FloatArray
+    nodes: Nodes
+    lengths: tuple[int, ...]
+    free_lengths: tuple[int, ...]
+    watch: Watch
+    best: _Cut = field(init=False)
+    bounds: SizeBounds | None = None
+    n_splits: int = 0
 
-    def init(self) -> _CutState:
-        """The classes of Poisson learning."""
-        scores = self.first.copy()
-        classes, weights = self._cut(scores, np.ones(scores.shape[1]))
-        return _CutState(
+    def cut(self, bounds: SizeBounds | None) -> None:
+        """From the classes of Poisson learning."""
+        self.bounds = bounds
+        self.best = self._from_potential(bounds, "cuts")
+        self.watch.check()
+
+    def estimate(self) -> None:
+        """With free sizes, and from nearly even ones where that is the better cut."""
+        self.cut(None)
+        even = np.full(self.nodes.n_classes, 1.0 / self.nodes.n_classes)
+        near = SizeBounds(lower=even * (1.0 - _EVEN), upper=even * (1.0 + _EVEN))
+        bounded = self._from_potential(near, "cuts of even sizes")
+        self.watch.check()
+        freed = self._settled(bounded.classes)
+        agrees = self._fit(freed.classes) >= _AS_FIT * self._fit(self.best.classes)
+        is_better = freed.mixing.retention > self.best.mixing.retention + _MORE
+        if is_better and (agrees or self._cut_ratio(freed) <= _FAR_BETTER):
+            self.best = freed
+
+    def split(self, n_pairs: int) -> None:
+        """Split pairs of classes anew while that pays."""
+        tried: set[tuple[int, int]] = set()
+        n_in_vain = 0
+        for number in range(n_pairs):
+            self.watch.step("splits", number, n_pairs)
+            left = [pair for pair in self.best.mixing.nearest_pairs() if pair not in tried]
+            if not left or n_in_vain == _N_IN_VAIN:
+                break
+            tried.add(left[0])
+            n_in_vain += 1
+            for classes in self._split_anew(left[0]):
+                found = self._settled(classes)
+                if self._pays(found, left[0]):
+                    self.best, tried, n_in_vain = found, {left[0]}, 0
+                    self.n_splits += 1
+        self.watch.step("splits", n_pairs, n_pairs)
+
+    def _from_potential(self, bounds: SizeBounds | None, phase: str) -> _Cut:
+        """Rounds from the classes of Poisson learning, at sizes within the bounds."""
+        nodes = self.nodes
+        offsets = nodes.balance(self.potential, bounds)
+        first = nodes.balanced(self.potential, offsets).argmax(axis=1)
+        first[nodes.labeled] = nodes.classes
+        lengths = self.free_lengths if bounds is None else self.lengths
+        return self._cut(nodes, first, bounds, lengths, phase)
+
+    def _settled(self, classes: Int64Array) -> _Cut:
+        """A partition after a few rounds at the sizes asked for, or short ones at free sizes."""
+        lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
+        found = self._cut(self.nodes, classes, self.bounds, lengths, None)
+        self.watch.check()
+        return found
+
+    def _cut(
+        self,
+        nodes: Nodes,
+        first: Int64Array,
+        bounds: SizeBounds | None,
+        lengths: tuple[int, ...],
+        phase: str | None,
+    ) -> _Cut:
+        dynamics = ThresholdDynamics(
+            nodes=nodes,
+            first=first,
+            bounds=bounds,
+            lengths=lengths,
+            min_kept=_MIN_KEPT if bounds is None else 0.0,
+            no_source=np.zeros(nodes.absent.shape, np.float32),
+        )
+        watch = self.watch.silent() if phase is None else self.watch
+        state = watch.run(dynamics, max_iter=sum(lengths), phase=phase or "cuts").state
+        scores = nodes.balanced(state.shares, state.offsets)
+        return _Cut(
+            classes=state.classes,
             scores=scores,
-            classes=classes,
-            weights=weights,
-            heated=np.empty_like(scores),
-            spare=np.empty_like(scores),
-            n_moved=int(np.count_nonzero(self.reachable)),
-            is_uncertain=np.zeros(len(scores), bool),
+            mixing=Mixing.of(self.graph, state.classes, nodes.asked, nodes.n_classes),
+            n_rounds=state.n_rounds,
+            n_moved=state.n_moved,
         )
 
-    def step(self, state: _CutState) -> _CutState:
-        """Heat the partition a little; after enough of that, cut again."""
-        if state.n_heated == 0:
-            state.heated[...] = np.eye(self.first.shape[1])[state.classes]
-        self.heat.relaxed(state.heated, self.source, state.spare)
-        state.heated, state.spare = state.spare, state.heated
-        state.n_heated += 1
-        if state.n_heated == self.n_inner:
-            before = state.classes
-            state.scores, state.heated = state.heated, state.scores
-            state.classes, state.weights = self._cut(state.scores, state.weights)
-            state.is_uncertain |= self._uncertain(state.scores, state.weights)
-            state.n_moved = int(np.count_nonzero((state.classes != before)[self.reachable]))
-            state.n_heated, state.n_rounds = 0, state.n_rounds + 1
-        return state
+    def _split_anew(self, pair: tuple[int, int]) -> list[Int64Array]:
+        """At most two partitions in which the nodes of a pair are shared out by a better cut."""
+        inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
+        graph = self.graph.subgraph(inside)
+        walk = Sweep.of_walk(graph, self.parallel)
+        own = np.isin(self.nodes.classes, pair)
+        absent = self.nodes.absent[inside][:, list(pair)]
+        part = _Cuts(
+            graph=graph,
+            parallel=self.parallel,
+            potential=self.potential[inside][:, list(pair)],
+            nodes=Nodes(
+                walk=walk,
+                labeled=np.searchsorted(inside, self.nodes.labeled[own]),
+                classes=(self.nodes.classes[own] == pair[1]).astype(np.int64),
+                asked=np.ones(inside.size, bool),
+                absent=absent,
+            ),
+            lengths=self.lengths,
+            free_lengths=self.free_lengths,
+            watch=self.watch,
+        )
+        share = 0.5
+        if self.bounds is not None:
+            share = float(np.mean(self.best.classes[inside] == pair[0]))
+        shares, slack = np.array([share, 1.0 - share]), _EVEN if self.bounds is None else 0.0
+        bounds = SizeBounds(lower=shares * (1.0 - slack), upper=shares * (1.0 + slack))
+        lengths = self.lengths[::3]
+        found = []
+        for function in slow_functions(graph, walk, _N_FUNCTIONS).T:
+            for side in (function, -function):
+                first = (side > np.quantile(side, share)).astype(np.int64)
+                first[part.nodes.labeled] = part.nodes.classes
+                found.append(part._cut(part.nodes, first, bounds, lengths, None))
+                self.watch.check()
+        found.sort(key=lambda cut: cut.between((0, 1)))
+        kept = [
+            cut for cut in found[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)
+        ]
+        partitions = []
+        for cut in kept:
+            classes = self.best.classes.copy()
+            classes[inside] = np.array(pair)[cut.classes]
+            partitions.append(classes)
+        return partitions
 
-    def terminate(self, state: _CutState) -> Status | None:
-        """Converged at a fixed point, or after all the rounds that the method has."""
-        is_over = state.n_moved == 0 or state.n_rounds == self.n_outer
-        return Status.CONVERGED if is_over else None
+    def _is_better(self, mixing: Mixing) -> bool:
+        """Whether a cut is better than the best, both beside chance and class by class."""
+        best = self.best.mixing
+        return (
+            mixing.assortativity > best.assortativity + _MORE
+            and mixing.retention > best.retention + _MORE
+        )
 
-    def fraction(self, state: _CutState) -> float:
-        """Share of the rounds that are done or need not be."""
-        return 1.0 if state.n_moved == 0 else state.n_rounds / self.n_outer
+    def _pays(self, found: _Cut, pair: tuple[int, int]) -> bool:
+        """Whether a split lowers the cut by much and still agrees with Poisson learning."""
+        best = self.best
+        return (
+            found.between(pair) <= _PAIR_CUT * best.between(pair)
+            and self._cut_ratio(found) <= _WHOLE_CUT
+            and self._fit(found.classes) >= _FIT
+            and (self.bounds is not None or self._is_better(found.mixing))
+        )
 
-    def _cut(self, scores: FloatArray, weights: FloatArray) -> tuple[Int64Array, FloatArray]:
-        """Classes of the largest scores and class weights; balances ``scores`` where asked for."""
-        if self.shares is not None:
-            weights = balanced_weights(scores[self.reachable], self.shares, weights)
-            scores[self.reachable] *= weights
-        return scores.argmax(axis=1), weights
+    def _cut_ratio(self, found: _Cut) -> float:
+        """The weight that a cut leaves between classes, beside chance, over that of the best."""
+        least = float(np.finfo(np.float64).tiny)
+        return (1.0 - found.mixing.assortativity) / max(1.0 - self.best.mixing.assortativity, least)
 
-    def _uncertain(self, scores: FloatArray, weights: FloatArray) -> BoolArray:
-        """(n_nodes,) whose class rounding decides.
-
-        Ties of a graph whose weights lie far apart are light edges lost beside heavy ones; of any
-        other they are those of its symmetries.
-        """
-        if not self.is_far_apart and self.rounding <= TIE:
-            return np.zeros(len(scores), bool)
-        highest = np.partition(scores, -2, axis=1)[:, -2:]
-        least = np.full(len(scores), self.rounding * float(weights.max()))
-        if self.is_far_apart:
-            np.maximum(least, TIE * np.abs(scores).max(axis=1), out=least)
-        return np.asarray(self.reachable & (highest[:, 1] - highest[:, 0] <= least))
+    def _fit(self, classes: Int64Array) -> float:
+        """What a partition has of the most that potentials add up to, weighed by degree."""
+        asked = self.nodes.asked
+        potential, weight = self.potential[asked], self.graph.degree[asked]
+        own = potential[np.arange(len(potential)), classes[asked]]
+        most = float(weight @ potential.max(axis=1))
+        return float(weight @ own) / most if most > 0 else 1.0

@@ -1,8 +1,9 @@
 """Models whose answer on a sparsifier can be carried on to that on the full graph."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from peewit.solvers.laplacian.unsparsified_system import FullSystem, Product, so
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
+
+Degrees: TypeAlias = Callable[[], FloatArray]
+"""The degree of every node of the full graph, (n_nodes,); one pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +31,15 @@ class Refinable(Model):
         """
 
     @abstractmethod
-    def full_scores(self, prepared: Any, labels: Targets, x: FloatArray) -> FloatArray:
-        """The scores that a solution of `full_system` stands for."""
+    def full_solution(
+        self,
+        prepared: Any,
+        labels: Targets,
+        solution: Solution,
+        x: FloatArray,
+        degrees: Degrees,
+    ) -> Solution:
+        """``solution`` with the scores that ``x``, which solves `full_system`, stands for."""
 
 
 def refine(
@@ -37,6 +48,7 @@ def refine(
     labels: Targets,
     solution: Solution,
     product: Product,
+    degrees: Degrees,
     *,
     max_passes: int,
     progress: Progress | None = None,
@@ -52,6 +64,8 @@ def refine(
         Of the sparsifier, as `Model.solve` took and gave them.
     product : callable
         With the full graph's Laplacian.
+    degrees : callable
+        Degrees of the full graph; called once, after the products, by models that need them.
     max_passes : int
         Most products, at least 2.
     progress, cancelled
@@ -77,17 +91,16 @@ def refine(
         progress=progress,
         cancelled=cancelled,
     )
-    scores = model.full_scores(prepared, labels, answer.x)
+    found = model.full_solution(prepared, labels, solution, answer.x, degrees)
     return replace(
-        solution,
-        scores=scores,
+        found,
         status=solution.status if answer.status is Status.CONVERGED else answer.status,
         stats={
-            **solution.stats,
+            **found.stats,
             "refined": 1,
             "passes": answer.n_passes,
             "residual": float(answer.residual.max(initial=0.0)),
-            **_change(labels, solution, scores),
+            **_change(labels, solution, found.scores),
         },
     )
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.point_model_base import PointProblem
 from peewit.solvers.models.variational_base import (
     SINGLE_EPS,
+    InitialName,
     StartedModel,
     contested,
     mean_degree,
@@ -33,6 +34,8 @@ class TotalVariationModel(StartedModel):
     Minimises loss(f) + norm_penalty / 2 |f|_K^2 + graph_penalty TV(f) by alternating directions
     (G5), two classes by one function, more by one each with values on the simplex (G7).
     """
+
+    start_with_labels: ClassVar[InitialName] = "contrasts"
 
     graph_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
@@ -137,8 +140,9 @@ class TVRLS(TotalVariationModel):
     As printed, normalization makes entries sqrt(n) times the size of labels, and drops out of the
     simplex of several classes; here it is to root mean square 1, after the joint proximal step of
     total variation and simplex. Its steps: one proximal step for all classes together, from the
-    duals of the step before. Not convex: it starts from clusters or from a harmonic function, and
-    so a given start is not used.
+    duals of the step before. Not convex: it starts from clusters or from a partition by the labels,
+    and so a given start is not used. From the values of a harmonic function, which are nearly flat
+    where classes mix fast, it would end in one class.
 
     References
     ----------

@@ -13,10 +13,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
-from peewit.solvers.models.class_mass import normalized_masses
+from peewit.solvers.models.class_mass import contrasts, normalized_masses
 from peewit.solvers.models.cut_then_name import N_STARTS, Cuts, NamedCut, cut_then_name
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
-from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.harmonic import HFS, even_penalty
 from peewit.solvers.models.kernel_space_base import KernelSpaceModel
 from peewit.solvers.models.point_model_base import PointProblem, Points
 from peewit.solvers.models.poisson import Poisson
@@ -37,7 +37,7 @@ _FIRST_LABEL_WEIGHT: Final = 100.0
 SINGLE_EPS: Final = float(np.finfo(np.float32).eps)
 """What proximal steps of a coarse gap tell apart."""
 
-InitialName = Literal["auto", "cut", "harmonic", "poisson"]
+InitialName = Literal["auto", "cut", "contrasts", "harmonic", "poisson"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +156,18 @@ class VariationalModel(KernelSpaceModel):
 class StartedModel(VariationalModel):
     """One whose problem is not convex, so that it matters where it starts."""
 
+    start_with_labels: ClassVar[InitialName] = "harmonic"
+    """What 'auto' is from five labels per class on."""
+
     initial: InitialName = hyperparameter(
         "auto",
         Rule(
-            doc="Where it starts: from clusters that the labels name, from the harmonic function "
-            "of the labels, or from Poisson learning. 'auto' is 'cut' below five labels per "
-            "class, else 'harmonic'.",
+            doc="Where it starts: from clusters that the labels name, from the partition by the "
+            "contrasts of a harmonic function of the labels, from its values, or from Poisson "
+            "learning. 'auto' is 'cut' below five labels per class, above 'contrasts' with total "
+            "variation and 'harmonic' with Cheeger cuts.",
             kind=str,
-            words=("auto", "cut", "harmonic", "poisson"),
+            words=("auto", "cut", "contrasts", "harmonic", "poisson"),
         ),
     )
 
@@ -178,7 +182,8 @@ class StartedModel(VariationalModel):
     def _start_name(self, labels: Labels) -> InitialName:
         if self.initial != "auto":
             return self.initial
-        return "cut" if labels.n_labeled < FEW_LABELS * labels.n_classes else "harmonic"
+        few = labels.n_labeled < FEW_LABELS * labels.n_classes
+        return "cut" if few else self.start_with_labels
 
     def _graph_scores(
         self, prepared: Points, model: GraphModel, labels: Labels, watch: Watch
@@ -269,6 +274,12 @@ class StartedModel(VariationalModel):
     ) -> tuple[FloatArray, Status]:
         """`_first_shares` from scores of the graph alone, where labels reach."""
         graph, n_classes = prepared.graph, labels.n_classes
+        if initial == "contrasts":
+            model = HFS(graph_penalty=even_penalty(labels, graph))
+            scores, status = self._graph_scores(prepared, model, labels, watch)
+            classes = contrasts(scores, labels, graph).argmax(axis=1)
+            classes[labels.nodes] = labels.classes
+            return np.eye(n_classes)[classes], status
         if initial == "poisson":
             scores, status = self._graph_scores(prepared, Poisson(), labels, watch)
             lowest = np.full((graph.n_components, n_classes), np.inf)

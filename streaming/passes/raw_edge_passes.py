@@ -267,6 +267,29 @@ class RawEdges:
             pass
         return _add_sums(lanes, np.zeros_like(block, order="C"))
 
+    def degrees(
+        self,
+        *,
+        on_fraction: OnFraction = lambda _fraction: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> FloatArray:
+        """(n_nodes,) float64 sums of weights at every node, in one pass.
+
+        Raises
+        ------
+        RawEdgesGone, PassStopped, OSError
+            As `open`.
+        """
+        lanes = [np.zeros(self._n_nodes) for _ in range(n_lanes(self._n_nodes))]
+
+        def add(lane: int, edges: EdgeBlock) -> None:
+            np.add.at(lanes[lane], edges.u, edges.weight)
+            np.add.at(lanes[lane], edges.v, edges.weight)
+
+        for _ in self._rounds(add, on_fraction, cancelled):
+            pass
+        return np.asarray(np.sum(lanes, axis=0))
+
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
         with stage(

@@ -17,6 +17,7 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_pictures
 from peewit.service.settings import Settings
+from peewit.solvers.models import DEFAULT_MODEL
 from tests.end_to_end.processes import Home, Server, eventually
 
 CHROMIUM = os.environ.get("PEEWIT_TEST_CHROMIUM") or shutil.which("chromium")
@@ -226,7 +227,7 @@ def test_a_new_graph_is_labeled_from_the_first_node_on(
         put("even")
         expect(effect).to_contain_text("They know every label", timeout=60_000)
         assert {job.model for job in peewit.jobs(graph="new") if job.kind == "solve"} == {
-            "harmonic-mbo"
+            DEFAULT_MODEL
         }
         last = [put(label) for label in ("even", "odd", "odd")][-1]  # while a solve runs
         expect(effect).to_contain_text("They know every label", timeout=60_000)

@@ -24,10 +24,13 @@ TWO_PRECISIONS = {
         "laplacian_products._two_columns",
         "laplacian_products.component_sums",
         "laplacian_products.laplacian_rows",
+        "laplacian_products.multiply_rows",
         "laplacian_products.subtract_by_component",
+        "multigrid.resize_rows",
+        "random_walk.normalize_rows",
     )
 }
-"""The bounds of a spectrum take float64; resistances and labels are found in float32."""
+"""The bounds of a spectrum take float64; resistances, walks and labels are found in float32."""
 
 WEIGHTS_AND_KEYS = {"solvers.kernels.resistance_records.fill_rows"}
 """Puts both into rows: numbers of the same size, but of two types."""

@@ -47,6 +47,21 @@ def one_round(graph: Graph, labels: Labels, classes: IntArray, n_steps: int) -> 
     return shares
 
 
+def evidence(graph: Graph, classes: IntArray) -> float:
+    """Kullback-Leibler divergence of the weight within classes from that of random ends."""
+    adjacency = -dense_laplacian(graph)
+    np.fill_diagonal(adjacency, 0.0)
+    kept = sum(adjacency[np.ix_(own, own)].sum() for own in _members(classes)) / adjacency.sum()
+    chance = sum((graph.degree[own].sum() / graph.degree.sum()) ** 2 for own in _members(classes))
+    pairs = (kept, chance), (1 - kept, 1 - chance)
+    return float(sum(p * np.log(p / q) for p, q in pairs if p > 1e-12 and q > 1e-12))
+
+
+def _members(classes: IntArray):
+    """Nodes of every class."""
+    return [np.flatnonzero(classes == k) for k in np.unique(classes)]
+
+
 def _labeled_components(labels: Labels, graph: Graph):
     """Nodes of every component with a label, and how many labels each class has there."""
     for number in np.unique(graph.component[labels.nodes]):

@@ -42,15 +42,29 @@ def random_walk_form(graph: Graph, labels: Labels, n_steps: int) -> FloatArray:
     return potential
 
 
-def poisson_mbo_scores(graph: Graph, labels: Labels, n_outer: int, n_inner: int) -> FloatArray:
-    """PoissonMBO with free class sizes on a connected graph: all rounds, no early end."""
-    laplacian = dense_laplacian(graph)
-    sources = np.zeros((graph.n_nodes, labels.n_classes))
-    sources[labels.nodes] = labels.targets() - labels.class_prior()
-    step = 1.0 / graph.degree.max()
+def poisson_mbo_shares(graph: Graph, labels: Labels, n_outer: int, n_inner: int) -> FloatArray:
+    """Shares of the last walks of PoissonMBO at the sizes of the labels, on a connected graph.
+
+    Offsets are found on a grid: for two classes whose nodes all differ.
+    """
+    walk = graph.adjacency.toarray() / graph.degree[:, None]
     scores = poisson_scores(graph, labels)
-    for _ in range(n_outer):
-        scores = np.eye(labels.n_classes)[scores.argmax(axis=1)]
-        for _ in range(n_inner):
-            scores = scores - step * (laplacian @ scores - sources)
+    one_hot = np.eye(labels.n_classes)
+    for number in range(n_outer):
+        classes = _balanced(scores, labels)
+        shares = one_hot[classes]
+        part = (1, 1, 1, 4, 8)[5 * number // n_outer]
+        for _ in range(-(-n_inner // part)):
+            shares = walk @ shares
+            shares[labels.nodes] = one_hot[labels.classes]
+        scores = shares
     return scores
+
+
+def _balanced(scores: FloatArray, labels: Labels) -> FloatArray:
+    """The first class for its share of the nodes, where most lean to it; labels keep theirs."""
+    n_first = round(labels.class_prior()[0] * len(scores))
+    classes = np.ones(len(scores), dtype=np.int64)
+    classes[np.argsort(scores[:, 1] - scores[:, 0], kind="stable")[:n_first]] = 0
+    classes[labels.nodes] = labels.classes
+    return classes

@@ -5,11 +5,13 @@ of 1e-60 does in a dozen steps. What is nearer than `TIE` of a node's largest is
 """
 
 from fractions import Fraction
+from math import log
 
 import numpy as np
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import even_penalty
 from tests.reference import rational
 
 PLACES = 6_000
@@ -26,21 +28,39 @@ class Tie(Exception):
 def harmonic_mbo(
     graph: Graph, labels: Labels, *, n_rounds: int = 9, walk_length: int = 10, min_kept: float = 0.8
 ) -> list[int]:
-    """Classes of hard HFS by contrasts, then walks (section D.3).
+    """Classes of soft HFS by contrasts, then walks that are undone where they harm (H.2).
 
     Raises
     ------
     Tie
-        Two classes of a node are as good, or a walk ends where its limit is.
+        Two classes of a node are as good, a walk ends where its limit is, or a partition is nearly
+        as bad as one that is undone.
     """
-    classes = _contrasted(graph, labels)
+    lengths = [-(-walk_length // (3 * number // n_rounds + 1)) for number in range(n_rounds)]
+    first = _contrasted(graph, labels)
+    return _walked(graph, labels, first, lengths, min_kept, undoes=True)
+
+
+def _walked(
+    graph: Graph,
+    labels: Labels,
+    classes: list[int],
+    lengths: list[int],
+    min_kept: float,
+    *,
+    undoes: bool = False,
+) -> list[int]:
+    """Classes after a round of walks of each length, stopped at labels."""
+    passed_over = 0
     reached = [
         int(i) for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes]))
     ]
     held = dict(zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True))
     walk = _walk(graph)
-    for number in range(n_rounds):
-        length = -(-walk_length // (3 * number // n_rounds + 1))
+    for length in lengths:
+        if length == passed_over:
+            continue
+        before = classes
         chance = Fraction(0)
         counts = np.bincount([classes[i] for i in reached], minlength=labels.n_classes)
         for count in counts.tolist():
@@ -68,12 +88,41 @@ def harmonic_mbo(
                 raise Tie
             if better > Fraction(1e-5):
                 classes = [*classes[:i], best, *classes[i + 1 :]]
+        if not undoes:
+            continue
+        gain = _evidence(graph, reached, classes) - _evidence(graph, reached, before)
+        if abs(gain + 1e-5) < 2e-6:
+            raise Tie
+        if gain < -1e-5:
+            classes, passed_over = before, length
     return classes
 
 
+def _evidence(graph: Graph, reached: list[int], classes: list[int]) -> float:
+    """(H6), from exact sums of weights."""
+    adjacency = graph.adjacency.toarray()
+    weight = [[Fraction(float(adjacency[i, j])) for j in reached] for i in reached]
+    total = sum(map(sum, weight))
+    if total == 0:
+        return 0.0
+    own = [classes[i] for i in reached]
+    part: dict[int, Fraction] = {}
+    kept = Fraction(0)
+    for k, row in zip(own, weight, strict=True):
+        part[k] = part.get(k, Fraction(0)) + sum(row) / total
+        kept += sum(w for other, w in zip(own, row, strict=True) if other == k) / total
+    apart = 1 - sum(share**2 for share in part.values())
+    if abs(apart - Fraction(1e-5)) < Fraction(1, 10**6):
+        raise Tie
+    if apart <= Fraction(1e-5):
+        return 0.0
+    pairs = (kept, 1 - apart), (1 - kept, apart)
+    return sum(float(p) * log(p / q) for p, q in pairs if p > 0)
+
+
 def _contrasted(graph: Graph, labels: Labels) -> list[int]:
-    """Classes of the largest contrast of hard HFS; labels keep theirs."""
-    scores = rational.hfs(graph, labels, 0.0)
+    """Classes of the largest contrast of soft HFS; labels keep theirs."""
+    scores = rational.hfs(graph, labels, even_penalty(labels, graph))
     classes = [0] * graph.n_nodes
     held = dict(zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True))
     for number in np.unique(graph.component[labels.nodes]):
@@ -114,51 +163,24 @@ def _contrasted(graph: Graph, labels: Labels) -> list[int]:
     return classes
 
 
-def poisson_mbo(graph: Graph, labels: Labels, *, n_outer: int = 20, n_inner: int = 40) -> list[int]:
-    """Classes of Poisson learning, then heat and cuts (section H.1).
+def poisson_mbo(
+    graph: Graph, labels: Labels, *, n_outer: int = 10, n_inner: int = 40, min_kept: float = 0.8
+) -> list[int]:
+    """Classes of Poisson learning, then walks, at free sizes (section H.1).
 
     Raises
     ------
     Tie
-        Two classes of a node are as good.
+        Two classes of a node are as good, or a walk ends where its limit is.
     """
     scores = rational.poisson(graph, labels)
-    reached = np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes])).tolist()
     classes = [0] * graph.n_nodes
-    for i in reached:
+    for i in np.flatnonzero(np.isin(graph.component, graph.component[labels.nodes])).tolist():
         classes[i] = _winner(scores[i])
-    nodes = list(range(graph.n_nodes))
-    matrix = rational.laplacian(graph, nodes, Fraction(1))
-    most = max(row[i] for i, row in enumerate(matrix)) or Fraction(1)
-    heat = [
-        {j: int(Fraction(value / most) * ONE) for j, value in enumerate(row) if value}
-        for row in matrix
-    ]
-    source: dict[int, list[int]] = {}
-    for members, on_labels in rational.components(graph, labels):
-        for place, row in rational.centred(on_labels).items():
-            source[members[place]] = [int(value / most * ONE) for value in row]
-    for _ in range(n_outer):
-        before, block = classes, _one_hot(classes, labels.n_classes)
-        for _ in range(n_inner):
-            block = [
-                [
-                    own - flow + more
-                    for own, flow, more in zip(
-                        block[i],
-                        _combined(heat[i], block, labels.n_classes),
-                        source.get(i, [0] * labels.n_classes),
-                        strict=True,
-                    )
-                ]
-                for i in nodes
-            ]
-        classes = list(classes)
-        for i in reached:
-            classes[i] = _winner([Fraction(value, ONE) for value in block[i]])
-        if classes == before:
-            break
-    return classes
+    for node, own in zip(labels.nodes.tolist(), labels.classes.tolist(), strict=True):
+        classes[node] = own
+    parts = [(4, 4, 4, 8, 12)[5 * number // n_outer] for number in range(n_outer)]
+    return _walked(graph, labels, classes, [-(-n_inner // part) for part in parts], min_kept)
 
 
 def _walk(graph: Graph) -> list[dict[int, int]]:

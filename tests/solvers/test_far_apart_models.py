@@ -189,13 +189,18 @@ JUDGED = {
     ),
     "rlsc": Judged(model=RLSC(), is_right=machine(is_hinge=False)),
     "svm": Judged(model=SVM(), is_right=machine(is_hinge=True)),
-    "laprlsc": Judged(model=LapRLSC(), is_right=machine(is_hinge=False, graph_penalty=1.0)),
-    "lapsvm": Judged(model=LapSVM(), is_right=machine(is_hinge=True, graph_penalty=1.0)),
+    "laprlsc": Judged(
+        model=LapRLSC(graph_penalty=1.0), is_right=machine(is_hinge=False, graph_penalty=1.0)
+    ),
+    "lapsvm": Judged(
+        model=LapSVM(graph_penalty=1.0), is_right=machine(is_hinge=True, graph_penalty=1.0)
+    ),
     "lapsvm-pcg": Judged(
-        model=LapSVM(method="pcg"), is_right=machine(is_hinge=True, graph_penalty=1.0)
+        model=LapSVM(method="pcg", graph_penalty=1.0),
+        is_right=machine(is_hinge=True, graph_penalty=1.0),
     ),
     "lapsvm-combinatorial": Judged(
-        model=LapSVM(laplacian="combinatorial"),
+        model=LapSVM(laplacian="combinatorial", graph_penalty=1.0),
         is_right=machine(is_hinge=True, graph_penalty=1.0, laplacian="combinatorial"),
     ),
     "lap-rls": Judged(model=LapRLS(), is_right=best_of(lap_rls, by_node=True), most_declined=0.0),

@@ -156,3 +156,22 @@ def merged_edges(graph: Graph) -> WeightedEdges:
     """Edges of a graph, as records that a snapshot is published from."""
     u, v, weight = graph.edges()
     return WeightedEdges(u=u, v=v, weight=weight)
+
+
+def blocks_with_hubs(
+    n_blocks: int, size: int, *, inside: float, seed: int
+) -> tuple[Graph, np.ndarray]:
+    """Blocks, a part of whose edges stay inside while the others go anywhere; and their nodes'."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_edges = n_blocks * size, 20 * n_blocks * size
+    pull = np.minimum(rng.pareto(1.2, n_nodes) + 1, np.sqrt(n_nodes)).reshape(n_blocks, size)
+    within = (pull / pull.sum(axis=1, keepdims=True)).cumsum(axis=1)
+    ends = rng.choice(n_nodes, (2, n_edges), p=(pull / pull.sum()).ravel())
+    stays = np.flatnonzero(rng.random(n_edges) < inside)
+    for block in range(n_blocks):
+        own = stays[ends[0, stays] // size == block]
+        place = np.searchsorted(within[block], rng.random(own.size)).clip(max=size - 1)
+        ends[1, own] = block * size + place
+    u, v = ends[:, ends[0] != ends[1]]
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=n_nodes)
+    return graph, np.repeat(np.arange(n_blocks), size)

@@ -12,6 +12,7 @@ from peewit.service.api.bodies import (
     BodyTypeUnknown,
     JsonUpload,
     TableOrJsonBody,
+    TableUpload,
     body_schema,
 )
 from peewit.service.api.errors import problems
@@ -24,15 +25,17 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
-from peewit.service.catalog import GraphNotFound
+from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
 from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import (
     BadUpload,
+    LabelColumns,
     TableTooLarge,
+    UploadedLabels,
     json_labels,
     node_id,
     read_labels,
@@ -73,18 +76,8 @@ async def put_labels(
 
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
-        kind = graph.settings.node_ids
-        if isinstance(body, JsonUpload):
-            rows = json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind)
-        else:
-            rows = read_labels(
-                body.file,
-                body.table_format,
-                kind,
-                columns=columns,
-                limits=stores.upload_limits,
-                csv_is_text=stores.labels.are_text(graph.id) is True,
-            )
+        is_text = stores.labels.are_text(graph.id) is True
+        rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
         return stores.labeling.put(graph, rows, unknown=unknown)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
@@ -124,6 +117,28 @@ def delete_labels(
     """Take labels back; `accepted` counts the nodes that had one."""
     nodes = [node_id(each, graph.settings.node_ids) for each in node]
     return _told(stores.labeling.delete(graph, nodes))
+
+
+def uploaded_labels(
+    graph: GraphRecord,
+    stores: Stores,
+    body: TableUpload | JsonUpload,
+    columns: LabelColumns,
+    *,
+    csv_is_text: bool,
+) -> UploadedLabels:
+    """The labels of a body; raises as `peewit.service.tables.uploads.read_labels`."""
+    kind = graph.settings.node_ids
+    if isinstance(body, JsonUpload):
+        return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind)
+    return read_labels(
+        body.file,
+        body.table_format,
+        kind,
+        columns=columns,
+        limits=stores.upload_limits,
+        csv_is_text=csv_is_text,
+    )
 
 
 def _told(receipt: LabelReceipt) -> LabelsOut:

@@ -1,15 +1,31 @@
-"""Predictions: the whole table, one node, or some nodes."""
+"""Predictions: the whole table, one node, some nodes; judged by the truth, and thresholds."""
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
+from peewit.service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    TableOrJsonBody,
+    body_schema,
+)
 from peewit.service.api.errors import problems
 from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
+from peewit.service.api.routes.labels import uploaded_labels
+from peewit.service.api.routes.query_parameters import (
+    ONE_GRAPH,
+    LabelColumn,
+    NodeColumn,
+    named,
+    resource,
+)
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.schemas.predictions import LookupIn
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.api.tables import (
@@ -23,11 +39,21 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
+from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.predictions.thresholds import (
+    asked_threshold,
+    class_threshold,
+    left_out_evaluation,
+    with_threshold,
+)
+from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
-from peewit.service.tables.uploads import BadUpload, NodeId, node_id
+from peewit.service.tables.uploads import BadUpload, NodeId, TableTooLarge, node_id
+from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from peewit.service.wire.predictions import Lookup, NodePrediction
 from peewit.streaming.edges.table_formats import Format
 
@@ -35,6 +61,28 @@ router = resource("predictions", ONE_GRAPH)
 
 Model = Annotated[str | None, Query(description="Its latest predictions; of any model otherwise.")]
 JobId = Annotated[str | None, Query(alias="job", description="Those of this job.")]
+Positive = Annotated[str | None, Query(description="The class that the threshold decides.")]
+ThresholdValue = Annotated[
+    float | None, Query(description="A node is of the class where its score is at least that.")
+]
+MinRecall = Annotated[
+    float | None,
+    Query(description="Least part of the class to find, as precisely as can be; in (0, 1]."),
+]
+MinPrecision = Annotated[
+    float | None,
+    Query(description="Least part of what is found to be of the class; find most; in (0, 1]."),
+]
+CostFn = Annotated[float | None, Query(description="Cost of a node of the class that is missed.")]
+CostFp = Annotated[
+    float | None, Query(description="Cost of another node taken for it; 1 when left out.")
+]
+PositiveShare = Annotated[
+    float | None,
+    Query(
+        description="Part of all nodes that is of the class; as among those judged when left out."
+    ),
+]
 
 
 @router.get(
@@ -47,7 +95,7 @@ JobId = Annotated[str | None, Query(alias="job", description="Those of this job.
         "labels_seq."
     )
     | {304: {"description": "Nothing newer than the `ETag` in If-None-Match."}}
-    | problems(GraphNotFound, UnknownJob, PredictionsNotFound, FormatNotOffered),
+    | problems(GraphNotFound, UnknownJob, PredictionsNotFound, FormatNotOffered, InvalidArgument),
 )
 def get_predictions(
     graph: GraphHere,
@@ -55,18 +103,30 @@ def get_predictions(
     table_format: ChosenFormat,
     model: Model = None,
     job_id: JobId = None,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """All predictions, as a table; the freshest unless a job is named."""
+    """All predictions, as a table; the freshest unless a job is named.
+
+    With `positive` and `threshold` a node is of that class where its score is at least the
+    threshold, else of the best of the others; `margin` is the distance from the threshold.
+    """
     job = stores.predictions.find(graph, model=model, job_id=job_id)
-    tag = f'"{job.id}-{job.attempt}-{table_format}"'
+    decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
+    tag = f'"{job.id}-{job.attempt}-{table_format}{decided}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
     file = stores.predictions.open(job)
-    is_as_stored = table_format is Format.ARROW
+    with refusing():
+        chosen = asked_threshold(file, positive=positive, threshold=threshold)
+    is_as_stored = table_format is Format.ARROW and chosen is None
+    batches = file.batches()
+    if chosen is not None:
+        batches = with_threshold(file, batches, chosen)
     return table_response(
-        file.stream() if is_as_stored else encode(file.schema, file.batches(), table_format),
+        file.stream() if is_as_stored else encode(file.schema, batches, table_format),
         table_format,
         name=f"{graph.settings.name}-predictions",
         headers={"ETag": tag, **provenance_headers(file.meta)},
@@ -127,6 +187,116 @@ def look_up_predictions(
             "unknown": found.unknown,
         }
     )
+
+
+@router.get(
+    "/predictions/threshold",
+    dependencies=[requires("read")],
+    responses=problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, NotCrossValidated, InvalidArgument
+    ),
+)
+def get_threshold(
+    graph: GraphHere,
+    stores: StoresHere,
+    positive: Annotated[str, Query(description="The class to decide.")],
+    model: Model = None,
+    job_id: JobId = None,
+    min_recall: MinRecall = None,
+    min_precision: MinPrecision = None,
+    cost_fn: CostFn = None,
+    cost_fp: CostFp = None,
+    positive_share: PositiveShare = None,
+) -> Threshold:
+    """A threshold on the score of a class, chosen on the labels that the job left out.
+
+    The job must have solved with `cross_validate`. Exactly one goal: `min_recall`, `min_precision`,
+    or costs.
+    """
+    file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
+    with refusing():
+        chosen = class_threshold(
+            file,
+            positive,
+            min_recall=min_recall,
+            min_precision=min_precision,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            positive_share=positive_share,
+        )
+    return Threshold(**_provenance(file), chosen=left_out_evaluation(file, chosen))
+
+
+@router.post(
+    "/predictions:evaluate",
+    dependencies=[requires("read")],
+    openapi_extra=body_schema("True labels: columns `node` and `label`.", json=LabelsIn),
+    responses=problems(
+        GraphNotFound,
+        UnknownJob,
+        PredictionsNotFound,
+        NotCrossValidated,
+        InvalidArgument,
+        BodyTooLarge,
+        BodyTypeUnknown,
+        BadUpload,
+        TableTooLarge,
+    ),
+)
+async def evaluate_predictions(
+    graph: GraphHere,
+    stores: StoresHere,
+    body: TableOrJsonBody,
+    model: Model = None,
+    job_id: JobId = None,
+    node: NodeColumn = None,
+    label: LabelColumn = None,
+    top_k: Annotated[
+        int | None, Query(description="A class counts as found among so many; 3 by default.")
+    ] = None,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
+    min_recall: MinRecall = None,
+    min_precision: MinPrecision = None,
+    cost_fn: CostFn = None,
+    cost_fp: CostFp = None,
+    positive_share: PositiveShare = None,
+) -> PredictionEvaluation:
+    """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
+
+    With `positive` also a threshold on its score: given, or chosen on labels left out as by
+    `GET predictions/threshold`.
+    """
+
+    def evaluated() -> PredictionEvaluation:
+        columns = label_columns(graph.settings.columns, named(node=node, label=label))
+        is_text = stores.labels.are_text(graph.id) is True
+        truth = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
+        file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
+        labels = stores.labels.current(graph.id, upto_seq=file.meta.labels_seq)
+        with refusing():
+            chosen = asked_threshold(
+                file,
+                positive=positive,
+                threshold=threshold,
+                min_recall=min_recall,
+                min_precision=min_precision,
+                cost_fn=cost_fn,
+                cost_fp=cost_fp,
+                positive_share=positive_share,
+            )
+            is_value = file.meta.score == "value"
+            table = file.table()
+            return PredictionEvaluation(
+                **_provenance(file),
+                of_classes=None
+                if is_value
+                else evaluate(table, truth, labels, top_k=top_k, threshold=chosen),
+                of_numbers=evaluate_numbers(table, truth, labels) if is_value else None,
+            )
+
+    async with stores.label_tables, stores.decoding.held(body.decoding_bytes):
+        return await run_in_threadpool(evaluated)
 
 
 def _read_one(

@@ -11,7 +11,7 @@ from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
 from peewit.service.client.further_answers import Predictions
 from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus
 
-DEFAULT_MODEL: Final = "harmonic-mbo"
+DEFAULT_MODEL: Final = "auto"
 """Needs no parameter and no class sizes; `peewit solve` takes it, too."""
 
 

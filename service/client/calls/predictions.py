@@ -1,8 +1,9 @@
 """Predictions: whole tables, files, single nodes, new points; and the edges of snapshots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -11,7 +12,9 @@ from peewit.service.client.call_steps import Call, Flow, Item, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.further_answers import Predictions
-from peewit.service.client.tables import TableLike, plain, table_body
+from peewit.service.client.tables import TableLike, labels_body, plain, table_body
+from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
+from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
 
 _NODES_PER_REQUEST = 10_000
@@ -19,7 +22,12 @@ _NODES_PER_REQUEST = 10_000
 
 
 def predictions(
-    graph: str, *, model: str | None = None, job: str | None = None
+    graph: str,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    positive: Label | None = None,
+    threshold: float | None = None,
 ) -> Call[Predictions]:
     """All predictions in memory, with where they come from; the freshest unless a job is named.
 
@@ -31,6 +39,9 @@ def predictions(
         Its latest predictions; of any model otherwise.
     job : str, optional
         Those of this job.
+    positive, threshold : optional
+        A node is of this class where its score of it is at least the threshold, else of the best of
+        the others; see `threshold`.
 
     Returns
     -------
@@ -41,7 +52,8 @@ def predictions(
     PredictionsNotFound
         Nothing has been predicted yet, or not by this model.
     """
-    request = get("graphs", graph, "predictions", model=model, job=job)
+    decided = {"positive": positive, "threshold": threshold}
+    request = get("graphs", graph, "predictions", model=model, job=job, **decided)
     return _predictions(*(yield from table_of(request)))
 
 
@@ -124,6 +136,133 @@ def look_up(
             is_repeatable=True,
         )
         yield Item(_with_given_ids((yield from read(Lookup, request)), asked))
+
+
+def threshold(
+    graph: str,
+    positive: Label,
+    *,
+    min_recall: float | None = None,
+    min_precision: float | None = None,
+    cost_fn: float | None = None,
+    cost_fp: float | None = None,
+    positive_share: float | None = None,
+    model: str | None = None,
+    job: str | None = None,
+) -> Call[Threshold]:
+    """A threshold on the score of a class, chosen on labels that the job left out.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    positive : str or int
+        The class to decide.
+    min_recall : float, optional
+        Least part of the class to find, as precisely as can be.
+    min_precision : float, optional
+        Least part of the nodes found to be of the class; as many are found as can be.
+    cost_fn, cost_fp : float, optional
+        Costs of a node of the class that is missed, and of another one that is taken for it; 1 for
+        the one left out. Their mean is then the least.
+    positive_share : float, optional
+        Part of all nodes that is of the class, where the labels were not drawn at random.
+    model, job : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    Conflict
+        The job did not cross-validate.
+    InvalidArgument
+        There is not exactly one goal of recall, precision and cost, or it cannot be met.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "threshold",
+        positive=positive,
+        min_recall=min_recall,
+        min_precision=min_precision,
+        cost_fn=cost_fn,
+        cost_fp=cost_fp,
+        positive_share=positive_share,
+        model=model,
+        job=job,
+    )
+    return (yield from read(Threshold, request))
+
+
+def evaluate(
+    graph: str,
+    truth: Mapping[Any, Label] | TableLike,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    node: str | None = None,
+    label: str | None = None,
+    top_k: int | None = None,
+    positive: Label | None = None,
+    threshold: float | None = None,
+    min_recall: float | None = None,
+    min_precision: float | None = None,
+    cost_fn: float | None = None,
+    cost_fp: float | None = None,
+    positive_share: float | None = None,
+) -> Call[PredictionEvaluation]:
+    """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    truth : mapping or TableLike
+        True label by node, or a table or file with a column of nodes and one of labels.
+    model, job : str, optional
+        As in `predictions`.
+    node, label : str, optional
+        What the columns of a table are called, as in `put_labels`.
+    top_k : int, optional
+        A class counts as found among so many of the largest scores; 3 when left out.
+    positive, threshold : optional
+        Also judge this class where its score is at least the threshold.
+    min_recall, min_precision, cost_fn, cost_fp, positive_share : float, optional
+        Instead of a threshold, what to choose it for, as in `threshold`; costs and share may stand
+        beside a threshold, too.
+
+    Raises
+    ------
+    PredictionsNotFound
+        Nothing has been predicted yet, or not by this model.
+    InvalidArgument
+        A row or an argument breaks a rule.
+    Conflict
+        A threshold is to be chosen, and the job did not cross-validate.
+    """
+    if isinstance(truth, Mapping):
+        node, label = "node", "label"
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "predictions", verb="evaluate"),
+        params={
+            "model": model,
+            "job": job,
+            "node": node,
+            "label": label,
+            "top_k": top_k,
+            "positive": positive,
+            "threshold": threshold,
+            "min_recall": min_recall,
+            "min_precision": min_precision,
+            "cost_fn": cost_fn,
+            "cost_fp": cost_fp,
+            "positive_share": positive_share,
+        },
+        body=labels_body(truth),
+        is_repeatable=True,
+    )
+    return (yield from read(PredictionEvaluation, request))
 
 
 def predict(job: str, points: TableLike) -> Call[Predictions]:

@@ -196,7 +196,7 @@ def test_bodies_too_large_or_of_another_type_are_refused(
         (
             "hfs",
             422,
-            "job must be a solve by one of da-svm, laprlsc, lapsvm, linear-svm, rlsc, svm, tsvm",
+            "job must be a solve by one of da-svm, filtered-ridge, laprlsc, lapsvm, ",
         ),
         ("tuning", 422, "which is of kind tune"),
         ("embedded", 422, "was the spectral embedding of the graph; give the nodes features"),

@@ -178,7 +178,7 @@ def test_the_freshest_predictions_are_told_as_soon_as_their_job_has_ended(
     bring_communities(api)
     for labels_seq, label in enumerate(("right", "left", "right"), start=3):
         api.put_labels({"n7": label})
-        job = api.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"}).json()["id"]
+        job = api.call("POST", "/graphs/g/jobs", 202, json={"model": "harmonic-mbo"}).json()["id"]
         api.run_job(job)
         found = api.call("GET", "/graphs/g/predictions/node?id=n7", 200).json()
         assert (found["job"], found["labels_seq"]) == (job, labels_seq)

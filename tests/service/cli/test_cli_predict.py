@@ -67,7 +67,9 @@ def test_what_cannot_be_predicted_says_why(labeled: Peewit, tmp_path: Path) -> N
     path.write_text("a,b\n1,2\n")
     none = labeled("predict", "g", path)
     assert none.exit_code == 1
-    assert "give its nodes features and solve with --model, one of da-svm, laprlsc" in none.err
+    assert (
+        "give its nodes features and solve with --model, one of da-svm, filtered-ridge" in none.err
+    )
     graph_only = labeled("solve", "g", "--model", "hfs", "--json").json["id"]
     refused = labeled("predict", "g", path, "--job", graph_only)
     assert refused.exit_code == 1

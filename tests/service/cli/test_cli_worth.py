@@ -1,5 +1,6 @@
 """What people are told of an answer that they asked to be judged."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,3 +30,26 @@ def test_what_was_asked_of_the_answer_is_told(peewit: Peewit, tmp_path: Path) ->
     assert "a diagnostic, not a certificate" in told
     assert "variances have a standard deviation of 12.5% or less" in told
     assert "variance" in peewit("predictions", "g").out.splitlines()[0]
+    truth = tmp_path / "truth.csv"
+    truth.write_text("node,label\n" + "".join(f"{n},{'x' if n < 8 else 'y'}\n" for n in range(16)))
+    assert "predicted, and of the labels: " in told
+    judged = peewit("evaluate", "g", truth, "--positive", "x", "--cost-fn", 3)
+    assert judged.exit_code == 0
+    printed = [line.split() for line in judged.out.splitlines()]
+    assert ["accuracy", "1.0000"] in printed
+    assert ["always", "the", "commonest", "class", "0.5556"] in printed  # 5 of 9 judged are x
+    (of_x,) = (words for words in printed if words[:1] == ["x"])
+    assert of_x[1:] == ["5", "5", *["1.0000"] * 5, "0.5556", "0.5556", "0.4286"]
+    assert ["decided", "by", "found", "precision", "recall", "F1", "cost"] in printed
+    chosen = peewit("threshold", "g", "--positive", "x", "--cost-fn", 3, "--json").json
+    assert (chosen["n_nodes"], chosen["n_positive"]) == (6, 3)
+    said = peewit("threshold", "g", "--positive", "x", "--cost-fn", 3)
+    command = f"`peewit predictions g --positive x --threshold {chosen['threshold']:.9g}`"
+    assert command in said.err
+    decided = ("predictions", "g", "--positive", "x", "--threshold")
+    lines = [json.loads(line) for line in peewit(*decided, -9, "--json").out.splitlines()]
+    assert {line["label"] for line in lines} == {"x"}
+    assert peewit(*decided[:-1]).exit_code == 2  # a class alone decides nothing
+    wrong = peewit(*decided, 0.5, "--sort", "margin")
+    assert (wrong.exit_code, "--sort" in wrong.err) == (2, True)
+    assert peewit("threshold", "g", "--positive", "z", "--cost-fn", 3).exit_code == 1

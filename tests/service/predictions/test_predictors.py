@@ -26,6 +26,9 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.kernel_functions import KERNELS, KernelFunction, KernelName
 from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.solvable import (
     parity_features,
@@ -62,7 +65,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, kernel: KernelName, is_sp
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
-        *((model, {}) for model in inductive_models()),
+        *((model, {}) for model in inductive_models() if model != "filtered-ridge"),
         *((model, {"kernel": "linear", "bias": "free"}) for model in ("lapsvm", "svm", "rlsc")),
         ("laprlsc", {"kernel": "linear", "bias": "free"}),
         *((model, {"scores": "probability"}) for model in ("linear-svm", "tsvm", "da-svm")),
@@ -89,6 +92,25 @@ def test_training_rows_are_predicted_as_they_were_solved(
     assert told["label"].to_pylist() == stored["label"].to_pylist()
     for name in set(told) - {"label"}:
         np.testing.assert_allclose(told[name], stored[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_filtered_ridge_predicts_points_by_features_as_nodes_without_edges(
+    tmp_path: Path, is_sparse: bool
+) -> None:
+    points = parity_features(N_NODES)
+    u, v = two_communities()
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=N_NODES)
+    model, labels = FilteredRidge(), Labels.from_pairs([4, 36, 7, 33], ["a", "a", "b", "b"])
+    prepared = model.prepare(graph, points)
+    solution = model.solve(prepared, labels)
+    assert solution.functions is not None
+    write_predictor(tmp_path / "a.npz", solution.functions.trimmed())
+    given = sp.csr_array(points) if is_sparse else points
+    scores = read_functions(tmp_path / "a.npz").class_scores(given)
+    no_edges = np.zeros((len(points), N_NODES))
+    expected = model.predict(prepared, solution, points, no_edges)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("model", "version"), [("svm", 0), ("nearest-neighbor", 1), ("hfs", 1)])

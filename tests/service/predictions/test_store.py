@@ -1,6 +1,6 @@
 """Predictions of jobs: which are found, and which of them stay."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.prediction_files import predictor_path
+from peewit.service.predictions.prediction_files import left_out_path, predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_prediction_files import META, written
@@ -117,20 +117,23 @@ def test_replaced_predictions_stay_for_a_grace_time(store: Store) -> None:
     assert [path.name for path in removed] == [file_of(published[0])]
 
 
-def test_a_predictor_goes_with_its_predictions(store: Store) -> None:
+@pytest.mark.parametrize("path_of", [predictor_path, left_out_path])
+def test_what_belongs_to_predictions_goes_with_them(
+    store: Store, path_of: Callable[[Path], Path]
+) -> None:
     published = [store.publish(labels_seq=seq) for seq in range(KEEP_PER_MODEL + 1)]
     directory = store.predictions.directory(store.graph_id)
-    predictors = [predictor_path(directory / file_of(job)) for job in published]
-    for path in predictors:
+    beside = [path_of(directory / file_of(job)) for job in published]
+    for path in beside:
         path.write_bytes(b"functions")
-    orphan = directory / "ab-7.npz"
+    orphan = path_of(directory / "ab-7.arrow")
     orphan.write_bytes(b"of predictions that were never written")
     store.predictions.clean(store.graph_id)
-    assert all(path.exists() for path in [orphan, *predictors])
+    assert all(path.exists() for path in [orphan, *beside])
     store.predictions.clean(store.graph_id, grace_seconds=0.0)
-    assert [path.exists() for path in [orphan, *predictors]] == [False, False, True, True, True]
+    assert [path.exists() for path in [orphan, *beside]] == [False, False, True, True, True]
     store.predictions.discard(store.graph_id, file_of(published[1]))
-    assert not predictors[1].exists()
+    assert not beside[1].exists()
 
 
 def test_files_that_no_job_names_go_after_the_grace_time(store: Store) -> None:

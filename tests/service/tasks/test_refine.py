@@ -20,6 +20,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
+from tests.reference.poisson import poisson_scores
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
 
 MEMORY_BYTES = 2**34
@@ -147,6 +148,20 @@ def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
     assert meta.parameters["refine"] is True
     assert meta.stats == stats
     assert list((graph.paths.root / "refine").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["dense", "string"], indirect=True)
+def test_poisson_is_refined_by_the_degrees_of_all_edges(
+    graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs
+) -> None:
+    parameters = {"refine": True, "rtol": 1e-10}
+    answer = solved(solver, task(graph, "poisson", parameters=parameters))
+    full = graph.raw_graph(files)
+    dense = graph._dense(np.array(list(LABELS)))
+    expected = poisson_scores(full, Labels.from_pairs(dense, list(LABELS.values())))
+    found = scores_of(graph, answer)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    assert answer.result["stats"]["refined"] == 1
 
 
 def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled, Report
@@ -531,6 +532,55 @@ def test_labels_left_out_are_predicted_by_every_model(
     assert (told["n_left_out"], len(told["folds"])) == (6, 3)
     assert 0 <= told["accuracy"] <= 1
     assert "cross-validation" in answer.result["seconds"]
+
+
+def test_scores_of_labels_left_out_are_kept_beside_the_predictions(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    labels = LABELS | {"n5": "left", "n35": "right", "n50": "rare"}
+    answer, _ = asked_of(directory, solver, "hfs", labels, cross_validate=3)
+    left_out = read_left_out(predictions(directory, answer))
+    assert np.bincount(left_out.classes).tolist() == [3, 0, 3]
+    is_right = left_out.scores.argmax(axis=1) == left_out.classes
+    assert is_right.mean() == answer.result["stats"]["cross_validation"]["accuracy"]
+    plain, _ = asked_of(directory, solver, "hfs", labels)
+    assert plain.result["stats"].get("cross_validation") is None
+
+
+def test_shares_of_classes_are_told(directory: Path, solver: WarmGraphs) -> None:
+    answer, _ = asked_of(directory, solver, "hfs")
+    told = answer.result["class_shares"]
+    assert [each["label"] for each in told] == ["left", "right"]
+    assert [each["labels"] for each in told] == [0.5, 0.5]
+    assert [each["predicted"] for each in told] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert answer.result["warning"] is None
+    of_numbers, _ = asked_of(directory, solver, "hfs", NUMBERS, target="real")
+    assert of_numbers.result["class_shares"] is None
+
+
+def test_shares_that_disagree_with_the_labels_are_a_warning(
+    tmp_path: Path, solver: WarmGraphs
+) -> None:
+    publish_snapshot(tmp_path / "g", 1, *two_communities(400))
+    labels = {
+        f"n{node}": "left" if node < 200 else "right" for node in [*range(40), *range(200, 212)]
+    }
+    asked = task(tmp_path / "g", labels, model="stable-hfs", parameters={"graph_penalty": 1.0})
+    told = solved(solver, asked).result["warning"]
+    assert "z-test of shares" in told
+    assert "'left' is 76.9% of the 52 labels" in told
+
+
+def test_labels_that_are_guessed_no_better_than_by_the_commonest_are_a_warning(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = {f"n{node}": str(rng.choice(["a", "b"])) for node in range(0, 60, 2)}
+    asked = {"cross_validate": 5, "graph_penalty": 0.1}
+    answer, _ = asked_of(directory, solver, "hfs", labels, **asked)
+    assert "labels left out were predicted right, and always saying" in answer.result["warning"]
+    answer, _ = asked_of(directory, solver, "stable-hfs", labels)  # which leaves labels out itself
+    assert "labels left out were predicted right" in answer.result["warning"]
 
 
 def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmGraphs) -> None:

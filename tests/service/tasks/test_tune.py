@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from peewit.service.tasks.solve_options import validate_solve
@@ -138,3 +139,17 @@ def test_parameters_that_break_a_rule_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         validate_tune(model, parameters)
+
+
+def test_a_choice_no_better_than_the_commonest_class_is_a_warning(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    grid = {"norm_penalty": [0.01], "graph_penalty": [0.0]}
+    told = TuneKind().run(asked_of(directory, grid=grid, width=3.0), child_with(solver))
+    assert isinstance(told, Done)
+    assert told.result["warning"] is None
+    rng = np.random.default_rng(1)
+    labels = {f"n{node}": str(rng.choice(["a", "b"])) for node in range(40)}
+    told = TuneKind().run(asked_of(directory, labels, grid=grid, width=3.0), child_with(solver))
+    assert isinstance(told, Done)
+    assert "labels left out were predicted right, and always saying" in told.result["warning"]

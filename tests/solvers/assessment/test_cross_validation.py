@@ -127,3 +127,46 @@ def test_a_fold_that_falls_short_is_told() -> None:
     labels = RealLabels.from_pairs([0, 50, 100], [1.0, 2.0, 3.0])
     model = HFS(graph_penalty=1.0, max_iter=1, rtol=1e-9)
     assert run(model, graph, labels, 3).status is Status.MAX_ITER
+
+
+def test_scores_left_out_are_those_of_solves_without_the_label() -> None:
+    graph = two_cliques()
+    labels = Labels.from_pairs([1, 2, 3, 11, 12, 13, 20], ["x"] * 3 + ["y"] * 3 + ["odd"])
+    found = run(HFS(graph_penalty=0.1), graph, labels, 6)
+    assert found.scores is not None
+    for row in range(6):
+        rest = labels.subset(np.delete(np.arange(7), row))
+        scores = HFS(graph_penalty=0.1).solve(HFS().prepare(graph), rest).scores
+        assert found.scores[row] == pytest.approx(scores[labels.nodes[row]], abs=1e-5)
+    assert np.isnan(found.scores[6]).all()  # the only one of its class
+
+
+def test_class_scores_left_out_are_on_the_scale_of_the_answer() -> None:
+    graph = two_cliques()
+    labels = Labels.from_pairs([1, 2, 3, 11, 12, 13], ["x"] * 3 + ["y"] * 3)
+    model = CATALOGUE["poisson"]()
+    answer = model.solve(model.prepare(graph), labels)
+    found = run(model, graph, labels, 3, start=answer)
+    bare = run(model, graph, labels, 3)
+    assert found.scores is not None
+    assert bare.scores is not None
+    fold, _ = deal_folds(labels, 3, 0)
+    for number in range(3):
+        rest = model.solve(model.prepare(graph), labels.subset(np.flatnonzero(fold != number)))
+        factor = np.sqrt(np.square(answer.scores).mean() / np.square(rest.scores).mean())
+        rows = fold == number
+        assert found.scores[rows] == pytest.approx(factor * bare.scores[rows], rel=1e-3)
+        assert factor != pytest.approx(1.0, rel=0.01)
+
+
+def test_labels_left_out_alone_in_their_component_have_no_score() -> None:
+    labels = Labels.from_pairs([1, 2, 21, 11, 12], ["x", "x", "x", "y", "y"])  # 21 is isolated
+    found = run(HFS(graph_penalty=0.1), two_cliques(), labels, 5)
+    assert found.scores is not None
+    assert np.isneginf(found.scores[labels.nodes == 21]).all()
+    assert np.isfinite(found.scores[labels.nodes != 21]).all()
+
+
+def test_numbers_have_no_scores() -> None:
+    labels = RealLabels.from_pairs([1, 2, 11, 12], [0.0, 1.0, 2.0, 3.0])
+    assert run(HFS(graph_penalty=0.1), two_cliques(), labels, 2).scores is None

@@ -19,6 +19,8 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers import estimators
 from peewit.solvers.estimators import (
     HFS,
+    Auto,
+    FilteredRidge,
     HarmonicMBO,
     HFSRegressor,
     LapRLS,
@@ -79,9 +81,6 @@ def with_penalty(estimator, penalty: float, **parameters):
 
 def beyond_the_contract(estimator: object) -> dict[str, str]:
     failures = {"check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"}
-    if isinstance(estimator, HarmonicMBO):
-        reason = "no equation to solve, so no iteration, where every node is labeled"
-        failures["check_non_transformer_estimators_n_iter"] = reason
     if hasattr(estimator, "decision_function"):
         failures["check_classifier_multioutput"] = CLASSES_OF_COLUMNS
     return failures
@@ -152,7 +151,8 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
     }
     own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
     own |= {"unlabeled": -1} if of_classes else {}
-    own |= {"n_neighbors": 10} if "graph_penalty" in model else {}
+    takes_edges = "graph_penalty" in model or estimator is FilteredRidge
+    own |= {"n_neighbors": 10} if takes_edges else {}
     assert given == model | own
     assert estimator().get_params() == given
 
@@ -304,10 +304,12 @@ def columns_of_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images[:600], truth, known
 
 
-@pytest.mark.parametrize("estimator", [HFS, StableHFS, HarmonicMBO, Poisson, LapSVM])
+@pytest.mark.parametrize(
+    "estimator", [HFS, StableHFS, HarmonicMBO, Poisson, LapSVM, FilteredRidge, Auto]
+)
 def test_columns_are_predicted_as_each_alone(estimator) -> None:
     images, _, known = columns_of_digits()
-    settings = {} if estimator is LapSVM else {"affinity": "knn"}
+    settings = {} if estimator in {LapSVM, FilteredRidge} else {"affinity": "knn"}
     fitted = estimator(**settings).fit(images, known)
     for place, column in enumerate(known.T):
         alone = estimator(**settings).fit(images, column)
@@ -316,7 +318,7 @@ def test_columns_are_predicted_as_each_alone(estimator) -> None:
         np.testing.assert_array_equal(
             fitted.predict(images[:9])[:, place], alone.predict(images[:9])
         )
-        ask = "predict_proba" if estimator is HFS else "decision_function"
+        ask = "predict_proba" if hasattr(alone, "predict_proba") else "decision_function"
         np.testing.assert_allclose(
             getattr(fitted, ask)(images[:9])[place], getattr(alone, ask)(images[:9]), atol=1e-4
         )
@@ -337,9 +339,9 @@ def test_several_labels_of_a_node_are_columns_of_zeros_and_ones() -> None:
 
 
 def test_columns_of_words_and_numbers_keep_their_types() -> None:
-    y = np.array([["a", 1], [None, 2], ["b", None], [None, None], [None, None]], object)
+    y = np.array([["a", 1], ["a", 2], ["b", None], [None, None], [None, None]], object)
     fitted = HFS(unlabeled=None).fit(PATH, y)
-    assert fitted.transduction_.tolist() == [["a", 1], ["b", 2], ["b", 2], ["b", 2], [None, None]]
+    assert fitted.transduction_.tolist() == [["a", 1], ["a", 2], ["b", 2], ["b", 2], [None, None]]
 
 
 def test_a_vector_after_columns_leaves_nothing_of_them() -> None:

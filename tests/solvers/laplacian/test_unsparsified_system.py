@@ -18,6 +18,7 @@ from peewit.solvers.laplacian.unsparsified_system import (
     solve_full,
 )
 from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -128,13 +129,30 @@ def test_models_refined_are_the_models_of_the_full_graph(data) -> None:
         np.testing.assert_allclose(found.scores, expected, atol=1e-6 * np.abs(expected).max())
 
 
+@settings(max_examples=8)
+@given(st.data())
+def test_poisson_refined_is_poisson_of_the_full_graph(data) -> None:
+    full = dense_graph(60, data.draw(st.integers(1, 3)), seed=data.draw(st.integers(0, 99)))
+    sparsifier = thinned(full, data.draw(st.sampled_from([0.05, 0.3])))
+    labels = data.draw(labelings(full.n_nodes))
+    for balance in ("none", "labels"):
+        model = Poisson(rtol=1e-12, class_balance=balance)
+        found = refined(model, full, sparsifier, labels)
+        exact = model.solve(model.prepare(full), labels)
+        largest = np.abs(exact.scores).max()
+        np.testing.assert_allclose(found.scores, exact.scores, atol=1e-6 * largest)
+        assert found.stats["refined"] == 1
+        assert found.stats.get("share_miss") == exact.stats.get("share_miss")
+
+
 def refined(
     model: Refinable, full: Graph, sparsifier: Graph, labels: Labels, **changes
 ) -> Solution:
     prepared = model.prepare(sparsifier)
     solution = model.solve(prepared, labels)
     values = {"max_passes": 300} | changes
-    return refine(model, prepared, labels, solution, full.laplacian_product, **values)
+    product = full.laplacian_product
+    return refine(model, prepared, labels, solution, product, lambda: full.degree, **values)
 
 
 def test_the_chosen_penalty_stays_and_changes_are_counted() -> None:

@@ -3,7 +3,12 @@ from hypothesis import given
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.class_mass import contrasts, label_shares, normalized_masses
+from peewit.solvers.models.class_mass import (
+    contrast_shares,
+    contrasts,
+    label_shares,
+    normalized_masses,
+)
 from peewit.solvers.models.harmonic import HFS
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference import class_mass as reference
@@ -126,3 +131,17 @@ def test_shares_of_any_size_give_distributions() -> None:
     scores = model.solve(model.prepare(graph), labels).scores
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
     np.testing.assert_allclose(scores[0], [1.0, 0.0], atol=1e-12)
+
+
+@given(problems(connected=True))
+def test_contrasts_as_distributions_keep_their_order(problem) -> None:
+    graph, labels = problem
+    scores = hfs_scores(graph, labels, 1.0)
+    shares, leaning = (way(scores, labels, graph) for way in (contrast_shares, contrasts))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert shares.min() >= 0.0
+    sums = np.ptp(leaning, axis=1, keepdims=True)
+    ratio = np.ptp(shares, axis=1, keepdims=True)
+    differences = leaning - leaning.min(axis=1, keepdims=True)
+    again = shares - shares.min(axis=1, keepdims=True)
+    np.testing.assert_allclose(again * sums, differences * ratio, atol=1e-9)

@@ -19,7 +19,7 @@ from tests.reference.harmonic import (
 )
 from tests.reference.laplacian import dense_laplacian
 from tests.strategies import problems
-from tests.streaming.graphs import random_graph
+from tests.streaming.graphs import blocks_with_hubs, random_graph
 
 PENALTIES = st.sampled_from([1e-6, 1e-2, 1.0, 100.0])
 
@@ -261,3 +261,42 @@ def test_units_at_the_very_ends_end_without_an_error(model, factor: float) -> No
     labels = Labels.from_pairs(np.array([3, 50, 99]), [0, 1, 1])
     solution = model.solve(model.prepare(graph), labels)
     assert solution.status in {Status.CONVERGED, Status.STAGNATED}
+
+
+@pytest.mark.parametrize("per_class", [1, 5])
+def test_values_that_one_class_wins_are_read_as_contrasts(per_class: int) -> None:
+    graph, classes = blocks_with_hubs(4, 250, inside=0.7, seed=0)
+    nodes = draw_per_class(classes, per_class, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    plain, ours = HFS(class_mass="none"), HFS()
+    prepared = plain.prepare(graph)
+    before, after = (model.solve(prepared, labels) for model in (plain, ours))
+    assert accuracy(before.scores, classes, nodes) < 0.5
+    assert accuracy(after.scores, classes, nodes) > 0.75
+    assert after.stats["class_mass"] == "contrasts"
+    np.testing.assert_allclose(after.scores.sum(axis=1), 1.0)
+    assert after.scores.min() >= 0.0
+    if per_class > 1:
+        assert after.stats["loo_accuracy"] > before.stats["loo_accuracy"] + 0.2
+        assert after.stats["loo_labels"] == labels.n_labeled
+
+
+def test_values_are_kept_where_left_out_labels_speak_for_them() -> None:
+    """Labels at random, most of one class: the graph says nothing, so that the majority wins."""
+    rng = np.random.default_rng(0)
+    graph = random_graph(400, 0.1, seed=1).graph()
+    classes = (rng.random(400) < 0.15).astype(int)
+    nodes = np.sort(rng.choice(400, 100, replace=False))
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    solution = HFS().solve(HFS().prepare(graph), labels)
+    assert solution.stats["class_mass"] == "none"
+    expected = HFS(class_mass="none").solve(HFS().prepare(graph), labels)
+    np.testing.assert_allclose(solution.scores, expected.scores)
+
+
+def test_a_given_onepenalty_keeps_the_values() -> None:
+    graph, labels = random_graph(60, 0.2, seed=0).graph(), Labels.from_pairs([0, 9, 20], [0, 1, 1])
+    given_one = HFS(graph_penalty=0.0).solve(HFS().prepare(graph), labels)
+    plain = HFS(graph_penalty=0.0, class_mass="none").solve(HFS().prepare(graph), labels)
+    np.testing.assert_array_equal(given_one.scores, plain.scores)
+    assert "class_mass" not in given_one.stats

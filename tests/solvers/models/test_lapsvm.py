@@ -19,6 +19,7 @@ from peewit.solvers.models.supervised_machines import RLSC, SVM
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.status import Status
 from peewit.streaming.features.feature_files import ParquetFeatures
+from tests.data_sets import draw_per_class
 
 N_POINTS = 240
 
@@ -100,7 +101,8 @@ def test_the_same_question_has_the_same_status() -> None:
 @pytest.mark.parametrize("machine", [LapSVM, LapRLSC])
 def test_a_start_changes_the_work_and_not_the_answer(machine, space: dict[str, str]) -> None:
     """Of hinges that change sides on the way, fewer iterations are likely but not certain."""
-    model = machine(method="pcg", n_landmarks=60, precision="float64", **space)
+    settings = {"graph_penalty": 1.0, "n_landmarks": 60, "precision": "float64"}
+    model = machine(method="pcg", **settings, **space)
     points, classes = clouds()
     prepared, cold = solved(model, points, classes)
     again = model.solve(prepared, labels_of(classes), start=cold)
@@ -192,7 +194,7 @@ def test_a_cancelled_solution_predicts_nothing() -> None:
 
 def test_a_changed_label_reuses_the_factors() -> None:
     points, classes = clouds()
-    model = LapSVM(method="newton")
+    model = LapSVM(method="newton", graph_penalty=1.0)
     prepared = model.prepare(graph_of(points), points)
     phases: list[str] = []
 
@@ -331,3 +333,41 @@ def test_a_cancelled_solve_ends_in_every_phase(phase: str) -> None:
     assert seen[-1] == phase
     again = model.solve(prepared, labels_of(classes))
     assert again.status is Status.CONVERGED
+
+
+def curves(n_curves: int, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points of closed curves in 50 dimensions, longer than the kernel is wide; their curves."""
+    rng = np.random.default_rng(0)
+    angle = np.linspace(0.0, 2 * np.pi, n_points, endpoint=False)
+    waves = np.column_stack([f(k * angle) / k for k in (1, 2, 3) for f in (np.cos, np.sin)])
+    parts = [
+        0.5 * waves @ rng.standard_normal((6, 50))
+        + 0.35 * rng.standard_normal(50)
+        + 0.1 * rng.standard_normal((n_points, 50))
+        for _ in range(n_curves)
+    ]
+    return np.concatenate(parts), np.repeat(np.arange(n_curves), n_points)
+
+
+@pytest.mark.parametrize("kind", [LapSVM, LapRLSC])
+def test_labels_left_out_choose_how_much_the_graph_counts(kind) -> None:
+    points, classes = curves(12, 50)
+    nodes = draw_per_class(classes, 2, seed=1)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    prepared = kind().prepare(graph_of(points), points)
+    chosen, fixed = (model.solve(prepared, labels) for model in (kind(), kind(graph_penalty=1.0)))
+    assert chosen.stats["graph_penalty"] > 1.0
+    assert chosen.stats["loo_labels"] == labels.n_labeled
+    right = [(each.scores.argmax(axis=1) == classes).mean() for each in (chosen, fixed)]
+    assert right[0] > right[1] + 0.05
+    again = kind(graph_penalty=chosen.stats["graph_penalty"])
+    np.testing.assert_allclose(again.solve(prepared, labels).scores, chosen.scores, atol=1e-6)
+
+
+def test_without_labels_to_leave_out_the_graph_counts_one() -> None:
+    points, classes = clouds()
+    labels = labels_of(classes, per_class=1)
+    prepared = LapSVM().prepare(graph_of(points), points)
+    solution = LapSVM().solve(prepared, labels)
+    assert solution.stats["graph_penalty"] == 1.0
+    assert "loo_accuracy" not in solution.stats

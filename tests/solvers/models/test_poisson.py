@@ -2,21 +2,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
+from peewit.service.demo.digits import neighbor_edges
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.class_balance import balanced_weights
+from peewit.solvers.models.class_balance import class_offsets
+from peewit.solvers.models.class_mixing import Mixing
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.poisson_mbo import PoissonMBO
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class
 from tests.reference.laplacian import dense_laplacian
-from tests.reference.poisson import poisson_mbo_scores, poisson_scores, random_walk_form
+from tests.reference.poisson import poisson_mbo_shares, poisson_scores, random_walk_form
 from tests.strategies import problems
 from tests.streaming.graphs import random_graph
 
-MODELS = [Poisson(), PoissonMBO(), PoissonMBO(class_balance="labels")]
+MODELS = [
+    Poisson(),
+    PoissonMBO(),
+    PoissonMBO(class_balance="labels"),
+    PoissonMBO(class_balance="estimated"),
+]
 
 
 def solved(model: Poisson | PoissonMBO, graph: Graph, labels: Labels, **settings) -> Solution:
@@ -95,21 +103,121 @@ def test_isolated_labeled_nodes_keep_their_class_and_leave_the_rest_alone() -> N
     np.testing.assert_allclose(scores[:3, 0], [0.5, 0.0, -0.25], atol=1e-12)
 
 
-@given(problem=problems(connected=True), n_outer=st.integers(1, 4), n_inner=st.integers(1, 5))
-def test_mbo_agrees_with_all_its_rounds(problem, n_outer: int, n_inner: int) -> None:
-    graph, labels = problem
-    expected = poisson_mbo_scores(graph, labels, n_outer, n_inner)
-    model = PoissonMBO(n_outer=n_outer, n_inner=n_inner, rtol=1e-12)
-    solution = solved(model, graph, labels)
-    one_hot = np.sort(poisson_scores(graph, labels), axis=1)
-    if (one_hot[:, -1] - one_hot[:, -2]).min() > 1e-6 and _clear(expected):
-        np.testing.assert_allclose(solution.scores, expected, atol=1e-7)
+@pytest.mark.parametrize("n_outer", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_mbo_agrees_with_all_its_rounds(n_outer: int, seed: int) -> None:
+    graph = random_graph(60, 0.15, seed=seed).graph()
+    assert graph.n_components == 1
+    labels = Labels.from_pairs([0, 5, 9, 17], ["a", "b", "b", "b"])
+    expected = poisson_mbo_shares(graph, labels, n_outer, 6)
+    model = PoissonMBO(n_outer=n_outer, n_inner=6, n_splits=0, class_balance="labels", rtol=1e-12)
+    scores = solved(model, graph, labels).scores
+    offsets = scores - expected
+    np.testing.assert_allclose(offsets, np.broadcast_to(offsets[0], offsets.shape), atol=1e-5)
 
 
-def _clear(scores: np.ndarray) -> bool:
-    """Whether every row has a winner beyond rounding."""
-    ordered = np.sort(scores, axis=1)
-    return bool((ordered[:, -1] - ordered[:, -2]).min() > 1e-6)
+def blocks(sizes: list[int], degree: float, across: float, seed: int) -> tuple[Graph, np.ndarray]:
+    """Degree-corrected blocks: nodes draw edges by Pareto weights, in their block or anywhere."""
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    weight = np.minimum(rng.pareto(1.5, classes.size) + 1.0, classes.size**0.5)
+    ends = []
+    for members in [*(np.flatnonzero(classes == k) for k in range(len(sizes))), None]:
+        nodes = np.arange(classes.size) if members is None else members
+        chance = weight[nodes] / weight[nodes].sum()
+        n_edges = int(nodes.size * (across if members is None else degree) / 2)
+        ends.append(rng.choice(nodes, (2, n_edges), p=chance))
+    u, v = np.concatenate(ends, axis=1)
+    apart = u != v
+    u, v = u[apart], v[apart]
+    return Graph.from_edges(u, v, np.ones(u.size), n_nodes=classes.size), classes
+
+
+def with_one_label_each(classes: np.ndarray, seed: int) -> Labels:
+    nodes = draw_per_class(classes, 1, seed=seed)
+    return Labels.from_pairs(nodes, classes[nodes])
+
+
+@pytest.mark.parametrize("small", [60, 300, 600])
+def test_known_sizes_find_a_small_class_among_hubs(small: int) -> None:
+    graph, classes = blocks([small, 3_000 - small], 10.0, 4.0, seed=0)
+    sizes = {"0": small, "1": 3_000 - small}
+    labels = with_one_label_each(classes, seed=1)
+    solution = solved(PoissonMBO(class_balance=sizes), graph, labels)
+    found = solution.scores.argmax(axis=1)
+    assert (found[classes == 0] == 0).mean() > 0.85
+    assert (found == classes).mean() > 0.97
+    assert solution.stats["share_miss"] < 0.02
+    assert not solution.warnings
+
+
+@pytest.mark.parametrize("small", [30, 300, 1_500])
+def test_estimated_sizes_are_those_of_the_blocks(small: int) -> None:
+    graph, classes = blocks([small, 3_000 - small], 10.0, 4.0, seed=0)
+    labels = with_one_label_each(classes, seed=2)
+    found = solved(PoissonMBO(class_balance="estimated"), graph, labels).scores.argmax(axis=1)
+    assert shares(np.eye(2)[found])[0] == pytest.approx(small / 3_000, abs=0.02)
+    assert (found == classes).mean() > 0.96
+
+
+def test_estimated_sizes_save_a_class_that_free_cuts_lose() -> None:
+    graph, classes = blocks([300, 2_700], 6.0, 6.0, seed=0)
+    labels = with_one_label_each(classes, seed=1)
+    free, estimated = (
+        solved(PoissonMBO(class_balance=sizes), graph, labels).scores.argmax(axis=1)
+        for sizes in ("none", "estimated")
+    )
+    assert (free == 0).mean() < 0.02
+    assert (estimated[classes == 0] == 0).mean() > 0.7
+    assert (estimated == classes).mean() > 0.9
+
+
+def test_pairs_that_start_across_their_border_are_split_anew() -> None:
+    images, classes = load_digits(return_X_y=True)
+    graph = Graph.from_edges(*neighbor_edges(images, 10), n_nodes=len(images))
+    sizes = {str(k): int((classes == k).sum()) for k in range(10)}
+    found = {0: [], 8: []}
+    for seed in range(4):
+        labels = with_one_label_each(classes, seed)
+        for n_splits, rows in found.items():
+            model = PoissonMBO(class_balance=sizes, n_splits=n_splits)
+            solution = solved(model, graph, labels)
+            rows.append((solution.stats["assortativity"], solution.stats["n_splits"]))
+    whole, split = np.array(found[0]), np.array(found[8])
+    changed = split[:, 1] > 0
+    assert changed.any()
+    assert (split[changed, 0] > whole[changed, 0]).all()
+    np.testing.assert_array_equal(split[~changed, 0], whole[~changed, 0])
+
+
+def test_sizes_that_equal_nodes_cannot_meet_are_warned_of() -> None:
+    leaves = np.arange(2, 102)
+    graph = Graph.from_edges(
+        np.r_[0, np.zeros(100, int)], np.r_[1, leaves], np.ones(101), n_nodes=102
+    )
+    labels = Labels.from_pairs([0, 1], ["hub", "leaf"])
+    for model in (Poisson, PoissonMBO):
+        solution = solved(model(class_balance={"hub": 1, "leaf": 1, "none": 1}), graph, labels)
+        unknown, missed = solution.warnings
+        assert "'none', which no label has" in unknown
+        assert f"missed by {solution.stats['share_miss']:.2f}" in missed
+
+
+def test_mixing_is_newmans_assortativity_and_the_normalized_cut() -> None:
+    graph = random_graph(30, 0.3, seed=1).graph()
+    classes = np.arange(30) % 3
+    mixing = Mixing.of(graph, classes, np.ones(30, bool), 3)
+    matrix = graph.adjacency.toarray()
+    joined = np.array(
+        [[matrix[classes == k][:, classes == other].sum() for other in range(3)] for k in range(3)]
+    )
+    np.testing.assert_allclose(mixing.weight, joined)
+    shares = joined.sum(axis=1) / joined.sum()
+    within = np.trace(joined) / joined.sum()
+    chance = (shares**2).sum()
+    assert mixing.assortativity == pytest.approx((within - chance) / (1 - chance))
+    cut = (joined.sum(axis=1) - np.diag(joined)) / joined.sum(axis=1)
+    assert mixing.retention == pytest.approx(3 - cut.sum())
 
 
 def test_a_start_saves_steps() -> None:
@@ -189,13 +297,27 @@ def test_a_class_without_a_share_is_named() -> None:
 
 
 @given(st.integers(2, 6), st.integers(0, 1_000))
-def test_balanced_weights_reach_the_shares(n_classes: int, seed: int) -> None:
+def test_class_offsets_reach_the_shares(n_classes: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scores = rng.random((5_000, n_classes))
+    scores = rng.standard_normal((5_000, n_classes))
+    scores -= scores.mean(axis=1, keepdims=True)  # for two classes no weights change an arg max
     asked = rng.dirichlet(np.full(n_classes, 5.0))
-    weights = balanced_weights(scores, asked)
-    assert (weights > 0).all()
-    assert np.abs(shares(scores * weights) - asked).max() <= 1e-3
+    offsets = class_offsets(scores, asked, asked)
+    assert np.abs(shares(scores + offsets) - asked).max() <= 1.5e-3
+
+
+@given(st.integers(2, 6), st.integers(0, 1_000))
+def test_offsets_are_multipliers_of_the_bounds(n_classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((5_000, n_classes))
+    middle = rng.dirichlet(np.full(n_classes, 5.0))
+    lower, upper = 0.7 * middle, 1.3 * middle
+    offsets = class_offsets(scores, lower, upper)
+    won = shares(scores + offsets)
+    assert (won >= lower - 1.5e-3).all()
+    assert (won <= upper + 1.5e-3).all()
+    np.testing.assert_allclose(won[offsets > 0], lower[offsets > 0], atol=1.5e-3)
+    np.testing.assert_allclose(won[offsets < 0], upper[offsets < 0], atol=1.5e-3)
 
 
 def test_what_did_not_converge_says_so() -> None:

@@ -163,8 +163,15 @@ def test_numbers_are_carried_to_the_full_graph(model) -> None:
     exact = replace(model, rtol=1e-9)
     prepared = exact.prepare(halved)
     coarse = exact.solve(prepared, labels)
-    product = full.laplacian_product
-    refined = refine(exact, prepared, labels, coarse, product, max_passes=50)
+    refined = refine(
+        exact,
+        prepared,
+        labels,
+        coarse,
+        full.laplacian_product,
+        lambda: full.degree,
+        max_passes=50,
+    )
     penalty = float(coarse.stats["graph_penalty"])
     on_full = replace(exact, graph_penalty=penalty)
     expected = on_full.solve(on_full.prepare(full), labels).scores

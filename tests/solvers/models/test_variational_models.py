@@ -17,8 +17,10 @@ from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM, Simple
 from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM, TotalVariationModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
+from tests.data_sets import accuracy, draw_per_class
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.reference.variation import Composite, Hinge, incidence
+from tests.streaming.graphs import blocks_with_hubs
 
 NAMES = ["cheeger-rls", "cheeger-svm", "lap-rls", "lap-svm", "tv-rls", "tv-svm"]
 WIDTH = 1.0
@@ -489,7 +491,7 @@ def test_graphs_of_single_precision_are_as_good(model, n_classes) -> None:
 # ------------------------------------------------------------------------------------ odd inputs
 
 
-@pytest.mark.parametrize("initial", ["auto", "cut", "harmonic", "poisson"])
+@pytest.mark.parametrize("initial", ["auto", "cut", "contrasts", "harmonic", "poisson"])
 def test_without_edges_labels_reach_themselves(model, n_classes, initial) -> None:
     if isinstance(model, SimplexMachine):
         assert not hasattr(model, "initial")
@@ -579,4 +581,15 @@ def test_the_start_follows_the_number_of_labels() -> None:
     for kind in (TVRLS, TVSVM, CheegerRLS, CheegerSVM):
         assert issubclass(kind, TotalVariationModel | CheegerModel)
         assert solved(kind(), few).stats["initial"] == "cut"
-        assert solved(kind(), many).stats["initial"] == "harmonic"
+        later = "contrasts" if issubclass(kind, TotalVariationModel) else "harmonic"
+        assert solved(kind(), many).stats["initial"] == later
+
+
+@pytest.mark.parametrize("kind", [TVRLS, TVSVM])
+def test_camps_with_hubs_are_told_apart_from_their_labels(kind: Callable[..., Model]) -> None:
+    """The values of a harmonic function are nearly flat there, and lead to one class."""
+    graph, classes = blocks_with_hubs(2, 400, inside=0.8, seed=0)
+    nodes = draw_per_class(classes, 5, seed=0)
+    model = kind()
+    solution = model.solve(model.prepare(graph), Labels.from_pairs(nodes, classes[nodes]))
+    assert accuracy(solution.scores, classes, nodes) > 0.95

@@ -67,6 +67,13 @@ def test_product_is_that_of_the_dense_laplacian(
 
 
 @every_kind
+def test_degrees_are_those_of_all_edges(graph: StreamedGraph, files: list[RawFile]) -> None:
+    found = [opened(graph.raw_edges(n_threads=n)).degrees() for n in (1, 2)]
+    assert np.array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], graph.raw_graph(files).degree, rtol=1e-12)
+
+
+@every_kind
 def test_threads_and_spools_change_no_bit(graph: StreamedGraph) -> None:
     block = vectors(graph.meta.n_nodes, 4)
     first = opened(graph.raw_edges(n_threads=1))

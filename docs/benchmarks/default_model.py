@@ -1,0 +1,265 @@
+"""How far is the default from the best of its arms, of the majority and of other libraries?
+
+Run ``python -m docs.benchmarks.default_model [--draws 3] [--sets cora ...]``. Graphs: those of the
+folder that ``PEEWIT_DATA`` names, digits, and generators of blocks with hubs and unequal classes,
+of rings and of accounts with frauds. Labels are drawn equally many of each class, or as many at
+random, 1 to 50 a class; classes are numbered at random in every draw, so that no peer wins by how
+it breaks ties. Printed are what `auto` loses most on, beside the best of the others on the same
+draws, and the mean loss for every way of drawing. The majority counts as the mean of the largest
+classes where these tie. scikit-network is left out where it is not installed.
+"""
+
+import argparse
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from docs.benchmarks.accuracy import Problem, peer_methods, self_tuned
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson import Poisson
+from tests.data_sets import digits_graph, draw_per_class, labeled_graph
+
+Made = tuple[Graph, Int64Array]
+
+ARMS: dict[str, Model] = {"harmonic-mbo": HarmonicMBO(), "poisson": Poisson()}
+PEERS = ["sknetwork diffusion", "sklearn spreading"]
+STORED = ("facebook_pagepage", "blogcatalog", "cora", "citeseer", "cora_ml", "acm", "mnist_knn10")
+
+
+def blocks(shares: list[float], homophily: float, mean_degree: float, n_nodes: int = 8_000) -> Made:
+    """Blocks with hubs: endpoints by a power law, so much of every node's weight in its class."""
+    rng = np.random.default_rng(len(shares) * 1_000 + round(100 * homophily))
+    classes = rng.choice(len(shares), n_nodes, p=np.array(shares) / sum(shares))
+    pull = np.minimum(rng.pareto(1.5, n_nodes) + 1.0, np.sqrt(n_nodes))
+    n_edges = int(n_nodes * mean_degree / 2)
+    u = rng.choice(n_nodes, n_edges, p=pull / pull.sum())
+    v = np.empty_like(u)
+    is_inside = rng.random(n_edges) < homophily
+    for own in range(len(shares)):
+        for inside in (True, False):
+            rows = np.flatnonzero((classes[u] == own) & (is_inside == inside))
+            ends = np.flatnonzero((classes == own) == inside)
+            v[rows] = rng.choice(ends, rows.size, p=pull[ends] / pull[ends].sum())
+    return _joined(u, v, n_nodes), classes
+
+
+def rings(share: float, far: float, n_hubs: int = 0, n_nodes: int = 20_000, size: int = 20) -> Made:
+    """Rings of accounts, a part of them frauds; some edges to anywhere, or to hubs."""
+    rng = np.random.default_rng(round(1_000 * share) + n_hubs)
+    u = rng.integers(0, n_nodes, int(3.8 * n_nodes))
+    v = u // size * size + rng.integers(0, size, u.size)
+    is_far = rng.random(u.size) < far
+    v[is_far] = rng.integers(0, n_nodes, np.count_nonzero(is_far))
+    classes = (rng.random(n_nodes // size) < share).astype(np.int64)[np.arange(n_nodes) // size]
+    if n_hubs:
+        rank = 1.0 / np.arange(1, n_hubs + 1)
+        hubs = rng.choice(n_nodes, n_hubs, replace=False)
+        u = np.concatenate([u, rng.integers(0, n_nodes, u.size // 3)])
+        extra = hubs[rng.choice(n_hubs, u.size - v.size, p=rank / rank.sum())]
+        v = np.concatenate([v, extra])
+    return _joined(u, v, n_nodes), classes
+
+
+def accounts(share: float, n_nodes: int = 15_000) -> Made:
+    """Frauds in small dense rings that pay popular merchants, among accounts that trade, too."""
+    rng = np.random.default_rng(round(1_000 * share))
+    order = rng.permutation(n_nodes)
+    frauds, honest = order[: int(share * n_nodes)], order[int(share * n_nodes) :]
+    classes = np.zeros(n_nodes, np.int64)
+    classes[frauds] = 1
+    ring = np.sort(rng.integers(0, max(1, frauds.size // 12), frauds.size))
+    starts, sizes = np.unique(ring, return_index=True, return_counts=True)[1:]
+    pick = rng.integers(0, frauds.size, 3 * frauds.size)
+    mates = starts[ring[pick]] + rng.integers(0, sizes[ring[pick]])
+    pull = rng.pareto(1.3, honest.size) + 1.0
+    popular = honest[
+        rng.choice(honest.size, 4 * honest.size + 3 * frauds.size, p=pull / pull.sum())
+    ]
+    near = rng.integers(0, honest.size, 2 * honest.size)
+    town = np.minimum(near // 200 * 200 + rng.integers(0, 200, near.size), honest.size - 1)
+    buyers = np.concatenate(
+        [rng.choice(honest, 4 * honest.size), rng.choice(frauds, 3 * frauds.size)]
+    )
+    u = np.concatenate([frauds[pick], buyers, honest[near]])
+    v = np.concatenate([frauds[mates], popular, honest[town]])
+    return _joined(u, v, n_nodes), classes
+
+
+def _joined(u: Int64Array, v: Int64Array, n_nodes: int) -> Graph:
+    different = u != v
+    ones = np.ones(np.count_nonzero(different))
+    return Graph.from_edges(u[different], v[different], ones, n_nodes=n_nodes)
+
+
+def _usps() -> Made:
+    with np.load(_folder() / "usps.npz") as stored:
+        return self_tuned(stored["X"], 10), stored["y"].astype(np.int64)
+
+
+def _folder() -> Path:
+    folder = os.environ.get("PEEWIT_DATA")
+    if not folder:
+        raise FileNotFoundError("PEEWIT_DATA is not set")
+    return Path(folder)
+
+
+SETS: dict[str, Callable[[], Made]] = {
+    **{name: lambda name=name: labeled_graph(_folder(), name) for name in STORED},
+    "usps": _usps,
+    "digits": digits_graph,
+    "blocks 5, .55": lambda: blocks([1] * 5, 0.55, 12),
+    "blocks 5, .75": lambda: blocks([1] * 5, 0.75, 8),
+    "blocks 5, .95": lambda: blocks([1] * 5, 0.95, 6),
+    "blocks 1/10/89, .85": lambda: blocks([0.01, 0.1, 0.89], 0.85, 8),
+    "blocks 10/90, .75": lambda: blocks([0.9, 0.1], 0.75, 10),
+    "blocks 50/50, .70": lambda: blocks([0.5, 0.5], 0.70, 8),
+    "blocks, noise": lambda: blocks([0.6, 0.3, 0.1], 0.46, 8),
+    "rings 10 %": lambda: rings(0.1, 0.02),
+    "rings 3 %": lambda: rings(0.03, 0.1),
+    "rings 10 %, hubs": lambda: rings(0.1, 0.05, 50),
+    "accounts 20 %": lambda: accounts(0.2),
+    "accounts 5 %": lambda: accounts(0.05),
+    "accounts 1 %": lambda: accounts(0.01),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Mean accuracy of every method over the draws of one graph."""
+
+    name: str
+    way: str
+    per_class: int
+    right: dict[str, float]
+
+    @property
+    def lead(self) -> float:
+        """Of the default over the best of the others."""
+        return self.right["auto"] - max(each for name, each in self.right.items() if name != "auto")
+
+
+def drawn(classes: Int64Array, way: str, per_class: int, seed: int) -> Int64Array | None:
+    """Labeled nodes; None where a class is too small, or the labels are all of one."""
+    known = np.flatnonzero(classes >= 0)
+    counts = np.bincount(classes[known])
+    if per_class * counts.size > known.size // 4:
+        return None
+    if way == "balanced":
+        return (
+            None if counts.min() < 2 * per_class else draw_per_class(classes, per_class, seed=seed)
+        )
+    rng = np.random.default_rng(seed)
+    nodes = np.sort(rng.choice(known, per_class * counts.size, replace=False))
+    return nodes if np.unique(classes[nodes]).size > 1 else None
+
+
+def measure(name: str, n_draws: int, label_counts: list[int], console: Console) -> list[Row]:
+    """Every way of drawing labels on one graph."""
+    graph, true = SETS[name]()
+    models = {"auto": Auto(), **ARMS}
+    prepared = {each: model.prepare(graph) for each, model in models.items()}
+    rows = []
+    for way in ("balanced", "random"):
+        for per_class in label_counts:
+            right: dict[str, list[float]] = defaultdict(list)
+            for seed in range(n_draws):
+                mixed = np.random.default_rng(seed).permutation(int(true.max()) + 1)
+                classes = np.where(true >= 0, mixed[true], -1)
+                nodes = drawn(classes, way, per_class, seed)
+                if nodes is None:
+                    continue
+                asked = classes >= 0
+                asked[nodes] = False
+                labels = Labels.from_pairs(nodes, classes[nodes])
+                codes = np.array(labels.class_names)
+                for each, model in models.items():
+                    scores: FloatArray = model.solve(prepared[each], labels).scores
+                    right[each].append(
+                        float((codes[scores.argmax(axis=1)] == classes)[asked].mean())
+                    )
+                counts = np.bincount(labels.classes)
+                largest = codes[counts == counts.max()]
+                shares = [(classes[asked] == code).mean() for code in largest]
+                right["majority"].append(float(np.mean(shares)))
+                problem = Problem(graph=graph, classes=classes, draws=lambda *_: iter(()))
+                for peer, predict in peer_methods(problem, PEERS, Console(quiet=True)).items():
+                    right[peer].append(float((predict(nodes) == classes)[asked].mean()))
+            if right:
+                means = {each: float(np.mean(values)) for each, values in right.items()}
+                rows.append(Row(name=name, way=way, per_class=per_class, right=means))
+                console.print(f"{name}, {way} {per_class}: {100 * rows[-1].lead:+.1f}")
+    return rows
+
+
+def show(rows: list[Row], console: Console) -> None:
+    """The worst rows, then a line for each way of drawing labels."""
+    worst = Table(title="where auto loses most")
+    for heading in ("graph", "labels", "auto", "best of the others", "", "loses"):
+        worst.add_column(heading)
+    for row in sorted(rows, key=lambda each: each.lead)[:10]:
+        others = {name: each for name, each in row.right.items() if name != "auto"}
+        best = max(others, key=lambda name: others[name])
+        figures = f"{100 * row.right['auto']:.1f}", f"{100 * others[best]:.1f}", best
+        worst.add_row(row.name, f"{row.way} {row.per_class}", *figures, f"{-100 * row.lead:.1f}")
+    console.print(worst)
+    table = Table(title="mean lead over the best of the others, by labels")
+    names = list(rows[0].right)
+    headings = ["labels", "graphs", *names, "within 1", "worst", "below the majority"]
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "labels" else "right")
+    for way in ("balanced", "random"):
+        for per_class in sorted({row.per_class for row in rows}):
+            own = [row for row in rows if row.way == way and row.per_class == per_class]
+            if not own:
+                continue
+            best = [max(v for n, v in row.right.items() if n != "auto") for row in own]
+            means = [
+                100 * np.mean([row.right[name] - top for row, top in zip(own, best, strict=True)])
+                for name in names
+            ]
+            below = min(row.right["auto"] - row.right["majority"] for row in own)
+            table.add_row(
+                f"{way} {per_class}",
+                str(len(own)),
+                *(f"{mean:+.1f}" for mean in means),
+                str(sum(row.lead > -0.01 for row in own)),
+                f"{100 * min(row.lead for row in own):+.1f}",
+                f"{100 * min(below, 0.0):.1f}",
+            )
+    console.print(table)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--labels", type=int, nargs="+", default=[1, 5, 20, 50], help="per class")
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one draw of digits")
+    arguments = parser.parse_args()
+    console = Console(width=max(140, Console().width))
+    sets = ["digits"] if arguments.quick else arguments.sets
+    rows: list[Row] = []
+    for name in sets:
+        try:
+            n_draws = 1 if arguments.quick else arguments.draws
+            rows += measure(name, n_draws, arguments.labels, console)
+        except FileNotFoundError as missing:
+            console.print(f"left out: {name} ({missing})")
+    if rows:
+        show(rows, console)
+
+
+if __name__ == "__main__":
+    main()

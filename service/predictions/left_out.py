@@ -1,0 +1,62 @@
+"""Scores of labels when they were left out, in a file beside the predictions of their job.
+
+A job that cross-validates writes it before its predictions, and it is removed with them
+(`peewit.service.predictions.store`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from peewit.service.predictions.prediction_files import PredictionFile, left_out_path, write_arrays
+from peewit.solvers.arrays import Float32Array, Int64Array
+
+
+class NotCrossValidated(LookupError):
+    """The job kept no scores of labels left out."""
+
+    argument: ClassVar[str] = "job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOut:
+    """Labels that were left out once.
+
+    Attributes
+    ----------
+    classes : (n_left_out,) int64
+        Their class, as a place in ``PredictionMeta.class_names``.
+    scores : (n_left_out, n_classes) float32
+        What they were predicted by the other labels; -inf where none of them reaches.
+    """
+
+    classes: Int64Array
+    scores: Float32Array
+
+
+def write_left_out(path: Path, classes: Int64Array, scores: Float32Array) -> None:
+    """Write the labels that were left out, whose scores are no nan, beside a prediction file."""
+    was_left_out = ~np.isnan(scores[:, 0])
+    write_arrays(
+        left_out_path(path), {"classes": classes[was_left_out], "scores": scores[was_left_out]}
+    )
+
+
+def read_left_out(file: PredictionFile) -> LeftOut:
+    """The labels left out of the job of some predictions; raises `NotCrossValidated`."""
+    meta = file.meta
+    if not meta.parameters.get("cross_validate"):
+        raise NotCrossValidated(
+            f"job {meta.job_id} left no labels out, by which a threshold is chosen; solve again "
+            "with cross_validate=5"
+        )
+    try:
+        with np.load(left_out_path(file.path), allow_pickle=False) as parts:
+            return LeftOut(classes=parts["classes"], scores=parts["scores"])
+    except FileNotFoundError:  # of an older release, or of a model that is judged by other scores
+        raise NotCrossValidated(
+            f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
+            "scores=decision where the model has that parameter"
+        ) from None

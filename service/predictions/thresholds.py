@@ -1,0 +1,216 @@
+"""Thresholds on the score of one class: chosen on labels left out, judged, and applied."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.prediction_files import (
+    MAX_SCORE_COLUMNS,
+    SCORE_PREFIX,
+    PredictionFile,
+    PredictionMeta,
+    label_values,
+)
+from peewit.service.wire.evaluations import Decision, ThresholdEvaluation
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, RealArray
+from peewit.solvers.assessment.thresholds import (
+    ScoreCurve,
+    ThresholdGoal,
+    choose_threshold,
+    precision_of,
+)
+
+_MAX_NAMES: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassThreshold:
+    """A node is of a class where its score of that class is at least a threshold.
+
+    Attributes
+    ----------
+    place : int
+        Of the class in ``PredictionMeta.class_names``.
+    positive : str or int
+        The class.
+    threshold : float
+    goal : ThresholdGoal
+        Costs and share to judge by, and what the threshold was chosen for.
+    """
+
+    place: int
+    positive: str | int
+    threshold: float
+    goal: ThresholdGoal
+
+    def evaluation(
+        self, is_positive: BoolArray, scores: RealArray, is_largest: BoolArray
+    ) -> ThresholdEvaluation:
+        """What the threshold and the largest score find of some nodes.
+
+        Parameters
+        ----------
+        is_positive : (n_nodes,) bool
+            Whether each node is of the class in truth.
+        scores : (n_nodes,) floats
+            Its score of the class; -inf where no label reaches.
+        is_largest : (n_nodes,) bool
+            Whether that is its largest score, and a label reaches it.
+        """
+        n_nodes, n_positive = is_positive.size, int(is_positive.sum())
+        asked = self.goal.positive_share
+        share = n_positive / max(1, n_nodes) if asked is None else asked
+        return ThresholdEvaluation(
+            positive=self.positive,
+            threshold=self.threshold,
+            n_nodes=n_nodes,
+            n_positive=n_positive,
+            positive_share=share,
+            by_threshold=self._decision(is_positive, scores >= self.threshold, share),
+            by_largest_score=self._decision(is_positive, is_largest, share),
+        )
+
+    def _decision(self, is_positive: BoolArray, is_found: BoolArray, share: float) -> Decision:
+        n_positive = int(is_positive.sum())
+        n_right = int((is_positive & is_found).sum())
+        n_found = int(is_found.sum())
+        recall = np.array(n_right / max(1, n_positive))
+        false_rate = np.array((n_found - n_right) / max(1, is_positive.size - n_positive))
+        precision = float(precision_of(recall, false_rate, share)) if n_found else None
+        both = (precision or 0.0) + float(recall)
+        cost = self.goal.cost(recall, false_rate, share) if self.goal.has_costs else None
+        return Decision(
+            precision=precision,
+            recall=float(recall),
+            f1=2 * (precision or 0.0) * float(recall) / both if both else 0.0,
+            n_found=n_found,
+            cost=None if cost is None else float(cost),
+        )
+
+
+def asked_threshold(
+    file: PredictionFile,
+    *,
+    positive: str | None,
+    threshold: float | None = None,
+    **goal: float | None,
+) -> ClassThreshold | None:
+    """`class_threshold` where a class is named; None where no argument is given.
+
+    Raises
+    ------
+    ValueError, NotCrossValidated
+        As `class_threshold`; or other arguments are given, and no class.
+    """
+    given = [name for name, each in {"threshold": threshold, **goal}.items() if each is not None]
+    if positive is None:
+        if given:
+            raise BadArgument("positive", f"must name the class that {given[0]} speaks of")
+        return None
+    return class_threshold(file, positive, threshold=threshold, **goal)
+
+
+def class_threshold(
+    file: PredictionFile, positive: str, *, threshold: float | None = None, **goal: float | None
+) -> ClassThreshold:
+    """The threshold that is given, or the one that meets a goal on labels left out.
+
+    Parameters
+    ----------
+    file : PredictionFile
+        The predictions whose scores are meant.
+    positive : str
+        The class, as text.
+    threshold : float, optional
+        The threshold itself.
+    **goal : float or None
+        Fields of `ThresholdGoal`.
+
+    Raises
+    ------
+    ValueError
+        An argument breaks its rule, or the goal cannot be met.
+    NotCrossValidated
+        A goal, and the job of the predictions left no labels out.
+    """
+    asked = ThresholdGoal(**goal)
+    place = _place(file.meta, positive)
+    if threshold is None:
+        threshold = _chosen(file, place, asked)
+    elif not np.isfinite(threshold):
+        raise BadArgument("threshold", f"must be finite, got {threshold}")
+    elif asked.goals and not asked.has_costs:
+        raise BadArgument("threshold", f"must stand without {asked.goals[0]}, which chooses it")
+    return ClassThreshold(
+        place=place, positive=file.meta.class_names[place], threshold=threshold, goal=asked
+    )
+
+
+def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> ThresholdEvaluation:
+    """What a threshold finds among the labels left out; raises `NotCrossValidated`."""
+    left_out = read_left_out(file)
+    scores = left_out.scores[:, chosen.place]
+    is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
+    return chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+
+
+def with_threshold(
+    file: PredictionFile, batches: Iterable[pa.RecordBatch], chosen: ClassThreshold
+) -> Iterator[pa.RecordBatch]:
+    """Rows of predictions, decided by a threshold.
+
+    ``label`` is the class where its score is at least the threshold, else the best of the others;
+    ``score`` is that of the label, and ``margin`` the distance of the class's score from the
+    threshold.
+    """
+    labels = label_values(file.meta.class_names)
+    names = [f"{SCORE_PREFIX}{name}" for name in labels.to_pylist()]
+    for batch in batches:
+        scores = np.column_stack([batch.column(name).to_numpy() for name in names])
+        reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
+        of_class = scores[:, chosen.place].copy()
+        scores[:, chosen.place] = -np.inf
+        winner = scores.argmax(axis=1)
+        winner[of_class >= chosen.threshold] = chosen.place
+        scores[:, chosen.place] = of_class
+        code = pa.array(winner, pa.int32(), mask=~reachable)
+        is_text = pa.types.is_string(labels.type)
+        margin = np.where(reachable, np.abs(of_class - np.float32(chosen.threshold)), 0)
+        columns: dict[str, Any] = {
+            **dict(zip(batch.schema.names, batch.columns, strict=True)),
+            "label": pa.DictionaryArray.from_arrays(code, labels) if is_text else labels.take(code),
+            "score": pa.array(scores[np.arange(len(winner)), winner], pa.float32()),
+            "margin": pa.array(margin, pa.float32()),
+        }
+        yield pa.record_batch(list(columns.values()), schema=batch.schema)
+
+
+def _place(meta: PredictionMeta, positive: str) -> int:
+    """Place of a class among the columns of scores."""
+    if meta.score == "value":
+        raise BadArgument(
+            "positive", f"must be left out where numbers are predicted, got {positive!r}"
+        )
+    names = [str(name) for name in meta.class_names]
+    if positive not in names:
+        more = ", ..." if len(names) > _MAX_NAMES else ""
+        shown = ", ".join(names[:_MAX_NAMES]) + more
+        raise BadArgument("positive", f"must be one of the classes {shown}, got {positive!r}")
+    if len(names) > MAX_SCORE_COLUMNS:
+        raise BadArgument(
+            "positive",
+            f"needs a score of each class, kept of up to {MAX_SCORE_COLUMNS} classes, got "
+            f"predictions of {len(names)}",
+        )
+    return names.index(positive)
+
+
+def _chosen(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
+    left_out = read_left_out(file)
+    curve = ScoreCurve.of(left_out.classes == place, left_out.scores[:, place])
+    return choose_threshold(curve, goal)

@@ -1,0 +1,130 @@
+"""Predictions judged by true labels, and thresholds on the score of a class."""
+
+from peewit.service.wire.labels import Label
+from peewit.service.wire.predictions import Provenance
+from peewit.service.wire.records import described, record
+
+
+@record
+class ClassEvaluation:
+    """One class against the rest, on the judged nodes."""
+
+    label: Label
+    n_judged: int = described("Judged nodes of this class.")
+    n_predicted: int = described("Judged nodes predicted to be of it.")
+    n_right: int = described("Nodes that are in both.")
+    precision: float | None = described("Null where none is predicted.")
+    recall: float | None = described("Null where none is judged.")
+    f1: float | None = described("Null where there is neither.")
+    average_precision: float | None = described(
+        "Of the nodes by the class's score; null without score columns or judged nodes."
+    )
+    roc_auc: float | None = described("The same; also null without nodes of another class.")
+    true_share: float | None = described("Its part of the judged nodes; null of none.")
+    predicted_share: float | None = described("Its part of their predictions.")
+    label_share: float | None = described("Its part of the labels; null without labels.")
+
+
+@record
+class Confusion:
+    """Judged nodes by true and by predicted class."""
+
+    classes: tuple[Label, ...] = described("Those of rows and columns, the commonest at most 20.")
+    counts: tuple[tuple[int, ...], ...] = described(
+        "A row for each true class and one for all others; of columns also a last one, for nodes "
+        "that no label reaches."
+    )
+
+
+@record
+class ConfusedPair:
+    """Nodes of one class that are predicted to be of another."""
+
+    true: Label
+    predicted: Label
+    n_nodes: int
+
+
+@record
+class Decision:
+    """What one way to decide finds of the positive class."""
+
+    precision: float | None = described("Null where no node is found.")
+    recall: float
+    f1: float
+    n_found: int
+    cost: float | None = described("Mean cost of a node; null without costs.")
+
+
+@record
+class ThresholdEvaluation:
+    """The positive class decided by a threshold on its score, beside the largest score."""
+
+    positive: Label
+    threshold: float = described("A node is positive where its score is at least that.")
+    n_nodes: int = described("Labels left out, or nodes judged.")
+    n_positive: int
+    positive_share: float = described("What precision and cost take for the part that is positive.")
+    by_threshold: Decision
+    by_largest_score: Decision = described("As predictions are without a threshold.")
+
+
+@record
+class Threshold(Provenance):
+    """A threshold chosen on labels left out, with where the scores come from."""
+
+    chosen: ThresholdEvaluation
+
+
+@record
+class Evaluation:
+    """Predicted classes against the true ones, on nodes that carry no label."""
+
+    accuracy: float | None = described("Part of the judged nodes; null when none was judged.")
+    majority_accuracy: float | None = described(
+        "The same of always saying the commonest true class."
+    )
+    balanced_accuracy: float | None = described("Mean recall of the classes with judged nodes.")
+    macro_f1: float | None = described("Mean over classes that are judged or predicted.")
+    macro_average_precision: float | None = described("Mean over the classes that have one.")
+    macro_roc_auc: float | None = described("The same.")
+    top_k: int | None = described("Null where all classes would count, or scores are not kept.")
+    top_k_accuracy: float | None = described(
+        "Part of the judged nodes whose class is among those of the top_k largest scores."
+    )
+    n_judged: int = described("Nodes of the truth that carry no label.")
+    n_right: int = described("A node that no label reaches is wrong.")
+    n_labeled: int = described("Left out: nodes of the truth that carry a label.")
+    n_absent: int = described("Left out: nodes of the truth that the predictions do not have.")
+    n_unreachable: int = described("Judged nodes that no label reaches; they rank last.")
+    n_classes: int = described("Of truth, predictions and labels.")
+    classes: tuple[ClassEvaluation, ...] = described(
+        "In order; the commonest where there are many."
+    )
+    confusion: Confusion
+    most_confused: tuple[ConfusedPair, ...] = described("The commonest mistakes, at most 10.")
+    threshold: ThresholdEvaluation | None = described("Null unless asked for.")
+
+
+@record
+class RealEvaluation:
+    """Predicted numbers against the true ones, on nodes that carry no label."""
+
+    rmse: float | None = described("Root of the mean squared miss; null when none was judged.")
+    mae: float | None = described("Mean absolute miss; null when none was judged.")
+    r2: float | None = described(
+        "1 - (squared misses) / (squared distances to the mean of the truth); null when the truth "
+        "does not vary."
+    )
+    n_judged: int = described("Nodes of the truth that carry no label.")
+    n_labeled: int = described("Left out: nodes of the truth that carry a label.")
+    n_absent: int = described("Left out: nodes of the truth that the predictions do not have.")
+    n_unreachable: int = described("Judged nodes that no label reaches; predicted the mean.")
+
+
+@record
+class PredictionEvaluation(Provenance):
+    """Predictions against the truth, with where they come from."""
+
+    of_classes: Evaluation | None = described("Null where numbers are predicted.")
+    of_numbers: RealEvaluation | None = described("Null where classes are predicted.")

@@ -1,0 +1,208 @@
+"""What in labels, predicted shares and left-out accuracy makes an answer doubtful, in sentences.
+
+Everything is read from counts, whatever the model. Decision: a warning needs a difference beyond
+chance that is also large enough to matter. Context: the shares of labels speak for the nodes only
+where labels were drawn at random; so many labels of each class, the other usual draw, say nothing
+of them. Consequence: counts as even as a draw by class gives are not compared with the shares
+predicted, and only the near loss of classes is told.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import chdtr, ndtr, pdtrc
+
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import ClassName, Labels
+from peewit.solvers.solution import Solution
+
+MAX_LISTED: Final = 20
+"""Classes whose shares are listed."""
+
+_P_VALUE: Final = 1e-4
+_LEAST_DISTANCE: Final = 0.1  # part of the nodes that would have to change their class
+_EVEN_P_VALUE: Final = 0.05
+_LEAST_DIVERSITY: Final = 0.15
+_LEAST_PART: Final = 0.02  # of its share of the labels, that a class must win
+_LEAST_LEFT_OUT: Final = 10
+_DOMINANT_SHARE: Final = 0.95
+_FEW_OTHERS: Final = 10
+_LEAST_LABELS: Final = 20
+_LEAST_UNREACHED: Final = 0.1
+_TOGETHER_P_VALUE: Final = 1e-6
+_TOGETHER_RATIO: Final = 5.0
+_MOST_LABELED: Final = 0.2
+_ROWS: Final = 1 << 18
+_MAX_NAMES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassShares:
+    """Labels of each class, and nodes without a label that are predicted to be of it.
+
+    Attributes
+    ----------
+    class_names : tuple of str or int
+    n_labels, n_predicted : (n_classes,) int64
+        Nodes that no label reaches are predicted to be of no class.
+    """
+
+    class_names: tuple[ClassName, ...]
+    n_labels: Int64Array
+    n_predicted: Int64Array
+
+    @classmethod
+    def of(cls, labels: Labels, solution: Solution) -> "ClassShares":
+        """Those of an answer; some rows at a time."""
+        is_counted = solution.reachable.copy()
+        is_counted[labels.nodes] = False
+        counts = np.zeros(labels.n_classes, np.int64)
+        for first in range(0, is_counted.size, _ROWS):
+            rows = slice(first, first + _ROWS)
+            winners = solution.scores[rows].argmax(axis=1)[is_counted[rows]]
+            counts += np.bincount(winners, minlength=labels.n_classes)
+        return cls(
+            class_names=labels.class_names,
+            n_labels=np.bincount(labels.classes, minlength=labels.n_classes),
+            n_predicted=counts,
+        )
+
+    @property
+    def labels(self) -> FloatArray:
+        """(n_classes,) shares among the labels."""
+        shares: FloatArray = self.n_labels / self.n_labels.sum()
+        return shares
+
+    @property
+    def predicted(self) -> FloatArray:
+        """(n_classes,) shares among the nodes without label; zeros where there are none."""
+        shares: FloatArray = self.n_predicted / max(1, self.n_predicted.sum())
+        return shares
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The `MAX_LISTED` classes with the most labels, as JSON values."""
+        most = np.sort(np.argsort(-self.n_labels, kind="stable")[:MAX_LISTED])
+        shares = zip(self.labels[most].tolist(), self.predicted[most].tolist(), strict=True)
+        return [
+            {"label": self.class_names[place], "labels": given, "predicted": predicted}
+            for place, (given, predicted) in zip(most.tolist(), shares, strict=True)
+        ]
+
+
+def share_warnings(shares: ClassShares) -> Iterator[str]:
+    """At most one: classes that are nearly lost, or predicted otherwise than labeled."""
+    given, predicted = shares.labels, shares.predicted
+    n_labels, n_others = int(shares.n_labels.sum()), int(shares.n_predicted.sum())
+    if n_others == 0 or given.size < 2:
+        return
+    if _diversity(predicted) < _LEAST_DIVERSITY * _diversity(given):
+        largest = int(predicted.argmax())
+        yield (
+            f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
+            f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
+            f"{given[largest]:.1%} of the labels; unless it is so common, solve with another model "
+            "or with more labels"
+        )
+        return
+    lost = np.flatnonzero((shares.n_labels >= 2) & (predicted < _LEAST_PART * given))
+    if lost.size:
+        named = ", ".join(
+            f"{shares.class_names[place]!r} ({shares.n_labels[place]:,} labels, "
+            f"{shares.n_predicted[place]:,} of {n_others:,} nodes)"
+            for place in lost[:_MAX_NAMES].tolist()
+        )
+        more = f" and {lost.size - _MAX_NAMES} more" if lost.size > _MAX_NAMES else ""
+        yield (
+            f"hardly a node is predicted to be of a class that has labels: {named}{more}; unless "
+            "they are so rare, solve with another model or label more of them"
+        )
+        return
+    if drawn_by_class(shares.n_labels) or np.abs(given - predicted).sum() / 2 < _LEAST_DISTANCE:
+        return
+    error = np.sqrt(predicted * (1 - predicted) / n_labels + 1 / (4 * n_labels**2))
+    z = np.abs(given - predicted) / error  # (J6)
+    p_value = min(1.0, 2 * given.size * float(ndtr(-z.max())))
+    if p_value < _P_VALUE:
+        place = int(np.abs(given - predicted).argmax())
+        yield (
+            f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
+            f"{p_value:.0e}): {shares.class_names[place]!r} is {given[place]:.1%} of the "
+            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; the labels are no "
+            "random sample, or the model leans: label some nodes drawn at random to see which"
+        )
+
+
+def left_out_warnings(labels: Labels, accuracy: float, n_left_out: int) -> Iterator[str]:
+    """One where labels left out are predicted hardly better than by the commonest of all (J7)."""
+    counts = np.bincount(labels.classes)
+    majority = float(counts.max()) / labels.n_labeled
+    needed = majority + 2 * np.sqrt(majority * (1 - majority) / max(1, n_left_out))
+    if n_left_out < _LEAST_LEFT_OUT or accuracy > needed:
+        return
+    name = labels.class_names[int(counts.argmax())]
+    yield (
+        f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right, and always saying "
+        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; neither "
+        "the graph nor the features tell these classes, or there are too few labels"
+    )
+
+
+def label_warnings(labels: Labels, graph: Graph) -> Iterator[str]:
+    """Where the labels are all of one sort: of one class, in one component, among neighbors."""
+    counts = np.bincount(labels.classes)
+    n_labels, n_others = labels.n_labeled, labels.n_labeled - int(counts.max())
+    is_dominated = counts.max() >= _DOMINANT_SHARE * n_labels and n_others < _FEW_OTHERS
+    if n_labels >= _LEAST_LABELS and is_dominated:
+        yield (
+            f"{int(counts.max()):,} of the {n_labels:,} labels are "
+            f"{labels.class_names[int(counts.argmax())]!r}; {n_others} say little of the other "
+            "classes: label more of those"
+        )
+    if n_labels < 2:
+        return
+    component = graph.component[labels.nodes]
+    n_unreached = graph.n_nodes - int(graph.component_sizes()[component[0]])
+    if (component == component[0]).all() and n_unreached > _LEAST_UNREACHED * graph.n_nodes:
+        yield (
+            f"all labels lie in one of {graph.n_components:,} components, and "
+            f"{n_unreached / graph.n_nodes:.1%} of the nodes in the others: label some of those"
+        )
+    yield from _together(labels.nodes, graph)
+
+
+def drawn_by_class(n_labels: Int64Array) -> bool:
+    """Whether labels are as even over the classes as a draw by class makes them, and chance not."""
+    if np.ptp(n_labels) <= 1:
+        return True
+    mean = n_labels.mean()
+    statistic = float(np.square(n_labels - mean).sum() / mean)
+    return bool(chdtr(n_labels.size - 1, statistic) < _EVEN_P_VALUE)
+
+
+def _diversity(shares: FloatArray) -> float:
+    """How many classes beside the largest the shares amount to: exp(entropy) - 1."""
+    some = shares[shares > 0]
+    return float(np.exp(-some @ np.log(some))) - 1.0
+
+
+def _together(nodes: Int64Array, graph: Graph) -> Iterator[str]:
+    """Where labeled nodes are neighbors far more often than nodes drawn at random (J8)."""
+    n_labels, n_nodes = nodes.size, graph.n_nodes
+    if n_labels < _LEAST_LABELS or n_labels > _MOST_LABELED * n_nodes:
+        return
+    among = graph.adjacency[nodes][:, nodes]
+    n_edges = among.nnz // 2
+    expected = graph.n_edges * n_labels * (n_labels - 1) / (n_nodes * (n_nodes - 1))
+    n_beside = int(np.count_nonzero(np.diff(among.indptr)))
+    if n_edges == 0:
+        return
+    is_beyond_chance = pdtrc(n_edges - 1, expected) < _TOGETHER_P_VALUE
+    if is_beyond_chance and n_edges > _TOGETHER_RATIO * expected and 2 * n_beside > n_labels:
+        yield (
+            f"the labels lie close together: {n_edges:,} edges join two labeled nodes, and "
+            f"{expected:,.1f} would if they were drawn at random; what is predicted far from them "
+            "is less sure than labels left out show: label some nodes elsewhere"
+        )

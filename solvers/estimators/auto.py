@@ -1,0 +1,38 @@
+"""Auto behind scikit-learn's interface."""
+
+from typing import Any, Self
+
+from peewit.solvers.estimators.classifier_base import ProbabilityClassifier
+from peewit.solvers.models import auto
+
+
+class Auto(ProbabilityClassifier):
+    """Several models, weighed by left-out labels: `models.auto.Auto` as an estimator."""
+
+    _model = auto.Auto
+
+    rtol: float = 1e-5
+    max_iter: int = 10_000
+
+    def fit(self, X: Any, y: Any, features: Any = None) -> Self:
+        """Classes of all nodes from those of some.
+
+        Parameters
+        ----------
+        X, y
+            As every classifier of graphs takes them.
+        features : (n_nodes, n_features) array or scipy sparse matrix, or None
+            What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
+
+        Raises
+        ------
+        TypeError, ValueError
+            ``X`` or ``y`` breaks a rule, fewer than two classes have a label, ``features`` has not
+            one row for each node, or an entry that is not finite.
+
+        Warns
+        -----
+        UserWarning
+            The labels are no random sample of the nodes.
+        """
+        return self._solved(*self._problem(X, y, features))

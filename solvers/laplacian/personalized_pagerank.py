@@ -1,0 +1,131 @@
+"""Personalized PageRank on a graph: P = a (1 - (1 - a) S)^-1, many columns at once, in float32.
+
+S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the spectrum of
+1 - (1 - a) S lies in [a, 2 - a] whatever the graph. Chebyshev iteration then needs no
+preconditioner, no inner product and no check of residuals: the number of steps follows from the
+accuracy, and a column does not depend on those beside it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, IntArray, RealArray, frozen
+from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
+from peewit.solvers.kernels.jacobi_chebyshev import chebyshev_rows, first_directions
+from peewit.solvers.kernels.random_walk import normalize_rows
+from peewit.solvers.row_ranges import Parallel, RowRanges
+
+RTOL: Final = 1e-6
+"""Error of a column of length 1: what float32 leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonalizedPageRank:
+    """The filter P of a graph for any teleport probability a; build it with `of_graph`.
+
+    Attributes
+    ----------
+    indptr, indices, weight : CSR arrays
+        S without its diagonal, in float32.
+    loop : (n_nodes,) float32
+        The diagonal of S: 1 / (number of neighbors + 1).
+    inverse_root : (n_nodes,) float64
+        D^-1/2 of (K1), self-loops counted.
+    rows : RowRanges
+        Divides the products.
+    """
+
+    indptr: AnyArray
+    indices: AnyArray
+    weight: Float32Array
+    loop: Float32Array
+    inverse_root: FloatArray
+    rows: RowRanges
+
+    @classmethod
+    def of_graph(cls, graph: Graph, parallel: Parallel = map) -> "PersonalizedPageRank":
+        """That of ``graph``; every node gets a self-loop of its edges' mean weight.
+
+        An isolated node keeps all it has: its row of P is that of the identity.
+        """
+        adjacency = graph.adjacency
+        loop = 1.0 / (np.diff(adjacency.indptr) + 1.0)
+        whole = graph.degree / (1.0 - np.where(loop < 1.0, loop, 0.0))  # d + its mean weight
+        inverse_root = 1.0 / np.sqrt(np.where(whole > 0, whole, 1.0))
+        rows = RowRanges.of(adjacency.indptr, parallel)
+        matrix = adjacency.indptr, adjacency.indices, adjacency.data
+        weight = np.empty(adjacency.nnz, np.float32)
+        rows.run(lambda a, b: normalize_rows(*matrix, inverse_root, weight, a, b))
+        return cls(
+            indptr=adjacency.indptr,
+            indices=adjacency.indices,
+            weight=frozen(weight),
+            loop=frozen(loop.astype(np.float32)),
+            inverse_root=frozen(inverse_root),
+            rows=rows,
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of rows."""
+        return self.loop.size
+
+    def filtered(
+        self, block: RealArray, teleport: float, *, rtol: float = RTOL, watch: Watch = UNWATCHED
+    ) -> Float32Array:
+        """P @ ``block``, new, (n_nodes, k).
+
+        Parameters
+        ----------
+        block : (n_nodes, k)
+            Read only.
+        teleport : float
+            a, in (0, 1]; P is the identity at 1.
+        rtol : float
+            Error of each column, at most, relative to the column's own norm in ``block``.
+        watch : Watch
+            Asked before every step.
+
+        Raises
+        ------
+        Stopped
+            The caller asked for the run to end.
+        """
+        left = np.array(block, np.float32, order="C")
+        if teleport >= 1.0:
+            return left
+        # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
+        centre = 1.0 / (1.0 - teleport)
+        diagonal = frozen(np.float32(centre) - self.loop)
+        ones = frozen(np.ones(self.n_nodes, np.float32))
+        matrix = self.indptr, self.indices, self.weight, diagonal, ones
+        filtered, direction, spare = np.zeros_like(left), np.empty_like(left), np.empty_like(left)
+        self.rows.run(lambda a, b: first_directions(left, ones, 1.0 / centre, direction, a, b))
+        ratio = 1.0 / centre
+        for _ in range(n_steps(teleport, rtol)):
+            watch.check()
+            after = 1.0 / (2.0 * centre - ratio)
+            blocks = direction, spare, filtered, left
+            self.rows.run(partial(chebyshev_rows, *matrix, *blocks, 2.0 * after, after * ratio))
+            direction, spare, ratio = spare, direction, after
+        filtered *= np.float32(teleport * centre)
+        return filtered
+
+    def unit_columns(
+        self, nodes: IntArray, teleport: float, *, watch: Watch = UNWATCHED
+    ) -> Float32Array:
+        """(n_nodes, k) the columns of P at ``nodes``; as `filtered` of unit vectors."""
+        block = np.zeros((self.n_nodes, len(nodes)), np.float32)
+        block[nodes, np.arange(len(nodes))] = 1.0
+        return self.filtered(block, teleport, watch=watch)
+
+
+def n_steps(teleport: float, rtol: float) -> int:
+    """Chebyshev steps after which 1 / T_m(1 / (1 - a)) is below ``rtol``; none for a = 1."""
+    if teleport >= 1.0:
+        return 0
+    return int(np.ceil(np.arccosh(1.0 / rtol) / np.arccosh(1.0 / (1.0 - teleport))))

@@ -1,0 +1,87 @@
+"""Rows of features of unit length, multiplied with many columns at once, a block at a time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, frozen
+from peewit.solvers.features import Rows
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
+from peewit.solvers.linear.linear_functions import LinearFunctions
+from peewit.solvers.linear.row_scaling import RowScaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitRows:
+    """X with rows in a `RowScaling`, on all nodes of a graph; build it with `of_rows`.
+
+    Attributes
+    ----------
+    rows : Rows
+        As they are given; read anew in each pass where they are no array.
+    form : RowScaling
+        Unit length after the mean of the rows is subtracted, which fills no sparse row here.
+    scale : (n_rows,) float64
+        What each row is multiplied by.
+    n_nodes : int
+        Rows of X: those of nodes without features are 0.
+    """
+
+    rows: Rows
+    form: RowScaling
+    scale: FloatArray
+    n_nodes: int
+
+    @classmethod
+    def of_rows(cls, rows: Rows, n_nodes: int) -> "UnitRows":
+        """One pass for the mean of the rows, one for their lengths."""
+        sums = np.zeros(rows.n_columns)
+        for _, block in rows.blocks():
+            sums += block.sum(axis=0, dtype=np.float64)
+        form = RowScaling(is_unit=True, constant=1.0, center=frozen(sums / rows.n_rows))
+        scale = np.concatenate([form.scale(block) for _, block in rows.blocks()])
+        return cls(rows=rows, form=form, scale=scale, n_nodes=n_nodes)
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in a row."""
+        return self.rows.n_columns
+
+    def adjoint(self, columns: list[Float32Array], watch: Watch = UNWATCHED) -> FloatArray:
+        """(n_columns_given, n_features) the products X' c with columns (n_nodes,); one pass."""
+        products = np.zeros((len(columns), self.n_columns))
+        for place, block in self.rows.blocks():
+            watch.check()
+            owners = place if self.rows.nodes is None else self.rows.nodes[place]
+            weighed = np.stack([column[owners] for column in columns]) * self.scale[place]
+            products += (block.T @ weighed.T).T
+            products -= np.outer(weighed.sum(axis=1), self.form.center)
+        return products
+
+    def values(self, weights: FloatArray, watch: Watch = UNWATCHED) -> FloatArray:
+        """(n_nodes, k) the products X @ ``weights`` (n_features, k); one pass."""
+        values = np.zeros((self.n_nodes, weights.shape[1]))
+        at_center = self.form.center @ weights
+        for place, block in self.rows.blocks():
+            watch.check()
+            owners = place if self.rows.nodes is None else self.rows.nodes[place]
+            values[owners] = (block @ weights - at_center) * self.scale[place, None]
+        return values
+
+    def functions(self, weights: FloatArray, constant: FloatArray) -> LinearFunctions:
+        """Those with the (n_features, k) ``weights`` and a (k,) constant, for new points."""
+        return LinearFunctions(weights=np.vstack([weights, constant]), form=self.form)
+
+    def at(self, nodes: Int64Array) -> FloatArray:
+        """(n_nodes_asked, n_features) the rows of some nodes, increasing, dense."""
+        rows = np.zeros((nodes.size, self.n_columns))
+        places, found = nodes, np.ones(nodes.size, bool)
+        if self.rows.nodes is not None:
+            found = np.isin(nodes, self.rows.nodes, assume_unique=True)
+            places = np.searchsorted(self.rows.nodes, nodes[found])
+        some: Any = self.rows.take(places)
+        dense = some.toarray() if sp.issparse(some) else some
+        rows[found] = (dense - self.form.center) * self.scale[places, None]
+        return rows

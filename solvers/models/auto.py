@@ -1,0 +1,542 @@
+"""Auto: several ways to read a graph, weighed by the labels that each predicts when left out.
+
+Decision: the model to use when nothing is known of a graph. Context: on graphs of hubs, rings,
+neighbors or accounts, with classes of any size, each single method is the best somewhere and loses
+by tens of points elsewhere. Consequence: three of them are kept, that cost one solve each and can
+leave labels out without another: Poisson learning, density of personalized PageRank, and walks that
+sharpen a first partition; filtered ridge is the fourth where nodes have features. What they say is
+stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.features import Rows
+from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, check_labels
+from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.feature_model_base import FeatureModel
+from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
+from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
+from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.stacking import Belief, ClassShares, Stack, StackedArm, fitted_stack
+from peewit.solvers.row_ranges import Parallel
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status, first_failure
+
+TELEPORT: Final = 0.05
+"""Teleport probability of the density: walks of about 20 steps."""
+
+_DENSITY_RTOL: Final = 1e-4
+_EVERYWHERE: Final = 0.3
+"""Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
+
+_SHARE: Final = 0.05
+_LEAST_SLOPE_LABELS: Final = 20
+_SLOPE_MASS: Final = 0.05
+_BLOCK_ENTRIES: Final = 1 << 24
+
+BELIEFS: Final = {
+    "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35),
+    "poisson": Belief(weights={"poisson": 1.0}, mass=0.15),
+    "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True),
+    "majority": Belief(weights={}, mass=0.15),
+    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
+}
+"""What may be right on a graph, before any label is left out."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PreparedAuto:
+    """What the arms share of a graph.
+
+    Attributes
+    ----------
+    base : PreparedGraph
+        Of Poisson learning and of the walks.
+    pagerank : PersonalizedPageRank
+        Of the density.
+    features : FilteredFeatures or None
+        Of filtered ridge, where nodes have features.
+    potentials, densities : GroupColumns
+        Columns of the last labels.
+    """
+
+    base: PreparedGraph
+    pagerank: PersonalizedPageRank
+    potentials: GroupColumns
+    densities: GroupColumns
+    features: FilteredFeatures | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph itself."""
+        return self.base.graph
+
+    @property
+    def rows(self) -> Rows | None:
+        """Features as they are given."""
+        return None if self.features is None else self.features.rows
+
+    @property
+    def width(self) -> int:
+        """Columns that are solved for at once."""
+        return max(1, _BLOCK_ENTRIES // max(self.graph.n_nodes, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(FeatureModel):
+    """Stacked arms, judged by labels left out.
+
+    Attributes of ``stats``: ``belief`` is the one that counts most, ``loo_accuracy`` the share of
+    the left-out labels that the whole predicts, ``loo_<arm>`` those that each arm alone
+    would, ``majority`` the largest class; ``belief_<name>`` how much each belief counts,
+    ``sample_p_value`` how likely a random sample would be as unlike the nodes as these labels.
+
+    Scores are probabilities.
+
+    Notes
+    -----
+    Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
+    for the next solve.
+
+    References
+    ----------
+    Wolpert (1992), stacked generalization; Calder, Cook, Thorpe and Slepcev (2020); Saerens,
+    Latinne and Decaestecker (2002).
+    """
+
+    of_graph: ClassVar[str] = "graph"
+
+    rtol: float = hyperparameter(
+        1e-5, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """Calibrated on labels left out."""
+        return "probability"
+
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> PreparedAuto:
+        """The graph, its normalised adjacency matrix, and the features, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `FilteredRidge.prepare`.
+        """
+        filtered = None
+        if features is not None:
+            filtered = FilteredRidge().prepare(
+                graph, features, parallel=parallel, kept_bytes=kept_bytes
+            )
+            pagerank = filtered.columns.pagerank
+        else:
+            pagerank = PersonalizedPageRank.of_graph(graph, parallel)
+        return PreparedAuto(
+            base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
+            pagerank=pagerank,
+            potentials=GroupColumns(kept_bytes=kept_bytes),
+            densities=GroupColumns(kept_bytes=kept_bytes),
+            features=filtered,
+        )
+
+    def solve_watched(
+        self,
+        prepared: PreparedAuto,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - columns that are kept are the better start
+        watch: Watch,
+    ) -> Solution:
+        """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
+        check_labels(labels, prepared.graph)
+        try:
+            return self._solution(prepared, LabelGroups.of(labels), watch)
+        except Stopped:
+            n_nodes = prepared.graph.n_nodes
+            return Solution(
+                scores=np.tile(labels.class_prior(), (n_nodes, 1)),
+                reachable=np.zeros(n_nodes, bool),
+                status=Status.CANCELLED,
+                stats={"n_iter": 0},
+            )
+
+    def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+        """The stack of all arms; raises `Stopped`."""
+        labels = groups.labels
+        poisson = _Potentials.of(self, prepared, groups, watch)
+        arms = {
+            "poisson": poisson.arm(),
+            "density": _density(prepared, groups, watch),
+            "walks": _walks(prepared, groups, poisson, watch),
+        }
+        reachable = poisson.task.reachable
+        stats = {**poisson.stats, "input": self.of_graph}
+        if prepared.features is not None:
+            filtered = FilteredRidge().solve_watched(prepared.features, labels, None, watch)
+            if filtered.status is Status.CANCELLED:
+                raise Stopped
+            left_out = FilteredRidge().left_out(prepared.features, labels, watch)
+            arms["features"] = _scaled(filtered.scores, left_out, filtered.reachable)
+            reachable = reachable | filtered.reachable
+            told = ("input", "n_without_features", "teleport")
+            stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
+        stack, covariate = _stacked(prepared, groups, arms)
+        probabilities = stack.probabilities(arms, covariate)
+        shares = np.exp(stack.shares.of_all)
+        shares /= shares.sum()
+        sample = LabelSample.of(probabilities[reachable], stack.left_out, shares)
+        if sample.is_estimated:
+            probabilities = reweighed(probabilities, sample.shares / shares)
+        probabilities[~reachable] = labels.class_prior()
+        return Solution(
+            scores=probabilities,
+            reachable=reachable,
+            status=poisson.status,
+            stats={**stats, **_told(groups, arms, stack, sample)},
+            warnings=_warnings(groups, sample, shares),
+        )
+
+    def bequest(self, prepared: PreparedAuto) -> Bequest:
+        """Whether there was need of a hierarchy."""
+        return _GRAPH.bequest(prepared.base)
+
+    def inherit(self, prepared: PreparedAuto, bequest: Bequest | None) -> None:
+        """Contract the graph without a trial."""
+        _GRAPH.inherit(prepared.base, bequest)
+
+
+_GRAPH: Final[GraphModel] = Poisson()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Potentials:
+    """Poisson learning with all labels, and without each fold.
+
+    Attributes
+    ----------
+    groups : LabelGroups
+    graph : Graph
+    task : CentredLabels
+        All labels.
+    columns : (n_groups, n_nodes) float32
+        L^+ of the groups, of mean 0 by degree on each component.
+    scores : (n_nodes, n_classes) float64
+        With all labels.
+    status : Status
+    stats : dict
+    """
+
+    groups: LabelGroups
+    graph: Graph
+    task: CentredLabels
+    columns: Float32Array
+    scores: FloatArray
+    status: Status
+    stats: dict[str, float | int | str]
+
+    @classmethod
+    def of(
+        cls, model: "Auto", prepared: PreparedAuto, groups: LabelGroups, watch: Watch
+    ) -> "_Potentials":
+        """Those of ``groups``; raises `Stopped`."""
+        graph, solver = prepared.graph, prepared.base.kernel.solver
+        made = _Made(model=model, prepared=prepared, watch=watch)
+        columns = prepared.potentials.of(groups, made.columns)
+        if made.status is not Status.CONVERGED:
+            prepared.potentials.kept.clear()
+        if solver.eliminates or solver.is_blind:  # whether rounding decides only bounds can tell
+            bounded = Poisson(rtol=model.rtol, max_iter=model.max_iter)
+            _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
+            made.status = first_failure(made.status, solution.status)
+        task = CentredLabels.of(groups.labels, graph.component)
+        return cls(
+            groups=groups,
+            graph=graph,
+            task=task,
+            columns=columns,
+            scores=_potential(columns, groups.class_sums(), task),
+            status=made.status,
+            stats={
+                "n_iter": made.n_iter,
+                "residual": made.residual,
+                "preconditioner": prepared.base.kernel.solver.chosen,
+            },
+        )
+
+    def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
+        """The labels of the other folds, and the scores that they give."""
+        task = CentredLabels.of(self.groups.without(fold), self.graph.component)
+        return task, _potential(
+            self.columns, self.groups.class_sums(self.groups.fold != fold), task
+        )
+
+    def arm(self) -> StackedArm:
+        """Poisson learning as an arm."""
+        labels = self.groups.labels
+        left_out = np.zeros((labels.n_labeled, labels.n_classes))
+        if self.groups.is_single:
+            left_out[self.groups.usable] = self._each_without()
+        else:
+            for fold in range(self.groups.n_folds):
+                at = np.flatnonzero(self.groups.fold == fold)
+                task, scores = self.without(fold)
+                nodes = labels.nodes[at]
+                left_out[at] = np.where(task.reachable[nodes, None], scores[nodes], 0.0)
+        reachable = self.task.reachable
+        return _compressed(np.where(reachable[:, None], self.scores, 0.0), left_out, reachable)
+
+    def _each_without(self) -> FloatArray:
+        """(n_usable, n_classes) every label's own scores, by all the others."""
+        labels, component = self.groups.labels, self.graph.component
+        at_labels = self.columns[:, labels.nodes].astype(np.float64)
+        np.fill_diagonal(at_labels, 0.0)
+        together = component[labels.nodes][:, None] == component[labels.nodes]
+        np.fill_diagonal(together, val=False)
+        targets = labels.targets()
+        counts = together @ targets
+        means = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        scores = at_labels.T @ targets - means * at_labels.sum(axis=0)[:, None]
+        lowest = np.where(counts > 0, scores, np.inf).min(axis=1, keepdims=True)
+        found = np.where(counts > 0, scores, lowest)
+        found[counts.sum(axis=1) == 0] = 0.0
+        return np.asarray(found[self.groups.usable])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Made:
+    """Columns of L^+ as they are solved for, and how that went."""
+
+    model: "Auto"
+    prepared: PreparedAuto
+    watch: Watch
+    status: Status = Status.CONVERGED
+    n_iter: int = 0
+    residual: float = 0.0
+
+    def columns(self, members: list[Int64Array]) -> Float32Array:
+        """(n_groups, n_nodes) of some groups."""
+        graph, kernel = self.prepared.graph, self.prepared.base.kernel
+        columns = np.empty((len(members), graph.n_nodes), np.float32)
+        total = np.bincount(graph.component, graph.degree, graph.n_components)
+        by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
+        kernel.solver.rtol, kernel.solver.max_iter = self.model.rtol, self.model.max_iter
+        width = self.prepared.width
+        for first in range(0, len(members), width):
+            some = members[first : first + width]
+            solution = kernel.solver.solve(
+                _indicators(some, graph.n_nodes, np.float64),
+                project=True,
+                phase="potentials",
+                progress=self.watch.progress,
+                cancelled=self.watch.cancelled,
+                overwrite=True,
+            )
+            self.watch.check()
+            kernel.learn(kernel.solver.hierarchy)
+            self.status = first_failure(self.status, solution.status)
+            self.n_iter += solution.n_iter
+            self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
+            for place in range(len(some)):
+                column = solution.x[:, place]
+                means = np.bincount(graph.component, by_degree * column, graph.n_components)
+                columns[first + place] = column - means[graph.component]
+        return columns
+
+
+def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> FloatArray:
+    """(n_nodes, n_classes) Poisson learning (H1) from the columns of groups.
+
+    Classes that are absent from a component are there as low as the lowest one that is present.
+    """
+    of_class = (sums.astype(np.float32) @ columns).T.astype(np.float64)
+    scores = of_class - task.baseline * of_class.sum(axis=1, keepdims=True)
+    absent = task.absent
+    if absent.any():
+        lowest = np.where(absent, np.inf, scores).min(axis=1, keepdims=True)
+        scores = np.where(absent & np.isfinite(lowest), lowest, scores)
+    return np.asarray(scores)
+
+
+def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+    """Potentials as an arm: they have spikes at labels, which a fit must not follow."""
+    centred = scores - scores.mean(axis=1, keepdims=True)
+    typical = float(np.median(np.abs(centred[asked]))) or 1.0
+
+    def said(values: FloatArray) -> FloatArray:
+        bent = np.arcsinh((values - values.mean(axis=1, keepdims=True)) / typical)
+        return np.asarray(bent - bent.mean(axis=1, keepdims=True))
+
+    values = said(scores)
+    size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
+    return StackedArm(values=(values / size).astype(np.float32), left_out=said(left_out) / size)
+
+
+def _scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+    """Class scores as an arm, of size 1."""
+    values = np.where(asked[:, None], scores - scores.mean(axis=1, keepdims=True), 0.0)
+    size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
+    away = left_out - left_out.mean(axis=1, keepdims=True)
+    return StackedArm(values=(values / size).astype(np.float32), left_out=away / size)
+
+
+def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> StackedArm:
+    """How much more often walks from a class come by than walks from anywhere, as an arm.
+
+    q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
+    """
+    pagerank, labels = prepared.pagerank, groups.labels
+    root = pagerank.inverse_root
+    volume = float((1.0 / np.square(root)).sum())
+
+    def make(members: list[Int64Array]) -> Float32Array:
+        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
+        for first in range(0, len(members), prepared.width):
+            some = members[first : first + prepared.width]
+            block = _indicators(some, pagerank.n_nodes, np.float32)
+            block *= root[:, None]
+            found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
+            columns[first : first + len(some)] = found.T * (volume * root)
+        return columns
+
+    columns = prepared.densities.of(groups, make)
+    counts = np.bincount(labels.classes, minlength=labels.n_classes)
+    values = (groups.class_sums().astype(np.float32) @ columns).T / counts
+    left_out = np.zeros((labels.n_labeled, labels.n_classes))
+    if groups.is_single:
+        others = columns[:, labels.nodes].astype(np.float64)
+        np.fill_diagonal(others, 0.0)
+        remaining = np.maximum(counts - labels.targets(), 1.0)
+        left_out = (others.T @ labels.targets()) / remaining
+    for fold in range(0 if groups.is_single else groups.n_folds):
+        at = np.flatnonzero(groups.fold == fold)
+        kept = groups.fold != fold
+        remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
+        own = columns[:, labels.nodes[at]].astype(np.float64)
+        left_out[at] = (groups.class_sums(kept) @ own).T / remaining
+    return StackedArm(
+        values=_log_odds(values, _EVERYWHERE).astype(np.float32),
+        left_out=_log_odds(left_out, _EVERYWHERE),
+    )
+
+
+def _walks(
+    prepared: PreparedAuto, groups: LabelGroups, poisson: _Potentials, watch: Watch
+) -> StackedArm:
+    """Threshold dynamics from the classes of Poisson learning, as an arm; raises `Stopped`."""
+    labels = groups.labels
+    model = HarmonicMBO()
+
+    def shares(task: CentredLabels, known: Labels, scores: FloatArray) -> FloatArray:
+        first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
+        reachable = task.reachable
+        outcome, found = model.walked(prepared.base, known, first, reachable, watch)
+        if outcome.status is Status.CANCELLED:
+            raise Stopped
+        return np.where(reachable[:, None], found, 1.0)
+
+    left_out = np.ones((labels.n_labeled, labels.n_classes))
+    for fold in range(groups.n_folds):
+        at = np.flatnonzero(groups.fold == fold)
+        task, scores = poisson.without(fold)
+        left_out[at] = shares(task, groups.without(fold), scores)[labels.nodes[at]]
+    values = shares(poisson.task, labels, poisson.scores)
+    return StackedArm(
+        values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
+    )
+
+
+def _log_odds(values: RealArray, added: float) -> FloatArray:
+    """Rows of log(values + added), with mean 0."""
+    logs = np.log(np.maximum(values, 0.0) + added)
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+
+
+def _indicators(members: list[Int64Array], n_nodes: int, dtype: type) -> RealArray:
+    """(n_nodes, n_groups) 1 at the nodes of each group."""
+    block: RealArray = np.zeros((n_nodes, len(members)), dtype)
+    for place, nodes in enumerate(members):
+        block[nodes, place] = 1.0
+    return block
+
+
+def _stacked(
+    prepared: PreparedAuto, groups: LabelGroups, arms: dict[str, StackedArm]
+) -> tuple[Stack, FloatArray]:
+    """The stack, and the standardised logarithms of the degrees."""
+    labels, degree = groups.labels, prepared.graph.degree
+    mean = float(degree.mean()) or 1.0
+    covariate = np.log1p(degree / mean)
+    covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
+    used = groups.usable
+    stack = fitted_stack(
+        arms,
+        labels.classes,
+        ClassShares.of(labels.classes, labels.n_classes),
+        BELIEFS,
+        used,
+        covariate[labels.nodes] if used.size >= _LEAST_SLOPE_LABELS else None,
+        covariate_mass=_SLOPE_MASS,
+    )
+    return stack, covariate
+
+
+def _told(
+    groups: LabelGroups, arms: dict[str, StackedArm], stack: Stack, sample: LabelSample
+) -> dict[str, float | int | str]:
+    """What the job tells of the judgement."""
+    used, classes = groups.usable, groups.labels.classes
+    counted: dict[str, float] = {}
+    for share, fit in zip(stack.posterior, stack.fits, strict=True):
+        counted[fit.name] = counted.get(fit.name, 0.0) + float(share)
+    told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
+    told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
+    if used.size == 0:
+        return told
+    known = classes[used]
+
+    def right(scores: FloatArray) -> float:
+        return float((scores.argmax(axis=1) == known).mean())
+
+    told |= {"loo_accuracy": right(stack.left_out), "loo_labels": int(used.size)}
+    told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
+    told["majority"] = float(np.bincount(classes).max() / classes.size)
+    told["sample_p_value"] = sample.p_value
+    return told
+
+
+def _warnings(groups: LabelGroups, sample: LabelSample, shares: FloatArray) -> tuple[str, ...]:
+    """What is hardly what was wanted: labels drawn otherwise than at random."""
+    if sample.p_value >= DOUBT:
+        return ()
+    names = groups.labels.class_names
+    told = "the labels are no random sample of the nodes"
+    if not sample.is_estimated:
+        return (f"{told}; class shares are those of the labels, which may be far from the nodes'",)
+    away = np.abs(sample.shares - shares)
+    worst = np.argsort(-away)[:3]
+    listed = ", ".join(
+        f"{names[at]!r} {shares[at]:.0%} of the labels, about {sample.shares[at]:.0%} of the nodes"
+        for at in worst
+    )
+    return (f"{told}: {listed}; predictions use the latter",)

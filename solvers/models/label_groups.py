@@ -1,0 +1,138 @@
+"""Labels in groups: columns of a linear map, summed so that folds can be left out of them.
+
+What a model says that is linear in its labels needs one column for each label, or for each class of
+each fold: leaving a fold out is then a difference of sums, and no solve.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.labels import Labels
+
+_MAX_FOLDS: Final = 5
+_GROUPS: Final = 30
+"""Columns worth paying for: more classes have fewer folds, at least two."""
+
+_HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelGroups:
+    """Folds of labels, and groups of them whose columns tell what each fold's absence changes.
+
+    Attributes
+    ----------
+    labels : Labels
+    fold : (n_labeled,) int64
+        Fold of each label, -1 for those that are the only one of their class.
+    group : (n_labeled,) int64
+        Group of each label: its own where labels are few, else one for each class and fold.
+    n_folds : int
+        0 where no label can be left out, or one fold would hold them all.
+    """
+
+    labels: Labels
+    fold: Int64Array
+    group: Int64Array
+    n_folds: int
+
+    @classmethod
+    def of(cls, labels: Labels) -> "LabelGroups":
+        """Folds dealt within each class in the order of a hash of the node.
+
+        A label more so leaves most others where they were.
+        """
+        n_folds = int(np.clip(_GROUPS // labels.n_classes, 2, _MAX_FOLDS))
+        counts = np.bincount(labels.classes, minlength=labels.n_classes)
+        is_usable = counts[labels.classes] > 1
+        hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
+        hashed ^= hashed >> np.uint64(29)
+        order = np.lexsort((hashed * _HASH_FACTOR, labels.classes))
+        starts = np.cumsum(counts) - counts
+        rank = np.empty(labels.n_labeled, np.int64)
+        rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]
+        fold = np.where(is_usable, (rank + labels.classes) % n_folds, -1)
+        used = np.unique(fold[is_usable])
+        fold[is_usable] = np.searchsorted(used, fold[is_usable])
+        group = np.arange(labels.n_labeled)
+        if labels.n_labeled > max(n_folds * labels.n_classes, _GROUPS):
+            _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
+        n_used = used.size if used.size > 1 else 0
+        if n_used == 0:
+            fold = np.full(labels.n_labeled, -1)
+        return cls(labels=labels, fold=fold, group=group.astype(np.int64), n_folds=n_used)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.group.max()) + 1
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each label is a group of its own."""
+        return self.n_groups == self.labels.n_labeled
+
+    @property
+    def usable(self) -> Int64Array:
+        """Places of the labels that are left out, once each."""
+        return np.flatnonzero(self.fold >= 0)
+
+    def members(self, group: int) -> Int64Array:
+        """Nodes of one group."""
+        return np.asarray(self.labels.nodes[self.group == group])
+
+    def without(self, fold: int) -> Labels:
+        """The labels of the other folds."""
+        return self.labels.subset(np.flatnonzero(self.fold != fold))
+
+    def class_sums(self, keeps: BoolArray | None = None) -> FloatArray:
+        """(n_classes, n_groups) one for each group of a class, of the labels that are kept."""
+        kept = slice(None) if keeps is None else keeps
+        sums = np.zeros((self.labels.n_classes, self.n_groups))
+        sums[self.labels.classes[kept], self.group[kept]] = 1.0
+        return sums
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GroupColumns:
+    """The columns of the last groups, by their nodes: groups that stay cost nothing.
+
+    Attributes
+    ----------
+    kept_bytes : int
+        More than so much is not kept for the next solve.
+    kept : dict
+        A column by the nodes of its group, (n_nodes,) float32.
+    """
+
+    kept_bytes: int
+    kept: dict[bytes, Float32Array] = field(default_factory=dict)
+
+    def of(
+        self, groups: LabelGroups, make: Callable[[list[Int64Array]], Float32Array]
+    ) -> Float32Array:
+        """(n_groups, n_nodes) of all groups.
+
+        Parameters
+        ----------
+        groups : LabelGroups
+        make : callable
+            From the nodes of some groups to their columns, (n_some, n_nodes) float32.
+        """
+        members = [groups.members(group) for group in range(groups.n_groups)]
+        keys = [each.tobytes() for each in members]
+        missing = [key not in self.kept for key in keys]
+        made = iter(make([each for each, lacks in zip(members, missing, strict=True) if lacks]))
+        columns = np.stack(
+            [
+                next(made) if lacks else self.kept[key]
+                for key, lacks in zip(keys, missing, strict=True)
+            ]
+        )
+        fits = columns.nbytes <= self.kept_bytes
+        self.kept = dict(zip(keys, columns, strict=True)) if fits else {}
+        return columns

@@ -1,0 +1,83 @@
+"""Label samples: whether labels were drawn at random, and class shares where they were not.
+
+Predictions for all nodes and for left-out labels come from the same function, so their mean
+differs where labels were drawn otherwise than at random: more frauds than honest accounts, or as
+many of each class.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.stats import norm
+
+from peewit.solvers.arrays import FloatArray
+
+DOUBT: Final = 0.003
+"""Of labels that are less likely to be a random sample, class shares are not believed."""
+
+_LEAST_PER_CLASS: Final = 10
+_PSEUDO_NODES: Final = 0.2
+_MAX_NODES: Final = 20_000
+_STEPS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelSample:
+    """What predictions say of how the labels were drawn.
+
+    Attributes
+    ----------
+    p_value : float
+        That a random sample would be as far from the nodes; 1 where no label could be left out.
+    shares : (n_classes,) float64
+        Class shares of all nodes: of the labels, or estimated where these are no random sample.
+    is_estimated : bool
+        Which of the two.
+    """
+
+    p_value: float
+    shares: FloatArray
+    is_estimated: bool
+
+    @classmethod
+    def of(cls, nodes: FloatArray, left_out: FloatArray, shares: FloatArray) -> "LabelSample":
+        """From the class probabilities of nodes and of left-out labels.
+
+        Parameters
+        ----------
+        nodes : (n_nodes, n_classes) float64
+            Of the nodes that labels reach.
+        left_out : (n_used, n_classes) float64
+        shares : (n_classes,) float64
+            Of the labels, > 0.
+
+        Notes
+        -----
+        The largest of the normal deviates of the classes, with Bonferroni's correction (K11). The
+        estimate is that of Saerens, Latinne and Decaestecker (2002): EM for the shares under which
+        the probabilities would be right, with a fifth as many nodes at the labels' own shares;
+        only from 10 labels a class on, since of fewer it was off by up to 60 points.
+        """
+        n_used, n_classes = left_out.shape
+        if n_used < 2 or not len(nodes):
+            return cls(p_value=1.0, shares=shares, is_estimated=False)
+        away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
+        variance = np.maximum(nodes.var(axis=0), left_out.var(axis=0))
+        spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
+        p_value = min(1.0, float(2.0 * norm.sf((away / spread).max()) * n_classes))
+        if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
+            return cls(p_value=p_value, shares=shares, is_estimated=False)
+        some = nodes[:: -(-len(nodes) // _MAX_NODES)]
+        found = shares
+        for _ in range(_STEPS):
+            told = reweighed(some, found / shares).sum(axis=0)
+            found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
+        return cls(p_value=p_value, shares=found, is_estimated=True)
+
+
+def reweighed(probabilities: FloatArray, factors: FloatArray) -> FloatArray:
+    """Rows times the factors of their classes, with sum 1 again."""
+    weighed: FloatArray = probabilities * factors
+    weighed /= weighed.sum(axis=1, keepdims=True)
+    return weighed

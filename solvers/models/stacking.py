@@ -1,0 +1,388 @@
+"""Stacking: what several arms say of a node, weighed by how well they predict labels left out.
+
+Decision: the weights have a prior that is a mixture. Context: of five labels a class nothing can be
+fitted, and one set of prior weights is wrong by tens of points on some kind of graph, as is the
+majority; of many labels all of that is a matter of a fit. Consequence: each component of the prior,
+a `Belief`, is one way in which the arms may be right, or none of them. Its fit has an evidence, the
+probability of the left-out labels with the weights integrated out, and predictions are averaged
+by it. One of the beliefs is that the arms say nothing: the class shares answer, so that the mean
+log loss on left-out labels is never more than -log(mass) / n_labels above theirs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, softmax
+
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+
+CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
+"""Pseudo-labels of each class that are tried; the last one makes all classes equal."""
+
+_VARIANCE = 0.5
+_VARIANCE_UNNAMED = 0.1
+_VARIANCE_OF_SCALE = 1.0 / 0.6
+
+_ROWS = 1 << 16
+_NEGLIGIBLE = 1e-3
+_FITTED = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StackedArm:
+    """What one predictor says, as log odds up to a scale.
+
+    Attributes
+    ----------
+    values : (n_nodes, n_classes)
+        Of every node; rows sum to 0.
+    left_out : (n_labeled, n_classes) float64
+        Of every label, without it.
+    """
+
+    values: RealArray
+    left_out: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belief:
+    """One component of the prior: which arms may be right, and how.
+
+    Attributes
+    ----------
+    weights : mapping of str to float
+        Prior mean of the weight of an arm, 0 for those not named; none at all: the class shares
+        answer, and nothing is fitted.
+    mass : float
+        Prior probability, relative to the others'.
+    uses_shares : bool
+        Whether the arms tell likelihoods, to which the class shares are the prior.
+    variance : float
+        Prior variance of what each class gains everywhere: less for arms that are balanced.
+    """
+
+    weights: Mapping[str, float]
+    mass: float
+    uses_shares: bool = False
+    variance: float = _VARIANCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassShares:
+    """Class shares as the labels tell them, in logarithms (K10).
+
+    Attributes
+    ----------
+    of_all : (n_classes,) float64
+    left_out : (n_labeled, n_classes) float64
+        Without each label.
+    """
+
+    of_all: FloatArray
+    left_out: FloatArray
+
+    @classmethod
+    def of(cls, classes: Int64Array, n_classes: int) -> "ClassShares":
+        """The posterior mean under symmetric Dirichlet priors, averaged by their evidence.
+
+        Classes with equally many labels so get equal shares also without one of them, which plain
+        counts would not give.
+        """
+        counts = np.bincount(classes, minlength=n_classes).astype(np.float64)
+        prior = np.array(CONCENTRATIONS)[:, None]
+        evidence = (
+            gammaln(n_classes * prior[:, 0])
+            - gammaln(n_classes * prior[:, 0] + counts.sum())
+            + (gammaln(counts + prior) - gammaln(prior)).sum(axis=1)
+        )
+        weights = softmax(evidence)
+        others = np.tile(counts, (classes.size, 1))
+        others[np.arange(classes.size), classes] -= 1.0
+
+        def shares(known: FloatArray) -> FloatArray:
+            n_known = known.sum(axis=-1, keepdims=True)
+            whole = sum(
+                weight * (known + each) / (n_known + n_classes * each)
+                for weight, each in zip(weights, CONCENTRATIONS, strict=True)
+            )
+            logs: FloatArray = np.log(whole)
+            return logs
+
+        return cls(of_all=shares(counts), left_out=shares(others))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fit:
+    """A belief after the left-out labels.
+
+    Attributes
+    ----------
+    name : str
+    uses_shares : bool
+    weights : mapping of str to float
+        Of the arms, posterior mode.
+    intercept, slope : (n_classes,) float64
+        Of every class, and what it gains with the degree.
+    log_evidence : float
+        With the prior mass of the belief.
+    left_out : (n_used, n_classes) float64
+        Probabilities of the left-out labels at the mode.
+    """
+
+    name: str
+    uses_shares: bool
+    weights: Mapping[str, float]
+    intercept: FloatArray
+    slope: FloatArray
+    log_evidence: float
+    left_out: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stack:
+    """Fits, and how much each counts.
+
+    Attributes
+    ----------
+    fits : tuple of Fit
+    posterior : (n_fits,) float64
+        Their probabilities, given the left-out labels.
+    shares : ClassShares
+    """
+
+    fits: tuple[Fit, ...]
+    posterior: FloatArray
+    shares: ClassShares
+
+    @property
+    def left_out(self) -> FloatArray:
+        """(n_used, n_classes) probabilities of the labels left out."""
+        mixed: FloatArray = sum(
+            weight * fit.left_out for weight, fit in zip(self.posterior, self.fits, strict=True)
+        )
+        return mixed
+
+    @property
+    def arm_weights(self) -> dict[str, float]:
+        """Mean weight of every arm."""
+        total: dict[str, float] = {}
+        for share, fit in zip(self.posterior, self.fits, strict=True):
+            for name, weight in fit.weights.items():
+                total[name] = total.get(name, 0.0) + float(share * weight)
+        return total
+
+    def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
+        """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
+        n_nodes, n_classes = covariate.size, self.shares.of_all.size
+        counted = [
+            (weight, fit)
+            for weight, fit in zip(self.posterior, self.fits, strict=True)
+            if weight > _NEGLIGIBLE
+        ]
+        mixed = np.zeros((n_nodes, n_classes))
+        for start in range(0, n_nodes, _ROWS):
+            rows = slice(start, start + _ROWS)
+            for weight, fit in counted:
+                logits = np.tile(fit.intercept, (covariate[rows].size, 1))
+                if fit.uses_shares:
+                    logits += self.shares.of_all
+                for name, own in fit.weights.items():
+                    if own > 0:
+                        logits += own * arms[name].values[rows]
+                if fit.slope.any():
+                    logits += covariate[rows, None] * fit.slope
+                mixed[rows] += weight * softmax(logits, axis=1)
+        mixed /= mixed.sum(axis=1, keepdims=True)
+        return mixed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Problem:
+    """Left-out labels, and what is said of them: minus log posterior and its derivatives.
+
+    ``said`` is (n_arms, n_used, n_classes), ``covariates`` (n_covariates, n_used) with a first row
+    of ones. Parameters are the weights of the arms, then a row of classes for each covariate.
+    """
+
+    said: FloatArray
+    offset: FloatArray
+    classes: Int64Array
+    covariates: FloatArray
+    mean: FloatArray
+    precision: FloatArray
+
+    @property
+    def n_arms(self) -> int:
+        return len(self.said)
+
+    def logits(self, parameters: FloatArray) -> FloatArray:
+        weights, rows = self._parts(parameters)
+        total: FloatArray = np.tensordot(weights, self.said, 1) + self.offset
+        return total + self.covariates.T @ rows
+
+    def loss(self, parameters: FloatArray) -> tuple[float, FloatArray]:
+        """Minus log posterior up to a constant, and its gradient."""
+        logits = self.logits(parameters)
+        each = np.arange(self.classes.size)
+        left = softmax(logits, axis=1)
+        top = logits.max(axis=1)
+        whole = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        value = float((whole - logits[each, self.classes]).sum())
+        left[each, self.classes] -= 1.0
+        away = parameters - self.mean
+        pull = self.precision @ away
+        gradient = np.concatenate(
+            [np.tensordot(self.said, left, 2), (self.covariates @ left).ravel()]
+        )
+        return value + 0.5 * float(away @ pull), gradient + pull
+
+    def curvature(self, probabilities: FloatArray) -> FloatArray:
+        """Second derivatives of the loss without its prior."""
+        n_arms, n_classes = self.n_arms, probabilities.shape[1]
+        mean = np.einsum("alk,lk->al", self.said, probabilities)
+        away = (self.said - mean[:, :, None]) * probabilities
+        n_rows = len(self.covariates)
+        size = n_arms + n_rows * n_classes
+        whole = np.zeros((size, size))
+        whole[:n_arms, :n_arms] = np.einsum("alk,blk->ab", away, self.said)
+        for first in range(n_rows):
+            at = slice(n_arms + first * n_classes, n_arms + (first + 1) * n_classes)
+            crossed = np.einsum("alk,l->ak", away, self.covariates[first])
+            whole[:n_arms, at], whole[at, :n_arms] = crossed, crossed.T
+            for second in range(n_rows):
+                to = slice(n_arms + second * n_classes, n_arms + (second + 1) * n_classes)
+                both = self.covariates[first] * self.covariates[second]
+                weighed = probabilities * both[:, None]
+                whole[at, to] = np.diag(weighed.sum(axis=0)) - weighed.T @ probabilities
+        return whole
+
+    def _parts(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        weights = parameters[: self.n_arms]
+        return weights, parameters[self.n_arms :].reshape(len(self.covariates), -1)
+
+
+def fitted_stack(
+    arms: Mapping[str, StackedArm],
+    classes: Int64Array,
+    shares: ClassShares,
+    beliefs: Mapping[str, Belief],
+    used: Int64Array,
+    covariate: FloatArray | None,
+    *,
+    covariate_mass: float,
+) -> Stack:
+    """Weights of the arms, for each belief, and the probability of each belief (K7).
+
+    Parameters
+    ----------
+    arms : mapping of str to StackedArm
+    classes : (n_labeled,) int64
+        Class of each label.
+    shares : ClassShares
+    beliefs : mapping of str to Belief
+        Those that name an arm that is not there are left out.
+    used : (n_used,) int64
+        Labels to learn from: those that could be left out.
+    covariate : (n_labeled,) float64 or None
+        A number of each node, standardised, that classes may depend on by itself; None for too few
+        labels to tell.
+    covariate_mass : float
+        Prior probability that they do.
+
+    Notes
+    -----
+    Weights are >= 0 and have a normal prior of mean s w0 and variance 1/2, of arms that the belief
+    does not name 1/10, where s has mean 1 and variance 1.7; intercepts and slopes of classes have
+    mean 0 and the belief's variance. The evidence is Laplace's approximation at the mode, over the
+    parameters that are not 0 (K8), (K9).
+    """
+    names = list(arms)
+    said = np.stack([arms[name].left_out[used] for name in names])
+    left_out = shares.left_out[used]
+    known = classes[used]
+    n_classes = shares.of_all.size
+    fits = []
+    for name, belief in beliefs.items():
+        if not set(belief.weights) <= set(names):
+            continue
+        offset = left_out if belief.uses_shares else np.zeros_like(left_out)
+        if not belief.weights:
+            fits.append(_shares_alone(name, belief, left_out, known))
+            continue
+        columns = [np.ones(known.size)]
+        variants = [(columns, 1.0)]
+        if covariate is not None:
+            columns_too = [*columns, covariate[used]]
+            variants = [(columns, 1.0 - covariate_mass), (columns_too, covariate_mass)]
+        for given, mass in variants:
+            mean, precision = _prior(belief, names, len(given) * n_classes)
+            problem = _Problem(
+                said=said,
+                offset=offset,
+                classes=known,
+                covariates=np.stack(given),
+                mean=mean,
+                precision=precision,
+            )
+            fits.append(_fit(name, belief, names, problem, mass))
+    evidence = np.array([fit.log_evidence for fit in fits])
+    return Stack(fits=tuple(fits), posterior=softmax(evidence), shares=shares)
+
+
+def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int64Array) -> Fit:
+    """The belief that the class shares answer."""
+    probabilities = softmax(left_out, axis=1)
+    told = np.log(probabilities[np.arange(classes.size), classes]).sum()
+    zero = np.zeros(left_out.shape[1])
+    return Fit(
+        name=name,
+        uses_shares=True,
+        weights={},
+        intercept=zero,
+        slope=zero,
+        log_evidence=float(np.log(belief.mass) + told),
+        left_out=probabilities,
+    )
+
+
+def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and precision of the parameters (S2)."""
+    first = np.array([belief.weights.get(name, 0.0) for name in names])
+    named = np.where(first > 0, _VARIANCE, _VARIANCE_UNNAMED)
+    variance = np.diag(named) + np.outer(first, first) * _VARIANCE_OF_SCALE
+    precision = np.zeros((first.size + n_free,) * 2)
+    precision[: first.size, : first.size] = np.linalg.inv(variance)
+    place = np.arange(first.size, first.size + n_free)
+    precision[place, place] = 1.0 / belief.variance
+    return np.concatenate([first, np.zeros(n_free)]), precision
+
+
+def _fit(name: str, belief: Belief, names: list[str], problem: _Problem, mass: float) -> Fit:
+    """The mode of one belief, and its evidence."""
+    n_arms, n_classes = problem.n_arms, problem.offset.shape[1]
+    parameters, loss = problem.mean, 0.0
+    log_evidence = float(np.log(belief.mass * mass))
+    if problem.classes.size:
+        bounds = [(0.0, None)] * n_arms + [(None, None)] * (parameters.size - n_arms)
+        found = minimize(problem.loss, parameters, jac=True, method="L-BFGS-B", bounds=bounds)
+        parameters, loss = found.x, float(found.fun)
+    probabilities = softmax(problem.logits(parameters), axis=1)
+    if problem.classes.size:
+        is_free = np.ones(parameters.size, bool)
+        is_free[:n_arms] = parameters[:n_arms] > _FITTED
+        prior = problem.precision[np.ix_(is_free, is_free)]
+        curvature = problem.curvature(probabilities)[np.ix_(is_free, is_free)]
+        volume = np.linalg.slogdet(curvature + prior)[1] - np.linalg.slogdet(prior)[1]
+        log_evidence -= loss + 0.5 * float(volume)
+    rows = parameters[n_arms:].reshape(-1, n_classes)
+    return Fit(
+        name=name,
+        uses_shares=belief.uses_shares,
+        weights=dict(zip(names, parameters[:n_arms].tolist(), strict=True)),
+        intercept=rows[0],
+        slope=rows[1] if len(rows) > 1 else np.zeros(n_classes),
+        log_evidence=log_evidence,
+        left_out=probabilities,
+    )

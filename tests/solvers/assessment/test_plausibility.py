@@ -1,0 +1,167 @@
+"""Warnings come where an answer is doubtful, and not where it is as it should be."""
+
+import re
+
+import numpy as np
+import pytest
+
+from peewit.solvers.assessment.plausibility import (
+    ClassShares,
+    drawn_by_class,
+    label_warnings,
+    left_out_warnings,
+    share_warnings,
+)
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
+from tests.data_sets import digits_graph, draw_per_class
+from tests.streaming.graphs import random_graph
+
+
+def shares(n_labels: list[int], n_predicted: list[int]) -> ClassShares:
+    return ClassShares(
+        class_names=tuple("abcdefghij"[: len(n_labels)]),
+        n_labels=np.array(n_labels),
+        n_predicted=np.array(n_predicted),
+    )
+
+
+def labels_of(*n_labels: int) -> Labels:
+    names = [name for name, count in zip("abc", n_labels, strict=False) for _ in range(count)]
+    return Labels.from_pairs(np.arange(len(names)), names)
+
+
+def test_shares_are_counted_over_reached_nodes_without_label() -> None:
+    scores = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [0, 1], [1, 0]], dtype=float)
+    reachable = np.array([True, True, True, True, True, False])
+    solution = Solution(scores=scores, reachable=reachable, status=Status.CONVERGED)
+    found = ClassShares.of(Labels.from_pairs([0, 1], ["x", "y"]), solution)
+    assert found.n_predicted.tolist() == [1, 2]
+    assert found.listed() == [
+        {"label": "x", "labels": 0.5, "predicted": 1 / 3},
+        {"label": "y", "labels": 0.5, "predicted": 2 / 3},
+    ]
+
+
+def test_many_classes_are_listed_by_their_labels() -> None:
+    n_labels = np.arange(1, 301)
+    listed = ClassShares(
+        class_names=tuple(range(300)), n_labels=n_labels, n_predicted=n_labels
+    ).listed()
+    assert [each["label"] for each in listed] == list(range(280, 300))
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "n_predicted", "told"),
+    [
+        ([150, 110], [100, 900], "otherwise than labeled"),
+        ([150, 110], [560, 440], None),
+        ([20, 20], [200, 800], None),  # drawn by class, whatever the nodes are
+        ([20, 21, 19], [50, 800, 150], None),
+        ([3, 2], [300, 700], None),  # too few to be beyond chance
+        ([570, 430], [500_000, 500_000], None),  # beyond chance, and too little to matter
+        ([20, 20, 20], [990, 5, 5], "nearly collapsed: 'a' takes 99.0%"),
+        ([2, 98], [20, 980], None),  # one class takes nearly all of labels and nodes
+        ([40, 40, 20], [600, 400, 0], r"'c' \(20 labels, 0 of 1,000 nodes\)"),
+        ([40, 40, 1], [500, 500, 0], None),  # its only label may stand alone
+        ([5, 5], [0, 0], None),
+        ([5], [10], None),
+    ],
+)
+def test_shares_are_told_where_they_matter(
+    n_labels: list[int], n_predicted: list[int], told: str | None
+) -> None:
+    found = list(share_warnings(shares(n_labels, n_predicted)))
+    assert len(found) == (told is not None)
+    assert all(re.search(told or "", each) for each in found)
+
+
+def test_false_alarms_of_random_labels_are_rare() -> None:
+    rng = np.random.default_rng(0)
+    true = np.array([0.45, 0.3, 0.15, 0.1])
+    n_alarms = 0
+    for _ in range(500):
+        n_labels = rng.multinomial(100, true)
+        n_alarms += len(list(share_warnings(shares(n_labels.tolist(), (true * 5000).tolist()))))
+    assert n_alarms <= 2
+
+
+def test_labels_drawn_by_class_are_told_from_random_ones() -> None:
+    assert drawn_by_class(np.array([20, 20, 20, 19]))
+    assert drawn_by_class(np.array([100, 97, 100, 101, 99, 100]))
+    assert not drawn_by_class(np.array([150, 110]))
+    rng = np.random.default_rng(0)
+    skewed = [drawn_by_class(rng.multinomial(200, [0.4, 0.3, 0.2, 0.1])) for _ in range(200)]
+    assert sum(skewed) == 0
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "accuracy", "n_left_out", "is_told"),
+    [
+        ((50, 50), 0.59, 100, True),
+        ((50, 50), 0.61, 100, False),
+        ((90, 10), 0.91, 100, True),
+        ((90, 10), 0.97, 100, False),
+        ((3, 3), 0.5, 6, False),  # too few to say anything
+    ],
+)
+def test_left_out_accuracy_is_told_where_guessing_is_as_good(
+    n_labels: tuple[int, int], accuracy: float, n_left_out: int, is_told: bool
+) -> None:
+    found = list(left_out_warnings(labels_of(*n_labels), accuracy, n_left_out))
+    assert len(found) == is_told
+    assert all(f"always saying 'a' is right for {n_labels[0]:.1f}%" in each for each in found)
+
+
+def test_labels_of_one_class_are_told() -> None:
+    graph = random_graph(200, 0.05, seed=1).graph()
+    nodes = np.random.default_rng(0).choice(200, 30, replace=False)
+    dominated = Labels.from_pairs(nodes, ["ok"] * 29 + ["fraud"])
+    (told,) = label_warnings(dominated, graph)
+    assert told.startswith("29 of the 30 labels are 'ok'; 1 say little")
+    assert list(label_warnings(Labels.from_pairs(nodes, ["ok", "fraud"] * 15), graph)) == []
+
+
+def two_rings(n_side: int) -> Graph:
+    ring = np.arange(n_side)
+    u = np.concatenate([ring, ring + n_side])
+    v = np.concatenate([(ring + 1) % n_side, (ring + 1) % n_side + n_side])
+    return Graph.from_edges(u, v, np.ones(2 * n_side), n_nodes=2 * n_side)
+
+
+def test_labels_of_one_component_are_told() -> None:
+    graph = two_rings(100)
+    (told,) = label_warnings(Labels.from_pairs([0, 50], ["x", "y"]), graph)
+    assert told.startswith("all labels lie in one of 2 components, and 50.0% of the nodes")
+    assert list(label_warnings(Labels.from_pairs([0, 150], ["x", "y"]), graph)) == []
+
+
+def test_labels_of_one_neighborhood_are_told() -> None:
+    graph = two_rings(500)
+    side_by_side = Labels.from_pairs([*range(20), *range(500, 520)], ["x", "y"] * 20)
+    (told,) = label_warnings(side_by_side, graph)
+    assert told.startswith(
+        "the labels lie close together: 38 edges join two labeled nodes, and 1.6"
+    )
+    drawn = np.random.default_rng(0).choice(1000, 40, replace=False)
+    assert list(label_warnings(Labels.from_pairs(drawn, ["x", "y"] * 20), graph)) == []
+
+
+@pytest.mark.parametrize("draw", ["by class", "at random"])
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, "poisson", "stable-hfs"])
+def test_nothing_is_told_of_digits(name: str, draw: str) -> None:
+    graph, classes = digits_graph()
+    model = CATALOGUE[name]()
+    prepared = model.prepare(graph)
+    for seed in range(3):
+        nodes = draw_per_class(classes, 10, seed=seed)
+        if draw == "at random":
+            rng = np.random.default_rng(seed)
+            nodes = np.sort(rng.choice(len(classes), 100, replace=False))
+        labels = Labels.from_pairs(nodes, classes[nodes])
+        solution = model.solve(prepared, labels)
+        told = [*share_warnings(ClassShares.of(labels, solution)), *label_warnings(labels, graph)]
+        assert told == []

@@ -1,0 +1,268 @@
+"""Auto: what is left out of its arms beside refits, and answers where a single arm is wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto import Auto, _density, _Potentials, _walks
+from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.status import Status
+from tests.data_sets import accuracy, labeled_graph
+
+
+def blocks(
+    sizes: list[int], homophily: float, *, mean_degree: float = 10.0, seed: int = 0
+) -> tuple[Graph, np.ndarray]:
+    """Blocks with hubs: so much of every node's weight lies within its class."""
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    pull = np.minimum(rng.pareto(1.5, classes.size) + 1.0, np.sqrt(classes.size))
+    n_edges = int(classes.size * mean_degree / 2)
+    u = rng.choice(classes.size, n_edges, p=pull / pull.sum())
+    v = rng.choice(classes.size, n_edges, p=pull / pull.sum())
+    for own in range(len(sizes)):
+        inside = np.flatnonzero(classes == own)
+        asks = np.flatnonzero((classes[u] == own) & (rng.random(n_edges) < homophily))
+        v[asks] = rng.choice(inside, asks.size, p=pull[inside] / pull[inside].sum())
+    different = u != v
+    ones = np.ones(np.count_nonzero(different))
+    return Graph.from_edges(u[different], v[different], ones, n_nodes=classes.size), classes
+
+
+def rings(n_rings: int, size: int, share: float, *, seed: int = 0) -> tuple[Graph, np.ndarray]:
+    """Small dense rings, a part of them of the second class, and a few edges to anywhere."""
+    rng = np.random.default_rng(seed)
+    n_nodes = n_rings * size
+    u = rng.integers(0, n_nodes, 4 * n_nodes)
+    v = u // size * size + rng.integers(0, size, u.size)
+    far = rng.random(u.size) < 0.05
+    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    classes = (rng.random(n_rings) < share).astype(np.int64)[np.arange(n_nodes) // size]
+    different = u != v
+    ones = np.ones(np.count_nonzero(different))
+    return Graph.from_edges(u[different], v[different], ones, n_nodes=n_nodes), classes
+
+
+def labels_at(nodes: np.ndarray, classes: np.ndarray) -> Labels:
+    return Labels.from_pairs(nodes, classes[nodes])
+
+
+def random_labels(classes: np.ndarray, n_labels: int, *, seed: int) -> Labels:
+    """A random sample that knows two classes."""
+    rng = np.random.default_rng(seed)
+    while True:
+        nodes = rng.choice(classes.size, n_labels, replace=False)
+        if np.unique(classes[nodes]).size > 1:
+            return labels_at(nodes, classes)
+
+
+@pytest.mark.parametrize("n_labels", [12, 90])
+def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
+    graph, classes = blocks([150, 100, 50], 0.8)
+    labels = random_labels(classes, n_labels, seed=1)
+    model = Auto(rtol=1e-10)
+    groups = LabelGroups.of(labels)
+    potentials = _Potentials.of(model, model.prepare(graph), groups, UNWATCHED)
+    assert groups.is_single == (n_labels < 30)
+    refit = Poisson(rtol=1e-10)
+    prepared = refit.prepare(graph)
+    whole = refit.solve(prepared, labels)
+    reached = whole.reachable
+    size = np.abs(whole.scores[reached]).max()
+    np.testing.assert_allclose(potentials.scores[reached], whole.scores[reached], atol=2e-5 * size)
+    for fold in range(groups.n_folds):
+        _, scores = potentials.without(fold)
+        other = refit.solve(prepared, groups.without(fold))
+        np.testing.assert_allclose(
+            scores[other.reachable], other.scores[other.reachable], atol=2e-5 * size
+        )
+    if groups.is_single:
+        each = potentials._each_without()
+        for row, place in enumerate(groups.usable):
+            rest = labels.subset(np.delete(np.arange(labels.n_labeled), place))
+            other = refit.solve(prepared, rest)
+            node = labels.nodes[place]
+            if other.reachable[node]:
+                np.testing.assert_allclose(each[row], other.scores[node], atol=2e-5 * size)
+
+
+@pytest.mark.parametrize("n_labels", [12, 90])
+def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> None:
+    graph, classes = blocks([120, 80], 0.8)
+    labels = random_labels(classes, n_labels, seed=2)
+    model = Auto()
+    prepared = model.prepare(graph)
+    groups = LabelGroups.of(labels)
+    arm = _density(prepared, groups, UNWATCHED)
+    adjacency = graph.adjacency.toarray()
+    counts = (adjacency > 0).sum(axis=1)
+    loops = np.where(counts > 0, adjacency.sum(axis=1) / np.maximum(counts, 1), 1.0)
+    whole = adjacency + np.diag(loops)
+    degree = whole.sum(axis=1)
+    smooth = whole / np.sqrt(np.outer(degree, degree))
+    kernel = 0.05 * np.linalg.inv(np.eye(len(degree)) - 0.95 * smooth)
+    kernel *= degree.sum() / np.sqrt(np.outer(degree, degree))
+
+    def said(known: np.ndarray, node: int) -> np.ndarray:
+        columns = [
+            kernel[node, labels.nodes[known & (labels.classes == own)]].mean() for own in (0, 1)
+        ]
+        logs = np.log(np.array(columns) + 0.3)
+        return np.asarray(logs - logs.mean())
+
+    everything = np.ones(labels.n_labeled, bool)
+    for node in range(0, graph.n_nodes, 7):
+        np.testing.assert_allclose(arm.values[node], said(everything, node), atol=1e-3)
+    for place in groups.usable:
+        known = groups.fold != groups.fold[place]
+        if groups.is_single:
+            known = np.arange(labels.n_labeled) != place
+        expected = said(known, int(labels.nodes[place]))
+        np.testing.assert_allclose(arm.left_out[place], expected, atol=1e-3)
+
+
+def test_walks_leave_folds_out() -> None:
+    graph, classes = blocks([150, 100], 0.9)
+    labels = random_labels(classes, 60, seed=3)
+    model, groups = Auto(), LabelGroups.of(labels)
+    prepared = model.prepare(graph)
+    potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
+    arm = _walks(prepared, groups, potentials, UNWATCHED)
+    rows = groups.fold == 0
+    rest = LabelGroups.of(groups.without(0))
+    alone = _walks(prepared, rest, _Potentials.of(model, prepared, rest, UNWATCHED), UNWATCHED)
+    np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
+
+
+def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
+    classes = np.repeat([0, 1, 2], [40, 2, 1])
+    labels = Labels.from_pairs(np.arange(43), classes)
+    groups = LabelGroups.of(labels)
+    assert not groups.is_single
+    assert groups.fold[-1] == -1
+    for fold in range(groups.n_folds):
+        assert groups.without(fold).n_classes == 3
+    np.testing.assert_array_equal(groups.class_sums().sum(axis=0), 1.0)
+
+
+def test_columns_of_groups_that_stay_are_not_made_again() -> None:
+    columns, asked = GroupColumns(kept_bytes=1 << 10), []
+
+    def make(members: list[np.ndarray]) -> np.ndarray:
+        asked.extend(each.tolist() for each in members)
+        return np.array([[each.sum()] * 4 for each in members], np.float32).reshape(-1, 4)
+
+    few = Labels.from_pairs([1, 3, 5], ["a", "b", "a"])
+    columns.of(LabelGroups.of(few), make)
+    more = Labels.from_pairs([1, 2, 3, 5], ["a", "b", "b", "a"])
+    found = columns.of(LabelGroups.of(more), make)
+    assert asked == [[1], [3], [5], [2]]
+    np.testing.assert_array_equal(found[:, 0], [1, 2, 3, 5])
+    poor = GroupColumns(kept_bytes=8)
+    poor.of(LabelGroups.of(few), make)
+    assert not poor.kept
+
+
+def test_weights_too_far_apart_are_told() -> None:
+    weight = np.array([1e12, 1e-12, 1e-12, 1e12])
+    chain = np.arange(4)
+    graph = Graph.from_edges(chain, chain + 1, weight, n_nodes=5)
+    labels = Labels.from_pairs([0, 4], ["a", "b"])
+    told = Poisson().solve(Poisson().prepare(graph), labels).status
+    assert Auto().solve(Auto().prepare(graph), labels).status is told
+
+
+@pytest.mark.parametrize("n_labels", [20, 60, 200])
+def test_where_the_graph_says_nothing_the_majority_answers(n_labels: int) -> None:
+    rng = np.random.default_rng(0)
+    graph, _ = blocks([700, 300], 0.0)
+    classes = (rng.random(1_000) < 0.2).astype(np.int64)
+    prepared = Auto().prepare(graph)
+    losses = []
+    for seed in range(5):
+        labels = random_labels(classes, n_labels, seed=seed)
+        right = accuracy(Auto().solve(prepared, labels).scores, classes, labels.nodes)
+        losses.append((classes == 0).mean() - right)
+    assert np.mean(losses) < 0.02
+
+
+def test_rings_that_no_label_reaches_get_the_majority() -> None:
+    graph, classes = rings(200, 20, 0.1)
+    prepared = Auto().prepare(graph)
+    for n_labels in (40, 200):
+        gains = []
+        for seed in range(5):
+            labels = random_labels(classes, n_labels, seed=seed)
+            right = accuracy(Auto().solve(prepared, labels).scores, classes, labels.nodes)
+            gains.append(right - (classes == 0).mean())
+        assert np.mean(gains) > -0.02
+    assert np.mean(gains) > 0.01
+
+
+@pytest.mark.parametrize(
+    "sizes", [[500, 500], [900, 100], [250, 250, 250, 250]], ids=["even", "uneven", "four"]
+)
+def test_blocks_with_hubs_are_read_at_least_as_well_as_by_poisson(sizes: list[int]) -> None:
+    graph, classes = blocks(sizes, 0.7)
+    prepared, poisson = Auto().prepare(graph), Poisson().prepare(graph)
+    gains = []
+    for seed in range(4):
+        labels = random_labels(classes, 40 * len(sizes), seed=seed)
+        own = accuracy(Auto().solve(prepared, labels).scores, classes, labels.nodes)
+        other = accuracy(Poisson().solve(poisson, labels).scores, classes, labels.nodes)
+        gains.append(own - other)
+    assert np.mean(gains) > -0.01
+
+
+def test_labels_that_are_mostly_of_the_small_class_are_told_and_mended() -> None:
+    graph, classes = blocks([1_800, 200], 0.9)
+    rng = np.random.default_rng(1)
+    of_class = [
+        rng.choice(np.flatnonzero(classes == own), size) for own, size in ((0, 30), (1, 60))
+    ]
+    labels = labels_at(np.unique(np.concatenate(of_class)), classes)
+    solution = Auto().solve(Auto().prepare(graph), labels)
+    assert solution.stats["sample_p_value"] < 0.003
+    assert any("no random sample" in warning for warning in solution.warnings)
+    assert accuracy(solution.scores, classes, labels.nodes) > 0.95
+    share = (solution.scores.argmax(axis=1) == 1).mean()
+    assert 0.05 < share < 0.2
+
+
+def test_stats_tell_what_was_weighed() -> None:
+    graph, classes = blocks([300, 200], 0.8)
+    stats = Auto().solve(Auto().prepare(graph), random_labels(classes, 50, seed=0)).stats
+    beliefs = [value for name, value in stats.items() if name.startswith("belief_")]
+    assert sum(float(each) for each in beliefs) == pytest.approx(1.0, abs=1e-3)
+    for name in ("loo_accuracy", "loo_poisson", "loo_density", "loo_walks", "majority"):
+        assert 0.0 <= float(stats[name]) <= 1.0
+    assert stats["belief"] in {"walks", "poisson", "density", "majority"}
+
+
+def test_one_label_of_each_class_is_enough() -> None:
+    graph, classes = blocks([300, 300], 0.95)
+    nodes = np.array([np.flatnonzero(classes == own)[5] for own in (0, 1)])
+    solution = Auto().solve(Auto().prepare(graph), labels_at(nodes, classes))
+    assert solution.status is Status.CONVERGED
+    assert "loo_accuracy" not in solution.stats
+    np.testing.assert_allclose(solution.scores.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(("name", "least"), [("cora", 0.83), ("citeseer", 0.70)])
+def test_public_splits_of_citations(peewit_data: Path, name: str, least: float) -> None:
+    graph, classes = labeled_graph(peewit_data, name)
+    features = sp.load_npz(peewit_data / f"{name}_features.npz").astype(np.float64)
+    table = pq.read_table(peewit_data / f"{name}_labels.parquet")
+    part = np.array(table["split"].to_pylist())
+    nodes = table["node"].to_numpy()
+    train, test = np.sort(nodes[part == "train"]), nodes[part == "test"]
+    test = test[classes[test] >= 0]
+    scores = Auto().solve(Auto().prepare(graph, features), labels_at(train, classes)).scores
+    assert (scores[test].argmax(axis=1) == classes[test]).mean() >= least

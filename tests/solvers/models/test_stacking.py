@@ -1,0 +1,160 @@
+"""Stacks of arms, class shares and label samples beside their slow or exact twins."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import check_grad
+
+from peewit.solvers.models.label_sample import LabelSample, reweighed
+from peewit.solvers.models.stacking import (
+    Belief,
+    ClassShares,
+    StackedArm,
+    _Problem,
+    fitted_stack,
+)
+
+N_LABELS = 60
+
+
+def said(classes: np.ndarray, n_classes: int, strength: float, *, seed: int) -> np.ndarray:
+    """What an arm says: noise, and the class by so much."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((classes.size, n_classes))
+    values[np.arange(classes.size), classes] += strength
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def problem(n_arms: int = 2, n_classes: int = 3) -> _Problem:
+    rng = np.random.default_rng(3)
+    classes = rng.integers(0, n_classes, N_LABELS)
+    size = n_arms + 2 * n_classes
+    root = rng.standard_normal((size, size))
+    return _Problem(
+        said=np.stack([said(classes, n_classes, 1.0, seed=arm) for arm in range(n_arms)]),
+        offset=rng.standard_normal((N_LABELS, n_classes)),
+        classes=classes,
+        covariates=np.stack([np.ones(N_LABELS), rng.standard_normal(N_LABELS)]),
+        mean=rng.standard_normal(size),
+        precision=root @ root.T,
+    )
+
+
+def test_the_gradient_is_that_of_the_loss() -> None:
+    own = problem()
+    at = np.random.default_rng(4).standard_normal(own.mean.size)
+    wrong = check_grad(lambda x: own.loss(x)[0], lambda x: own.loss(x)[1], at)
+    assert wrong < 1e-4 * np.abs(own.loss(at)[1]).max()
+
+
+def test_the_curvature_is_the_derivative_of_the_gradient() -> None:
+    own = problem()
+    at = np.random.default_rng(5).standard_normal(own.mean.size)
+    logits = own.logits(at)
+    exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
+    curvature = own.curvature(exponents / exponents.sum(axis=1, keepdims=True)) + own.precision
+    step = 1e-5
+    for place in range(at.size):
+        away = np.zeros(at.size)
+        away[place] = step
+        slope = (own.loss(at + away)[1] - own.loss(at - away)[1]) / (2 * step)
+        np.testing.assert_allclose(curvature[place], slope, rtol=1e-5, atol=1e-6)
+
+
+def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
+    classes = np.random.default_rng(0).integers(0, 2, N_LABELS)
+    values = said(classes, 2, 1.5, seed=1)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    shares = ClassShares.of(classes, 2)
+    tight = {"one": Belief(weights={"one": 1.0}, mass=1.0, variance=1e-8)}
+    stack = fitted_stack(
+        arms, classes, shares, tight, np.arange(N_LABELS), None, covariate_mass=0.0
+    )
+    variance = 0.5 + 1.0 / 0.6
+
+    def joint(weight: float) -> float:
+        logits = weight * values
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        told = logs[np.arange(N_LABELS), classes].sum()
+        prior = np.exp(-((weight - 1.0) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+        return float(np.exp(told + 30.0) * prior)
+
+    exact = np.log(quad(joint, 0.0, 8.0)[0]) - 30.0
+    assert stack.fits[0].log_evidence == pytest.approx(exact, abs=0.1)
+
+
+def test_the_stack_is_hardly_worse_than_the_shares_where_arms_say_nothing() -> None:
+    rng = np.random.default_rng(6)
+    for seed in range(20):
+        classes = (rng.random(40) < 0.1).astype(np.int64)
+        noise = said(classes, 2, 0.0, seed=seed)
+        arms = {name: StackedArm(values=noise, left_out=noise) for name in ("one", "two")}
+        shares = ClassShares.of(classes, 2)
+        beliefs = {
+            "one": Belief(weights={"one": 1.0}, mass=0.5),
+            "shares": Belief(weights={}, mass=0.5),
+        }
+        used = np.arange(classes.size)
+        stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+        own = np.exp(shares.left_out)
+        own /= own.sum(axis=1, keepdims=True)
+        worst = -np.log(own[used, classes]).mean() + np.log(2.0) / classes.size
+        assert -np.log(stack.left_out[used, classes]).mean() <= worst + 1e-9
+
+
+def test_the_arm_that_is_right_takes_the_belief() -> None:
+    classes = np.random.default_rng(7).integers(0, 3, N_LABELS)
+    right, wrong = said(classes, 3, 3.0, seed=8), said(classes, 3, 0.0, seed=9)
+    arms = {
+        "right": StackedArm(values=right, left_out=right),
+        "wrong": StackedArm(values=wrong, left_out=wrong),
+    }
+    beliefs = {name: Belief(weights={name: 1.0}, mass=0.5) for name in arms}
+    shares = ClassShares.of(classes, 3)
+    used = np.arange(N_LABELS)
+    stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+    assert stack.posterior[0] > 0.9
+    assert stack.arm_weights["right"] > 5 * stack.arm_weights["wrong"]
+    found = stack.probabilities(arms, np.zeros(N_LABELS))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert (found.argmax(axis=1) == classes).mean() > 0.9
+
+
+def test_even_labels_have_even_shares_also_without_one() -> None:
+    shares = ClassShares.of(np.repeat([0, 1, 2], 5), 3)
+    np.testing.assert_allclose(np.exp(shares.of_all), 1 / 3, rtol=1e-6)
+    assert np.ptp(np.exp(shares.left_out)) < 0.05
+
+
+def test_many_uneven_labels_have_their_own_shares() -> None:
+    shares = ClassShares.of(np.repeat([0, 1], [900, 100]), 2)
+    np.testing.assert_allclose(np.exp(shares.of_all), [0.9, 0.1], atol=2e-3)
+
+
+def drawn(n_nodes: int, share: float, sharpness: float, *, seed: int) -> tuple[np.ndarray, ...]:
+    """Classes, and calibrated probabilities of them by a number that tells them apart."""
+    rng = np.random.default_rng(seed)
+    classes = (rng.random(n_nodes) < share).astype(np.int64)
+    told = sharpness * (rng.standard_normal(n_nodes) + sharpness * (classes - 0.5))
+    return classes, told
+
+
+@pytest.mark.parametrize("is_random", [True, False])
+def test_a_sample_that_is_not_random_is_found_and_its_shares_are_mended(is_random: bool) -> None:
+    alarms = 0
+    for seed in range(10):
+        classes, told = drawn(5_000, 0.1, 2.0, seed=seed)
+        rng = np.random.default_rng(100 + seed)
+        chance = np.ones(classes.size) if is_random else np.where(classes == 1, 9.0, 1.0)
+        labeled = rng.choice(classes.size, 200, replace=False, p=chance / chance.sum())
+        own = classes[labeled].mean()
+        second = 1.0 / (1.0 + (1.0 - own) / own * np.exp(-told))
+        nodes = np.stack([1.0 - second, second], axis=1)
+        sample = LabelSample.of(nodes, nodes[labeled], np.array([1.0 - own, own]))
+        alarms += sample.is_estimated
+        if sample.is_estimated:
+            assert abs(sample.shares[1] - 0.1) < 0.5 * abs(own - 0.1)
+            mended = reweighed(nodes, sample.shares / np.array([1.0 - own, own]))
+            right = (mended.argmax(axis=1) == classes).mean()
+            assert right > (nodes.argmax(axis=1) == classes).mean()
+    assert alarms <= 1 if is_random else alarms == 10
