@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {"commands", "http", "knn", "papers", "points", "scans", "spam", "words"}
-IN_PYTHON = {"estimators", "notebook", "python"}
+IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
