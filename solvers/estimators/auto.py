@@ -35,4 +35,4 @@ class Auto(ProbabilityClassifier):
         UserWarning
             The labels are no random sample of the nodes.
         """
-        return self._fitted(X, y, features)
+        return self._solved(*self._problem(X, y, features))

@@ -7,8 +7,9 @@ attributes that end in an underscore; nothing is kept from one `fit` to the next
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,14 +19,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.graph_of_features import Neighborhood
-from peewit.solvers.estimators.targets import ClassTargets, Marker
+from peewit.solvers.estimators.targets import ClassTargets, Marker, Targets, target_columns
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.base import Model, of_column
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
 _AFFINITIES = ("precomputed", "knn")
+
+_STACKED = ("reachable_", "transduction_")
+_LISTED = ("classes_", "label_distributions_", "decision_", "status_", "stats_")
+"""Attributes of several columns of ``y``: arrays side by side, or one entry for each."""
+
+_OF_FIT = 5  # who called `fit`, which led here by `_solved` and `_learn`
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -44,7 +51,10 @@ class ModelEstimator(BaseEstimator):
     stats_ : dict
         Figures of the solve, such as ``graph_penalty``.
     n_iter_ : int
-        Iterations of the solve.
+        Iterations of the solve; of several columns the most.
+    estimators_ : list of the estimator's class
+        Where ``y`` had several columns, one that is fitted on each. Attributes with a row per node
+        then have a column for each of ``y``, and the others are lists of what they are for each.
     """
 
     _model: ClassVar[type[Model]]
@@ -59,6 +69,7 @@ class ModelEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
+        tags.target_tags.multi_output = True
         return tags
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -73,9 +84,48 @@ class ModelEstimator(BaseEstimator):
         return value
 
     def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
-        """``X``, or ``X`` and ``y``, as arrays or scipy sparse matrices."""
+        """``X``, or ``X`` and ``y``, as arrays or scipy sparse matrices; of ``y`` an array."""
         formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
-        return validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
+        if y:
+            checks["multi_output"] = True
+        found = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
+        return (found[0], target_columns(found[1])) if y else found
+
+    def _solved(self, model: Model, prepared: Any, y: AnyArray) -> Self:
+        """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
+        self.__dict__.pop("estimators_", None)  # of a fit before
+        if y.ndim == 1:
+            targets = self._targets_in(y)
+            self._learn(prepared, targets, model.solve(prepared, targets.labels))
+            return self
+        columns: list[Targets] = []
+        for place, column in enumerate(y.T):
+            with of_column(place):
+                columns.append(self._targets_in(column))
+        solutions = model.solve_many(prepared, [targets.labels for targets in columns])
+        learned = [copy(self) for _ in columns]
+        for estimator, targets, solution in zip(learned, columns, solutions, strict=True):
+            estimator._learn(prepared, targets, solution)
+        for name in _STACKED + _LISTED:
+            if hasattr(learned[0], name):
+                values = [getattr(each, name) for each in learned]
+                setattr(self, name, np.column_stack(values) if name in _STACKED else values)
+        self.n_iter_ = max(int(solution.stats["n_iter"]) for solution in solutions)
+        self.estimators_ = learned
+        return self
+
+    def _by_column(self, method: str, *samples: Any) -> list[Any] | None:
+        """What the estimators of columns answer; None where ``y`` was a vector."""
+        learned = getattr(self, "estimators_", None)
+        return None if learned is None else [getattr(each, method)(*samples) for each in learned]
+
+    @abstractmethod
+    def _targets_in(self, y: AnyArray) -> Targets:
+        """Labels and what else is to be known of a vector; raises TypeError or ValueError."""
+
+    @abstractmethod
+    def _learn(self, prepared: Any, targets: Any, solution: Solution) -> None:
+        """Keep what a solve for one column tells."""
 
     def _finish(self, solution: Solution) -> None:
         """Keep the figures of a solve, and warn of what is short of perfect."""
@@ -88,10 +138,10 @@ class ModelEstimator(BaseEstimator):
                 f"{type(self).__name__} did not converge in {self.n_iter_} iterations: "
                 f"{solution.status.message}; {solution.status.advice}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=_OF_FIT,
             )
         for warning in solution.warnings:
-            warnings.warn(f"{type(self).__name__}: {warning}", UserWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {warning}", UserWarning, stacklevel=_OF_FIT)
 
 
 class Classifier(ClassifierMixin, ModelEstimator):
@@ -103,6 +153,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
     def _targets_in(self, y: AnyArray) -> ClassTargets:
         return ClassTargets.of_vector(y, plain(self.unlabeled))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 class GraphEstimator(ModelEstimator):
@@ -128,7 +183,7 @@ class GraphEstimator(ModelEstimator):
         return tags
 
     def _graph_and_target(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, AnyArray]:
-        """The graph that ``X`` is or leads to, and ``y`` as an array with one entry per node.
+        """The graph that ``X`` is or leads to, and ``y`` with one entry or row per node.
 
         Raises
         ------
@@ -158,7 +213,7 @@ class GraphEstimator(ModelEstimator):
             raise ValueError(
                 f"affinity must be 'precomputed' when a Graph is given, got {self.affinity!r}"
             )
-        y = validate_data(self, y=y, **checks)
+        y = target_columns(validate_data(self, y=y, multi_output=True, **checks))
         if y.shape[0] != graph.n_nodes:
             raise ValueError(
                 f"y must have one entry per node, got {y.shape[0]} for {graph.n_nodes} nodes"

@@ -3,8 +3,13 @@
 from abc import abstractmethod
 from typing import Any, Self
 
+import numpy as np
+
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
+from peewit.solvers.models.base import Model
+from peewit.solvers.solution import Solution
 
 
 class GraphClassifier(Classifier, GraphEstimator):
@@ -26,8 +31,10 @@ class GraphClassifier(Classifier, GraphEstimator):
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
             >= 0, diagonal ignored. With affinity 'knn' features.
-        y : (n_nodes,) array-like
+        y : (n_nodes,) or (n_nodes, n_columns) array-like
             Class of each node: strings or whole numbers; ``unlabeled`` where it is not known.
+            Columns are predicted one by one and share the preparation of the graph; of several
+            labels at a time, columns of 0 and 1 say which a node has.
 
         Raises
         ------
@@ -40,20 +47,13 @@ class GraphClassifier(Classifier, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
-        return self._fitted(X, y, None)
+        return self._solved(*self._problem(X, y))
 
-    def _fitted(self, X: Any, y: Any, features: Any) -> Self:
-        """`fit` with features of the nodes, for a model that takes them."""
-        graph, vector = self._graph_and_target(X, y)
-        targets = self._targets_in(vector)
+    def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
+        """The model, what it prepared, and ``y``; features for a model that takes them."""
+        graph, target = self._graph_and_target(X, y)
         model = self._model(**self._hyperparameters())
-        solution = model.solve(model.prepare(graph, features), targets.labels)
-        self._finish(solution)
-        self.classes_ = targets.classes
-        self._targets = targets
-        self._keep(solution.scores)
-        self.transduction_ = targets.named(self._scores().argmax(axis=1), solution.reachable)
-        return self
+        return model, model.prepare(graph, features), target
 
     def predict(self, X: Any) -> AnyArray:
         """Class of new samples; the marker where no neighbor is reached by a label.
@@ -65,15 +65,26 @@ class GraphClassifier(Classifier, GraphEstimator):
 
         Returns
         -------
-        (n_samples,) array
+        (n_samples,) array, or (n_samples, n_columns) as ``y`` was
 
         Raises
         ------
         ValueError
             ``affinity`` is not 'knn', or ``X`` has another number of features.
         """
+        columns = self._by_column("predict", X)
+        if columns is not None:
+            return np.column_stack(columns)
         scores, reached = self._new_scores(X)
         return self._targets.named(scores.argmax(axis=1), reached)
+
+    def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
+        del prepared
+        self._finish(solution)
+        self.classes_ = targets.classes
+        self._targets = targets
+        self._keep(solution.scores)
+        self.transduction_ = targets.named(self._scores().argmax(axis=1), solution.reachable)
 
     @abstractmethod
     def _keep(self, scores: FloatArray) -> None:
@@ -89,8 +100,11 @@ class ProbabilityClassifier(GraphClassifier):
         Rows sum to 1; the class prior at nodes that no label reaches.
     """
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """(n_samples, n_classes) probabilities of new samples; see `predict`."""
+    def predict_proba(self, X: Any) -> FloatArray | list[FloatArray]:
+        """(n_samples, n_classes) probabilities of new samples, or a list of them; see `predict`."""
+        columns = self._by_column("predict_proba", X)
+        if columns is not None:
+            return columns
         return _distributions(self._new_scores(X)[0])
 
     def _keep(self, scores: FloatArray) -> None:
@@ -109,14 +123,18 @@ class ScoreClassifier(GraphClassifier):
         Class scores; the largest wins.
     """
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
         """Class scores of new samples; see `predict`.
 
         Returns
         -------
         (n_samples, n_classes) float64, or (n_samples,) of two classes
-            Of two classes the second's score minus the first's, as scikit-learn has it.
+            Of two classes the second's score minus the first's, as scikit-learn has it. Of columns
+            with two classes each (n_samples, n_columns), of others a list.
         """
+        columns = self._by_column("decision_function", X)
+        if columns is not None:
+            return decisions_of_columns(columns)
         scores = self._new_scores(X)[0]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 

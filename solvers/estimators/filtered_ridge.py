@@ -2,10 +2,12 @@
 
 from typing import Any, Literal
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.inductive_base import PenalizedClassifier
+from peewit.solvers.estimators.targets import decisions_of_columns
 from peewit.solvers.models import filtered_ridge
 from peewit.solvers.solution import Solution
 
@@ -22,19 +24,23 @@ class FilteredRidge(PenalizedClassifier):
     teleport: float | Literal["auto"] = "auto"
     norm_penalty: float = 1.0
 
-    def decision_function(self, X: Any, edges: Any = None) -> FloatArray:
+    def decision_function(self, X: Any, edges: Any = None) -> FloatArray | list[FloatArray]:
         """Class scores of new samples; see `predict`.
 
         Returns
         -------
         (n_samples, n_classes) float64, or (n_samples,) of two classes
-            Of two classes the second's score minus the first's, as scikit-learn has it.
+            Of two classes the second's score minus the first's, as scikit-learn has it. Of columns
+            with two classes each (n_samples, n_columns), of others a list.
         """
+        columns = self._by_column("decision_function", X, edges)
+        if columns is not None:
+            return decisions_of_columns(columns)
         scores = self._joined(X, edges)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any, edges: Any = None) -> AnyArray:
-        """(n_samples,) class of new samples.
+        """(n_samples,) class of new samples, or (n_samples, n_columns) as ``y`` was.
 
         Parameters
         ----------
@@ -48,6 +54,9 @@ class FilteredRidge(PenalizedClassifier):
             ``X`` has another number of features, ``edges`` another shape, or an entry that is not
             finite.
         """
+        columns = self._by_column("predict", X, edges)
+        if columns is not None:
+            return np.column_stack(columns)
         codes = self._joined(X, edges).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted

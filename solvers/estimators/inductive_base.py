@@ -2,10 +2,12 @@
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, graph_of
+from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.inductive_base import InductiveModel
@@ -47,8 +49,10 @@ class InductiveClassifier(Classifier):
         ----------
         X : (n_samples, n_features) array or scipy sparse matrix
             Features.
-        y : (n_samples,) array-like
+        y : (n_samples,) or (n_samples, n_columns) array-like
             Class of each sample: strings or whole numbers; ``unlabeled`` where it is not known.
+            Columns are predicted one by one and share the preparation; of several
+            labels at a time, columns of 0 and 1 say which a sample has.
         graph : Graph, (n_samples, n_samples) array or scipy sparse matrix, or None
             The graph, or its adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
             for that of the nearest neighbors. Models without a graph penalty ignore it.
@@ -68,30 +72,34 @@ class InductiveClassifier(Classifier):
         """
         X, y = self._validated(X, y, ensure_min_samples=2)
         max_bytes = self._checked("max_bytes")
-        targets = self._targets_in(y)
         model = self._model(**self._hyperparameters())
         prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
-        solution = model.solve(prepared, targets.labels)
+        return self._solved(model, prepared, y)
+
+    def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         self._finish(solution)
         self.classes_ = targets.classes
         self._keep(prepared, solution)
         self.decision_ = solution.scores
         self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
-        return self
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
         """Class scores of new samples.
 
         Returns
         -------
         (n_samples, n_classes) float64, or (n_samples,) of two classes
-            Of two classes the decision value of the second.
+            Of two classes the decision value of the second. Of columns with two classes each
+            (n_samples, n_columns), of others a list.
         """
+        columns = self._by_column("decision_function", X)
+        if columns is not None:
+            return decisions_of_columns(columns)
         scores = self._new_scores(X)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> AnyArray:
-        """(n_samples,) class of new samples.
+        """(n_samples,) class of new samples, or (n_samples, n_columns) as ``y`` was.
 
         Parameters
         ----------
@@ -102,6 +110,9 @@ class InductiveClassifier(Classifier):
         ValueError
             ``X`` has another number of features, or an entry that is not finite.
         """
+        columns = self._by_column("predict", X)
+        if columns is not None:
+            return np.column_stack(columns)
         codes = self._new_scores(X).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted

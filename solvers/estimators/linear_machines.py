@@ -39,14 +39,15 @@ class LinearClassifier(PenalizedClassifier):
     scores: Literal["decision", "probability"] = "decision"
 
     @available_if(_tells_decisions)  # type: ignore[untyped-decorator]  # ships no types
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
         """Class scores of new samples; see `InductiveClassifier.decision_function`."""
         return InductiveClassifier.decision_function(self, X)
 
     @available_if(_tells_probabilities)  # type: ignore[untyped-decorator]  # the same
-    def predict_proba(self, X: Any) -> FloatArray:
-        """(n_samples, n_classes) probabilities of new samples."""
-        return self._new_scores(X)
+    def predict_proba(self, X: Any) -> FloatArray | list[FloatArray]:
+        """(n_samples, n_classes) probabilities of new samples; a list of them for columns."""
+        columns = self._by_column("predict_proba", X)
+        return self._new_scores(X) if columns is None else columns
 
     def _graph(self, X: Any, graph: Any) -> Graph:
         """The graph given or made, where the graph counts."""

@@ -4,12 +4,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import GraphEstimator
-from peewit.solvers.labels import RealLabels
+from peewit.solvers.estimators.targets import NumberTargets, are_known
 from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.solution import Solution
 
 
 class GraphRegressor(RegressorMixin, GraphEstimator):
@@ -31,8 +31,9 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
             >= 0, diagonal ignored. With affinity 'knn' features.
-        y : (n_nodes,) array-like
+        y : (n_nodes,) or (n_nodes, n_columns) array-like
             Number of each node; nan where it is not known. Here -1 is a number like others.
+            Columns share the preparation of the graph.
 
         Raises
         ------
@@ -45,16 +46,12 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
-        vector, known = _numbers(y)
-        graph, values = self._graph_and_target(X, vector, y_numeric=True)
-        if not known.any():
-            raise ValueError("every entry of y is nan, which marks unknown numbers; give one")
+        given, known = _numbers(y)
+        graph, values = self._graph_and_target(X, given, y_numeric=True)
         model = self._model(**self._hyperparameters())
-        labels = RealLabels.from_pairs(np.flatnonzero(known), values[known])
-        solution = model.solve(model.prepare(graph), labels)
-        self._finish(solution)
-        self.transduction_ = np.where(solution.reachable, solution.scores[:, 0], np.nan)
-        return self
+        if not known.all():
+            values = np.where(known.reshape(values.shape), values, np.nan)
+        return self._solved(model, model.prepare(graph), values)
 
     def predict(self, X: Any) -> FloatArray:
         """Numbers of new samples; nan where no neighbor is reached by a label.
@@ -66,15 +63,26 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
 
         Returns
         -------
-        (n_samples,) float64
+        (n_samples,) float64, or (n_samples, n_columns) as ``y`` was
 
         Raises
         ------
         ValueError
             What was fitted was a graph, or ``X`` has another number of features.
         """
+        columns = self._by_column("predict", X)
+        if columns is not None:
+            return np.column_stack(columns)
         values, reached = self._new_scores(X)
         return np.where(reached, values[:, 0], np.nan)
+
+    def _targets_in(self, y: AnyArray) -> NumberTargets:
+        return NumberTargets.of_vector(y)
+
+    def _learn(self, prepared: Any, targets: NumberTargets, solution: Solution) -> None:
+        del prepared, targets
+        self._finish(solution)
+        self.transduction_ = np.where(solution.reachable, solution.scores[:, 0], np.nan)
 
     def _scores(self) -> FloatArray:
         return np.where(self.reachable_, self.transduction_, 0.0)[:, None]
@@ -84,8 +92,8 @@ def _numbers(y: Any) -> tuple[AnyArray | None, BoolArray]:
     """``y`` with 0 in place of nan, and where it was not nan; further checks are the caller's."""
     if y is None:
         return None, np.zeros(0, bool)
-    vector: AnyArray = column_or_1d(y, warn=True)
-    if vector.dtype.kind == "O":
-        vector = vector.astype(np.float64)
-    known = ~np.isnan(vector) if vector.dtype.kind in "fc" else np.ones(vector.shape, bool)
-    return np.where(known, vector, np.zeros((), vector.dtype)), known
+    numbers: AnyArray = np.asarray(y)
+    if numbers.dtype.kind == "O":
+        numbers = numbers.astype(np.float64)
+    known = are_known(numbers)
+    return np.where(known, numbers, np.zeros((), numbers.dtype)), known

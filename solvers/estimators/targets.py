@@ -2,14 +2,39 @@
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import column_or_1d
 
-from peewit.solvers.arrays import AnyArray, BoolArray, IntArray, frozen
-from peewit.solvers.labels import Labels
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.class_balance import class_text
 
 Marker = str | int | None
+
+
+class Targets(Protocol):
+    """What estimators know of one column of ``y``."""
+
+    @property
+    def labels(self) -> Labels | RealLabels:
+        """The labeled entries."""
+        ...
+
+
+def target_columns(y: Any) -> AnyArray:
+    """A checked ``y`` as a vector, or as (n_nodes, n_columns) of two columns or more."""
+    columns: AnyArray = y.toarray() if issparse(y) else y
+    if columns.ndim == 2 and columns.shape[1] == 1:
+        columns = column_or_1d(columns, warn=True)
+    return columns
+
+
+def decisions_of_columns(decisions: list[FloatArray]) -> FloatArray | list[FloatArray]:
+    """Decision values of columns side by side, where each has two classes."""
+    return np.column_stack(decisions) if all(each.ndim == 1 for each in decisions) else decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +95,42 @@ class ClassTargets:
             is_text = names.dtype.kind == "U"
             names[~known] = str(self.unlabeled) if is_text else self.unlabeled
         return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NumberTargets:
+    """The numbers in ``y``; build it with `of_vector`.
+
+    Attributes
+    ----------
+    labels : RealLabels
+        The known entries.
+    """
+
+    labels: RealLabels
+
+    @classmethod
+    def of_vector(cls, y: AnyArray) -> "NumberTargets":
+        """Numbers of the entries that are not nan.
+
+        Raises
+        ------
+        TypeError
+            Entries are no real numbers.
+        ValueError
+            All are nan.
+        """
+        nodes = np.flatnonzero(are_known(y))
+        if nodes.size == 0:
+            raise ValueError("every entry of y is nan, which marks unknown numbers; give one")
+        return cls(labels=RealLabels.from_pairs(nodes, y[nodes]))
+
+
+def are_known(numbers: AnyArray) -> BoolArray:
+    """Which entries are not nan."""
+    if numbers.dtype.kind not in "fc":
+        return np.ones(numbers.shape, bool)
+    return ~np.isnan(numbers)
 
 
 def _marked(y: AnyArray, unlabeled: Marker) -> BoolArray:

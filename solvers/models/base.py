@@ -5,6 +5,8 @@ A model is a frozen dataclass of hyperparameters and nothing learned; see
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
 
@@ -136,6 +138,48 @@ class Model(ABC):
             prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
         )
 
+    def solve_many(
+        self,
+        prepared: Any,
+        columns: Sequence[Targets],
+        *,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> list[Solution]:
+        """Scores of every node for several columns of labels, each as `solve` gives them.
+
+        Columns share ``prepared``, and with it what the solves of columns before have added: a
+        later one costs only what its own labels need anew.
+
+        Parameters
+        ----------
+        prepared
+            From `prepare` of a model of the same class.
+        columns : sequence of Labels or RealLabels
+            As of `solve`; they may differ in their labeled nodes and their classes.
+        progress, cancelled
+            As of `solve`. Once cancelled, no further column is begun.
+
+        Returns
+        -------
+        list of Solution
+            One for each column in order, fewer where cancelled.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `solve` does; the error names the column by its place.
+        """
+        solutions: list[Solution] = []
+        for place, labels in enumerate(columns):
+            if cancelled is not None and solutions and cancelled():
+                break
+            with of_column(place):
+                solutions.append(
+                    self.solve(prepared, labels, progress=progress, cancelled=cancelled)
+                )
+        return solutions
+
     @abstractmethod
     def solve_watched(
         self, prepared: Any, labels: Any, start: Solution | None, watch: Watch
@@ -176,6 +220,16 @@ def refuse_features(model: str, features: Any) -> None:
             f"{model} uses no features, got {type(features).__name__}; "
             "pass None, or build edges from the features first"
         )
+
+
+@contextmanager
+def of_column(place: int) -> Iterator[None]:
+    """Say of wrong arguments in which of several columns they are."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"column {place}: {error}") from error
 
 
 def check_labels(labels: Targets, graph: Graph) -> None:

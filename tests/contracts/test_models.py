@@ -151,6 +151,20 @@ def test_one_preparation_serves_many_label_sets(model: Model) -> None:
     np.testing.assert_allclose(scores, fresh, atol=1e-4)
 
 
+def test_columns_of_labels_are_solved_as_each_alone(model: Model) -> None:
+    graph, classes = communities()
+    first, second = some_labels(classes), labels_in(np.append(classes, [-1, -1, -1]))
+    columns = [first, Labels.from_pairs(second.nodes, second.classes // 2), second]
+    prepared = model.prepare(graph)
+    for labels, solution in zip(columns, model.solve_many(prepared, columns), strict=True):
+        np.testing.assert_allclose(solution.scores, solve(model, graph, labels).scores, atol=1e-4)
+    alone = Labels.from_pairs(first.nodes, np.zeros(first.n_labeled, int))
+    with pytest.raises(ValueError, match=r"column 1: .*one class only"):
+        model.solve_many(prepared, [first, alone])
+    cut_short = model.solve_many(prepared, columns, cancelled=lambda: True)
+    assert len(cut_short) == 1
+
+
 def test_a_start_changes_the_work_not_the_answer(model: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)

@@ -19,7 +19,9 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 from peewit.solvers import estimators
 from peewit.solvers.estimators import (
     HFS,
+    Auto,
     FilteredRidge,
+    HarmonicMBO,
     HFSRegressor,
     LapRLS,
     LapSVM,
@@ -51,6 +53,8 @@ PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 """Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
 
 
+CLASSES_OF_COLUMNS = "classes_ is a list of the classes of each column, not one array"
+
 OF_A_KERNEL = {
     "degree",
     "gram",
@@ -75,8 +79,11 @@ def with_penalty(estimator, penalty: float, **parameters):
     return estimator(**parameters, **({"graph_penalty": penalty} if has_penalty else {}))
 
 
-def beyond_the_contract(_estimator: object) -> dict[str, str]:
-    return {"check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"}
+def beyond_the_contract(estimator: object) -> dict[str, str]:
+    failures = {"check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"}
+    if hasattr(estimator, "decision_function"):
+        failures["check_classifier_multioutput"] = CLASSES_OF_COLUMNS
+    return failures
 
 
 @pytest.mark.thinned(4)
@@ -267,7 +274,10 @@ def test_the_marker_stands_for_no_label_and_classes_keep_their_type(
         ([0.5, -1, -1, 1, 0], -1, ValueError, "continuous value 0.5"),
         ([0, np.nan, 1, 1, 0], -1, ValueError, "y contains NaN"),
         ([0, -1, -1, 1], -1, ValueError, "4"),
-        ([[0, 1]] * 5, -1, ValueError, r"1d array"),
+        ([[0, 1]] * 5, -1, ValueError, r"column 0: y holds one class only \(0\)"),
+        ([[0, -1], [1, -1]] * 2 + [[0, -1]], -1, ValueError, "column 1: every entry of y is the"),
+        ([[0, 1.5]] * 4 + [[1, 0]], -1, ValueError, "column 1: .*continuous value 1.5"),
+        ([[[0], [1]]] * 5, -1, ValueError, "dim"),
         (None, -1, ValueError, "requires y"),
         (np.array(["a", 1, -1, -1, -1], object), -1, TypeError, "got int and str"),
         ([0, -1, -1, 1, -1], 0.5, TypeError, "unlabeled must be an integer, a string or None"),
@@ -280,6 +290,65 @@ def test_targets_that_pose_no_problem_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         estimator(unlabeled=unlabeled).fit(form(PATH), y)
+
+
+def columns_of_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Images, three columns to predict of each, and the same with few known, others in each."""
+    images, digits = load_digits(return_X_y=True)
+    truth = np.column_stack([digits, digits % 2, digits >= 5])[:600]
+    known = np.full(truth.shape, -1)
+    rng = np.random.default_rng(0)
+    for column in range(3):
+        rows = rng.choice(600, 60, replace=False)
+        known[rows, column] = truth[rows, column]
+    return images[:600], truth, known
+
+
+@pytest.mark.parametrize(
+    "estimator", [HFS, StableHFS, HarmonicMBO, Poisson, LapSVM, FilteredRidge, Auto]
+)
+def test_columns_are_predicted_as_each_alone(estimator) -> None:
+    images, _, known = columns_of_digits()
+    settings = {} if estimator in {LapSVM, FilteredRidge} else {"affinity": "knn"}
+    fitted = estimator(**settings).fit(images, known)
+    for place, column in enumerate(known.T):
+        alone = estimator(**settings).fit(images, column)
+        np.testing.assert_array_equal(fitted.transduction_[:, place], alone.transduction_)
+        np.testing.assert_array_equal(fitted.classes_[place], alone.classes_)
+        np.testing.assert_array_equal(
+            fitted.predict(images[:9])[:, place], alone.predict(images[:9])
+        )
+        ask = "predict_proba" if hasattr(alone, "predict_proba") else "decision_function"
+        np.testing.assert_allclose(
+            getattr(fitted, ask)(images[:9])[place], getattr(alone, ask)(images[:9]), atol=1e-4
+        )
+    assert fitted.transduction_.dtype == known.dtype
+    assert len(fitted.status_) == len(fitted.stats_) == len(fitted.estimators_) == 3
+
+
+def test_several_labels_of_a_node_are_columns_of_zeros_and_ones() -> None:
+    images, truth, known = columns_of_digits()
+    tags = np.where(known[:, 1:] < 0, -1, known[:, 1:] > 0)
+    fitted = StableHFS(affinity="knn").fit(images, tags)
+    assert np.mean(fitted.transduction_ == truth[:, 1:]) > 0.9
+    assert fitted.decision_function(images[:4]).shape == (4, 2)
+    indicator = (truth[:, 1:] > 0).astype(int)
+    dense = HFS(affinity="knn").fit(images, indicator)
+    sparse = HFS(affinity="knn").fit(images, sp.csr_array(indicator))
+    np.testing.assert_array_equal(dense.transduction_, sparse.transduction_)
+
+
+def test_columns_of_words_and_numbers_keep_their_types() -> None:
+    y = np.array([["a", 1], ["a", 2], ["b", None], [None, None], [None, None]], object)
+    fitted = HFS(unlabeled=None).fit(PATH, y)
+    assert fitted.transduction_.tolist() == [["a", 1], ["a", 2], ["b", 2], ["b", 2], [None, None]]
+
+
+def test_a_vector_after_columns_leaves_nothing_of_them() -> None:
+    images, _, known = columns_of_digits()
+    fitted = HFS(affinity="knn").fit(images, known).fit(images, known[:, 0])
+    assert fitted.predict(images[:9]).shape == (9,)
+    assert not hasattr(fitted, "estimators_")
 
 
 @pytest.mark.thinned(3)

@@ -18,7 +18,8 @@ from tests.reference.filtered_ridge import pagerank
 @parametrize_with_checks(
     [FilteredRidge(n_neighbors=3)],
     expected_failed_checks=lambda _: {
-        "check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"
+        "check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label",
+        "check_classifier_multioutput": "classes_ is a list of the classes of each column",
     },
 )
 def test_scikit_learn_checks(estimator, check) -> None:

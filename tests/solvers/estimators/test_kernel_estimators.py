@@ -25,7 +25,8 @@ def made(estimator, **settings):
 @parametrize_with_checks(
     [made(estimator) for estimator in ALL],
     expected_failed_checks=lambda _: {
-        "check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label"
+        "check_classifiers_classes": "labels {-1, 1}: -1 marks nodes without label",
+        "check_classifier_multioutput": "classes_ is a list of the classes of each column",
     },
 )
 def test_scikit_learn_checks(estimator, check) -> None:

@@ -67,6 +67,14 @@ def test_nan_marks_unknown_numbers_and_minus_one_is_a_number(estimator, y) -> No
     assert fitted.n_features_in_ == 5
 
 
+@each
+def test_columns_of_numbers_are_predicted_as_each_alone(estimator) -> None:
+    y = np.array([[-1, NAN], [NAN, 3], [NAN, NAN], [5, 1], [NAN, NAN]])
+    fitted = estimator(graph_penalty=1e-6).fit(PATH, y)
+    alone = [estimator(graph_penalty=1e-6).fit(PATH, column).transduction_ for column in y.T]
+    np.testing.assert_allclose(fitted.transduction_, np.column_stack(alone), atol=1e-6)
+
+
 def test_hard_harmonic_functions_keep_the_labels() -> None:
     fitted = estimators.HFSRegressor(graph_penalty=0).fit(PATH, [-1, NAN, NAN, 5, NAN])
     np.testing.assert_allclose(fitted.transduction_, [-1, 1.4, 2.6, 5, NAN], atol=1e-6)
@@ -79,7 +87,8 @@ def test_hard_harmonic_functions_keep_the_labels() -> None:
         ([NAN] * 5, ValueError, "every entry of y is nan"),
         ([1, np.inf, NAN, NAN, 2], ValueError, "infinity"),
         ([1, NAN, NAN, 2], ValueError, "4"),
-        ([[1, 2]] * 5, ValueError, "1d array"),
+        ([[1, NAN]] * 5, ValueError, "column 1: every entry of y is nan"),
+        ([[[1], [2]]] * 5, ValueError, "dim"),
         (["a", "b", "a", "b", "a"], TypeError, "values must be real numbers"),
         (None, ValueError, "requires y"),
     ],
