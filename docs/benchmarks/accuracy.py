@@ -168,12 +168,20 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         found["sknetwork propagation"] = lambda nodes: network.Propagation(n_iter=100).fit_predict(
             adjacency, _named(problem, nodes)
         )
+        found["sknetwork pagerank"] = lambda nodes: network.PageRankClassifier().fit_predict(
+            adjacency, _named(problem, nodes)
+        )
     learning = _installed("graphlearning", console)
     if learning is not None:
-        found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit_predict(
-            nodes, problem.classes[nodes]
-        )
-    found["sklearn spreading"] = lambda nodes: _spread(problem, adjacency, nodes)
+
+        def poisson(nodes: Int64Array) -> Int64Array:
+            names, codes = np.unique(problem.classes[nodes], return_inverse=True)
+            model = learning.ssl.poisson(adjacency)
+            return np.asarray(names[model.fit_predict(nodes, codes).astype(np.int64)])
+
+        found["graphlearning poisson"] = poisson
+    found["sklearn spreading"] = lambda nodes: _spread(problem, adjacency, nodes, 0.99)
+    found["sklearn spreading .9"] = lambda nodes: _spread(problem, adjacency, nodes, 0.9)
     return {name: predict for name, predict in found.items() if name in names}
 
 
@@ -190,11 +198,11 @@ def _named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
     return dict(zip(nodes.tolist(), problem.classes[nodes].tolist(), strict=True))
 
 
-def _spread(problem: Problem, adjacency: Any, nodes: Int64Array) -> Int64Array:
+def _spread(problem: Problem, adjacency: Any, nodes: Int64Array, alpha: float) -> Int64Array:
     """LabelSpreading on the given graph: the kernel is the adjacency matrix itself."""
     y = np.full(problem.graph.n_nodes, -1)
     y[nodes] = problem.classes[nodes]
-    model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=0.99, max_iter=200)
+    model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=alpha, max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its limit on iterations is part of what is compared
         model.fit(np.zeros((y.size, 1)), y)
