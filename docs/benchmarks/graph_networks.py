@@ -1,6 +1,7 @@
 """GCN and APPNP of PyTorch Geometric, trained as their papers do it.
 
-PyTorch Geometric (MIT, 2.8.1 of October 2026, releases since 2018) has the layers that people run.
+The layers are those of PyTorch Geometric, which is what people run, and is kept up: MIT, 48 releases
+since 2018, the newest 2.8.1 of October 2026.
 
 References
 ----------
