@@ -1,7 +1,7 @@
 """GCN and APPNP of PyTorch Geometric, trained as their papers do it.
 
-The layers are those of PyTorch Geometric, which is what people run, and is kept up: MIT, 48 releases
-since 2018, the newest 2.8.1 of October 2026.
+The layers are those of PyTorch Geometric, which is what people run, and is kept up: MIT, 48
+releases since 2018, the newest 2.8.1 of October 2026.
 
 References
 ----------
@@ -24,8 +24,6 @@ from torch_geometric import nn as layers
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-
-torch.set_num_threads(1)  # these sets are small: threads that wait for each other would count, too
 
 DROPOUT = 0.5
 RATE = 0.01
