@@ -113,7 +113,7 @@ SETS: dict[str, Callable[[], Problem]] = {
 }
 
 
-def methods(problem: Problem, console: Console) -> dict[str, Scores]:
+def methods(problem: Problem, console: Console, row_norm: str | None = "l1") -> dict[str, Scores]:
     """From labels to class scores of all nodes; preparation is part of each."""
     graph, features = problem.graph, problem.features
 
@@ -133,14 +133,14 @@ def methods(problem: Problem, console: Console) -> dict[str, Scores]:
     return {
         "auto": solved(Auto(), features),
         "filtered-ridge": solved(FilteredRidge(), features),
-        **_networks(problem, console),
+        **_networks(problem, console, row_norm),
         "auto, no features": solved(Auto(), None),
         "logistic regression": fitted(lambda: features),
         "the same, smoothed": fitted(lambda: filter_features(graph, features)),
     }
 
 
-def _networks(problem: Problem, console: Console) -> dict[str, Scores]:
+def _networks(problem: Problem, console: Console, row_norm: str | None) -> dict[str, Scores]:
     """Of PyTorch Geometric, if it is there."""
     if installed("torch_geometric.nn", console) is None:
         return {}
@@ -154,6 +154,7 @@ def _networks(problem: Problem, console: Console) -> dict[str, Scores]:
             draw.labels,
             draw.validation,
             seed=draw.seed,
+            row_norm=row_norm,
         )
 
     return {"GCN": trained(graph_networks.GCN), "APPNP": trained(graph_networks.APPNP)}
@@ -216,10 +217,12 @@ def compile_all(console: Console) -> None:
         scores(draw)
 
 
-def measure(name: str, label_counts: list[int], n_draws: int, console: Console) -> list[Row]:
+def measure(
+    name: str, label_counts: list[int], n_draws: int, row_norm: str | None, console: Console
+) -> list[Row]:
     """Every method on every draw of one set."""
     problem = SETS[name]()
-    known = methods(problem, Console(quiet=True))
+    known = methods(problem, Console(quiet=True), row_norm)
     rows = []
     for way, drawn in draws(problem, label_counts, n_draws).items():
         right, seconds = defaultdict(list), defaultdict(list)
@@ -262,6 +265,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--labels", type=int, nargs="+", default=[1, 5, 20, 50], help="per class")
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument(
+        "--as-is", action="store_true", help="networks see features that are not scaled by rows"
+    )
     parser.add_argument("--quick", action="store_true", help="one draw of cora")
     arguments = parser.parse_args()
     console = Console(width=max(170, Console().width))
@@ -271,7 +277,8 @@ def main() -> None:
         for name in ["cora"] if arguments.quick else arguments.sets:
             n_draws = 1 if arguments.quick else arguments.draws
             try:
-                rows += measure(name, arguments.labels, n_draws, console)
+                row_norm = None if arguments.as_is else "l1"
+                rows += measure(name, arguments.labels, n_draws, row_norm, console)
             except FileNotFoundError as missing:
                 console.print(f"left out: {name} ({missing})")
     if rows:

@@ -88,8 +88,9 @@ def trained(
     validation: Labels | None,
     *,
     seed: int,
+    row_norm: str | None = "l1",
 ) -> FloatArray:
-    """Class scores of all nodes.
+    """Class scores of all nodes, from features that are scaled by rows as in the papers, or not.
 
     With labels for ``validation``, of the same classes, the weights of the epoch with the least
     loss there are taken, and training ends when it has not fallen for the paper's patience; without
@@ -99,7 +100,7 @@ def trained(
     adjacency = graph.adjacency.tocoo()
     edges = torch.from_numpy(np.stack([adjacency.row, adjacency.col]).astype(np.int64))
     weight = torch.from_numpy(adjacency.data.astype(np.float32))
-    rows = _tensor(normalize(features, norm="l1"))
+    rows = _tensor(features if row_norm is None else normalize(features, norm=row_norm))
     network = kind(features.shape[1], labels.n_classes)
     others = [each for name, each in network.named_parameters() if not name.startswith("first")]
     decayed = {"params": network.first.parameters(), "weight_decay": kind.decay}
