@@ -160,7 +160,7 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
     """Methods of other libraries; those not installed are told to the console."""
     adjacency = sp.csr_matrix(problem.graph.adjacency)
     found: dict[str, Predict] = {}
-    network = _installed("sknetwork.classification", console)
+    network = installed("sknetwork.classification", console)
     if network is not None:
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
@@ -171,7 +171,7 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         found["sknetwork pagerank"] = lambda nodes: network.PageRankClassifier().fit_predict(
             adjacency, _named(problem, nodes)
         )
-    learning = _installed("graphlearning", console)
+    learning = installed("graphlearning", console)
     if learning is not None:
 
         def poisson(nodes: Int64Array) -> Int64Array:
@@ -185,7 +185,7 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
     return {name: predict for name, predict in found.items() if name in names}
 
 
-def _installed(name: str, console: Console) -> Any:
+def installed(name: str, console: Console) -> Any:
     """The module, or None."""
     try:
         return importlib.import_module(name)
@@ -233,12 +233,12 @@ def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]
         table.add_column(heading, justify="left" if not heading else "right")
     ours = columns.get(DEFAULT_MODEL)
     for method, column in columns.items():
-        cells = [f"{value:.1f}" for value in _mean_and_error(column.right)]
+        cells = [f"{value:.1f}" for value in mean_and_error(column.right)]
         lead = ["", ""]
         if ours is not None and method != DEFAULT_MODEL:
             common = min(len(ours.right), len(column.right))
             gaps = np.subtract(ours.right[:common], column.right[:common]).tolist()
-            lead = [f"{value:+.1f}" for value in _mean_and_error(gaps)]
+            lead = [f"{value:+.1f}" for value in mean_and_error(gaps)]
         table.add_row(
             f"[dim]{method}[/dim]" if method in peers else method,
             str(len(column.right)),
@@ -250,7 +250,7 @@ def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]
     return table
 
 
-def _mean_and_error(values: list[float]) -> tuple[float, float]:
+def mean_and_error(values: list[float]) -> tuple[float, float]:
     """Mean and standard error in percent; one value has no error."""
     if len(values) < 2:
         return 100.0 * values[0], float("nan")
