@@ -8,7 +8,8 @@ sharpen a first partition; filtered ridge is the fourth where nodes have feature
 stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,9 +19,10 @@ from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, check_labels
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
@@ -29,6 +31,7 @@ from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.models.stacking import Belief, SharePrior, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -97,7 +100,7 @@ class PreparedAuto:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(FeatureModel):
+class Auto(FeatureModel, Refinable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``belief`` is the one that counts most, ``loo_accuracy`` the share of
@@ -110,7 +113,8 @@ class Auto(FeatureModel):
     Notes
     -----
     Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
-    for the next solve.
+    for the next solve. Refined on the full graph are these columns; walks then start from what they
+    say and stay on the sparsifier, as filtered ridge does, and all arms are judged anew.
 
     References
     ----------
@@ -217,6 +221,57 @@ class Auto(FeatureModel):
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=_warnings(labels, sample),
+        )
+
+    def full_solution(
+        self, prepared: PreparedAuto, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """The stack of arms whose columns are those of the full graph; see `Refinable`."""
+        groups = LabelGroups.of(as_classes(labels))
+        refined = self._refined(prepared, groups, full)
+        found = self._solution(refined, groups, full.watch)
+        kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
+        return replace(found, stats={**found.stats, **kept})
+
+    def _refined(
+        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
+    ) -> PreparedAuto:
+        """``prepared`` with the columns of the full graph; raises `Stopped`."""
+        graph, watch = prepared.graph, full.watch
+        sources: FloatArray = np.asarray(
+            _indicators(groups.members(), graph.n_nodes, np.float64), np.float64
+        )
+        system = FullSystem(
+            sparsifier=graph,
+            scale=1.0,
+            shift=np.zeros(graph.n_nodes),
+            zero_mean=False,
+            rhs=sources,
+            start=_Potentials.of(self, prepared, groups, watch).columns.T.astype(np.float64),
+            rtol=self.rtol,
+            parallel=prepared.base.parallel,
+        )
+        potentials = full.solve(system)
+        degree, n_edges = full.degrees()
+        looped = degree * (1.0 + 1.0 / np.maximum(n_edges, 1))  # a loop of the edges' mean weight
+        looped[n_edges == 0] = 1.0
+        # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
+        system = replace(
+            system,
+            scale=1.0 - TELEPORT,
+            shift=TELEPORT * looped,
+            rhs=TELEPORT * sources,
+            start=prepared.densities.of(groups, _density_maker(prepared, watch)).T.astype(
+                np.float64
+            ),
+            rtol=_DENSITY_RTOL,
+        )
+        densities = np.clip(looped.sum() * full.solve(system).T, 0.0, _LARGEST)
+        whole = replace(graph, degree=degree)
+        return replace(
+            prepared,
+            potentials=GroupColumns.holding(groups, _centred(potentials, whole)),
+            densities=GroupColumns.holding(groups, densities.astype(np.float32)),
         )
 
     def bequest(self, prepared: PreparedAuto) -> Bequest:
@@ -340,11 +395,8 @@ class _Made:
         """(n_groups, n_nodes) of some groups."""
         graph, kernel = self.prepared.graph, self.prepared.base.kernel
         columns = np.empty((len(members), graph.n_nodes), np.float32)
-        total = np.bincount(graph.component, graph.degree, graph.n_components)
-        by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
         kernel.solver.rtol, kernel.solver.max_iter = self.model.rtol, self.model.max_iter
         width = self.prepared.width
-        unit = float(graph.degree.mean()) or 1.0
         for first in range(0, len(members), width):
             some = members[first : first + width]
             solution = kernel.solver.solve(
@@ -359,12 +411,21 @@ class _Made:
             self.status = first_failure(self.status, solution.status)
             self.n_iter += solution.n_iter
             self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
-            for place in range(len(some)):
-                column = solution.x[:, place]
-                means = np.bincount(graph.component, by_degree * column, graph.n_components)
-                settled = (column - means[graph.component]) * unit
-                columns[first + place] = np.clip(settled, -_LARGEST, _LARGEST)
+            columns[first : first + len(some)] = _centred(solution.x, graph)
         return columns
+
+
+def _centred(block: RealArray, graph: Graph) -> Float32Array:
+    """(k, n_nodes) columns of L^+ times the mean degree, of mean 0 by degree."""
+    total = np.bincount(graph.component, graph.degree, graph.n_components)
+    by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
+    unit = float(graph.degree.mean()) or 1.0
+    columns = np.empty(block.shape[::-1], np.float32)
+    for place, column in enumerate(block.T):
+        means = np.bincount(graph.component, by_degree * column, graph.n_components)
+        settled = (column - means[graph.component]) * unit
+        columns[place] = np.clip(settled, -_LARGEST, _LARGEST)
+    return columns
 
 
 def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> FloatArray:
@@ -408,21 +469,8 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
 
     q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
     """
-    pagerank, labels = prepared.pagerank, groups.labels
-    root = pagerank.inverse_root
-    volume = float((1.0 / np.square(root)).sum())
-
-    def make(members: list[Int64Array]) -> Float32Array:
-        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
-        for first in range(0, len(members), prepared.width):
-            some = members[first : first + prepared.width]
-            block = _indicators(some, pagerank.n_nodes, np.float32)
-            block *= root[:, None]
-            found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
-            columns[first : first + len(some)] = np.minimum(found.T * (volume * root), _LARGEST)
-        return columns
-
-    columns = prepared.densities.of(groups, make)
+    labels = groups.labels
+    columns = prepared.densities.of(groups, _density_maker(prepared, watch))
     counts = np.bincount(labels.classes, minlength=labels.n_classes)
     values = (groups.class_sums().astype(np.float32) @ columns).T / counts
     left_out = np.zeros((labels.n_labeled, labels.n_classes))
@@ -441,6 +489,27 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
         values=_log_odds(values, _EVERYWHERE).astype(np.float32),
         left_out=_log_odds(left_out, _EVERYWHERE),
     )
+
+
+def _density_maker(
+    prepared: PreparedAuto, watch: Watch
+) -> Callable[[list[Int64Array]], Float32Array]:
+    """From the nodes of some groups to the columns of their densities."""
+    pagerank = prepared.pagerank
+    root = pagerank.inverse_root
+    volume = float((1.0 / np.square(root)).sum())
+
+    def make(members: list[Int64Array]) -> Float32Array:
+        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
+        for first in range(0, len(members), prepared.width):
+            some = members[first : first + prepared.width]
+            block = _indicators(some, pagerank.n_nodes, np.float32)
+            block *= root[:, None]
+            found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
+            columns[first : first + len(some)] = np.minimum(found.T * (volume * root), _LARGEST)
+        return columns
+
+    return make
 
 
 def _walks(

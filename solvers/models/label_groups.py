@@ -81,9 +81,13 @@ class LabelGroups:
         """Places of the labels that are left out, once each."""
         return np.flatnonzero(self.fold >= 0)
 
-    def members(self, group: int) -> Int64Array:
-        """Nodes of one group."""
-        return np.asarray(self.labels.nodes[self.group == group])
+    def members(self) -> list[Int64Array]:
+        """Nodes of every group."""
+        return [self.labels.nodes[self.group == group] for group in range(self.n_groups)]
+
+    def keys(self) -> list[bytes]:
+        """What tells every group from those of other labels."""
+        return [nodes.tobytes() for nodes in self.members()]
 
     def without(self, fold: int) -> Labels:
         """The labels of the other folds."""
@@ -112,6 +116,12 @@ class GroupColumns:
     kept_bytes: int
     kept: dict[bytes, Float32Array] = field(default_factory=dict)
 
+    @classmethod
+    def holding(cls, groups: LabelGroups, columns: Float32Array) -> "GroupColumns":
+        """Those of ``groups``, (n_groups, n_nodes), as they were found elsewhere."""
+        kept = dict(zip(groups.keys(), columns, strict=True))
+        return cls(kept_bytes=columns.nbytes, kept=kept)
+
     def of(
         self, groups: LabelGroups, make: Callable[[list[Int64Array]], Float32Array]
     ) -> Float32Array:
@@ -123,8 +133,7 @@ class GroupColumns:
         make : callable
             From the nodes of some groups to their columns, (n_some, n_nodes) float32.
         """
-        members = [groups.members(group) for group in range(groups.n_groups)]
-        keys = [each.tobytes() for each in members]
+        members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
         made = iter(make([each for each, lacks in zip(members, missing, strict=True) if lacks]))
         columns = np.stack(
