@@ -28,7 +28,7 @@ from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
+from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
@@ -48,6 +48,12 @@ _SHARE: Final = 0.05
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 _BLOCK_ENTRIES: Final = 1 << 24
+_SOLVED_BYTES: Final = 64
+"""What a solve holds of a node for each column that is solved for: eight vectors in float64."""
+
+_WALKED_BYTES: Final = 72
+"""What the walks and the arms hold of a node for each class."""
+
 _LARGEST: Final = 1e30
 """What a potential, in units of 1 / (mean degree), or a density may be in float32."""
 
@@ -59,6 +65,11 @@ BELIEFS: Final = {
     "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
 }
 """What may be right on a graph, before any label is left out."""
+
+
+def _width(n_nodes: int) -> int:
+    """Columns that are solved for at once."""
+    return max(1, _BLOCK_ENTRIES // max(n_nodes, 1))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -96,7 +107,7 @@ class PreparedAuto:
     @property
     def width(self) -> int:
         """Columns that are solved for at once."""
-        return max(1, _BLOCK_ENTRIES // max(self.graph.n_nodes, 1))
+        return _width(self.graph.n_nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +146,12 @@ class Auto(FeatureModel, Refinable):
     def score_kind(self) -> ScoreKind:
         """Calibrated on labels left out."""
         return "probability"
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:
+        """Columns of the groups of labels, single in memory, and what makes or reads them."""
+        n_groups = most_groups(n_classes)
+        solving = _SOLVED_BYTES * min(_width(n_nodes), n_groups) + 4 * n_groups
+        return max(solving, 2 * 4 * n_groups + _WALKED_BYTES * n_classes)
 
     def prepare(
         self,
@@ -222,6 +239,10 @@ class Auto(FeatureModel, Refinable):
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=_warnings(labels, sample),
         )
+
+    def full_columns(self, n_classes: int) -> int:
+        """One for every group of labels."""
+        return most_groups(n_classes)
 
     def full_solution(
         self, prepared: PreparedAuto, labels: Targets, solution: Solution, full: FullGraph

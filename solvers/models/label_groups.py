@@ -20,6 +20,15 @@ _GROUPS: Final = 30
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
+def most_groups(n_classes: int) -> int:
+    """Most groups of labels of so many classes, however many labels there are."""
+    return max(_n_folds(n_classes) * n_classes, _GROUPS)
+
+
+def _n_folds(n_classes: int) -> int:
+    return int(np.clip(_GROUPS // n_classes, 2, _MAX_FOLDS))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelGroups:
     """Folds of labels, and groups of them whose columns tell what each fold's absence changes.
@@ -46,7 +55,7 @@ class LabelGroups:
 
         A label more so leaves most others where they were.
         """
-        n_folds = int(np.clip(_GROUPS // labels.n_classes, 2, _MAX_FOLDS))
+        n_folds = _n_folds(labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
         hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR

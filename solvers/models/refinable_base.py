@@ -76,6 +76,10 @@ class FullGraph:
 class Refinable(Model):
     """A model whose scores come from linear systems in the Laplacian of its graph."""
 
+    def full_columns(self, n_classes: int) -> int:
+        """Most right-hand sides that are solved for together on the full graph."""
+        return n_classes
+
     @abstractmethod
     def full_solution(
         self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph

@@ -420,6 +420,11 @@ def n_lanes(n_nodes: int) -> int:
     return max(1, min(MAX_LANES, LANE_BYTES // (_CACHE_LINE * max(n_nodes, 1))))
 
 
+def product_bytes(n_nodes: int, n_columns: int) -> int:
+    """Memory of the accumulators of a product with so many columns."""
+    return n_lanes(n_nodes) * -(-n_columns // LANE_COLUMNS) * _CACHE_LINE * n_nodes
+
+
 def _lanes_of(block: FloatArray) -> list[FloatArray]:
     """Accumulators of one lane, one for every four columns of ``block``, on cache lines."""
     lanes = []
