@@ -168,7 +168,8 @@ class Estimator:
         def held(n_classes: int) -> int:
             for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)
             if options.refine and isinstance(model, Refinable):
-                n_columns = 1 if options.target == "real" else model.full_columns(n_classes)
+                is_real = options.target == "real"
+                n_columns = 1 if is_real else model.full_columns(n_nodes, n_classes)
                 for_nodes = max(for_nodes, refined_bytes(n_nodes, n_columns))
             return 2 * snapshot.edges_kept * model.entry_bytes(n_classes) + for_nodes
 

@@ -15,18 +15,25 @@ from peewit.solvers.labels import Labels
 
 _MAX_FOLDS: Final = 5
 _GROUPS: Final = 30
-"""Columns worth paying for: more classes have fewer folds, at least two."""
+_GROUPS_OF_LARGE: Final = 20
+_LARGE: Final = 1 << 15
+"""Columns worth paying for, fewer from so many nodes on: more classes have fewer folds, at least
+two."""
 
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def most_groups(n_classes: int) -> int:
+def most_groups(n_nodes: int, n_classes: int) -> int:
     """Most groups of labels of so many classes, however many labels there are."""
-    return max(_n_folds(n_classes) * n_classes, _GROUPS)
+    return max(_n_folds(n_nodes, n_classes) * n_classes, _n_columns(n_nodes))
 
 
-def _n_folds(n_classes: int) -> int:
-    return int(np.clip(_GROUPS // n_classes, 2, _MAX_FOLDS))
+def _n_folds(n_nodes: int, n_classes: int) -> int:
+    return int(np.clip(_n_columns(n_nodes) // n_classes, 2, _MAX_FOLDS))
+
+
+def _n_columns(n_nodes: int) -> int:
+    return _GROUPS if n_nodes < _LARGE else _GROUPS_OF_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,12 +57,12 @@ class LabelGroups:
     n_folds: int
 
     @classmethod
-    def of(cls, labels: Labels) -> "LabelGroups":
+    def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
         A label more so leaves most others where they were.
         """
-        n_folds = _n_folds(labels.n_classes)
+        n_folds = _n_folds(n_nodes, labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
         hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
@@ -68,7 +75,7 @@ class LabelGroups:
         used = np.unique(fold[is_usable])
         fold[is_usable] = np.searchsorted(used, fold[is_usable])
         group = np.arange(labels.n_labeled)
-        if labels.n_labeled > max(n_folds * labels.n_classes, _GROUPS):
+        if labels.n_labeled > most_groups(n_nodes, labels.n_classes):
             _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
         n_used = used.size if used.size > 1 else 0
         if n_used == 0:

@@ -76,8 +76,9 @@ class FullGraph:
 class Refinable(Model):
     """A model whose scores come from linear systems in the Laplacian of its graph."""
 
-    def full_columns(self, n_classes: int) -> int:
+    def full_columns(self, n_nodes: int, n_classes: int) -> int:
         """Most right-hand sides that are solved for together on the full graph."""
+        del n_nodes
         return n_classes
 
     @abstractmethod

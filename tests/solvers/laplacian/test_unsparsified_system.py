@@ -154,7 +154,7 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
     full = dense_graph(60, data.draw(st.integers(1, 3)), seed=data.draw(st.integers(0, 99)))
     sparsifier = thinned(full, data.draw(st.sampled_from([0.05, 0.3])))
     labels = data.draw(labelings(full.n_nodes))
-    model, groups = Auto(rtol=1e-10), LabelGroups.of(labels)
+    model, groups = Auto(rtol=1e-10), LabelGroups.of(labels, full.n_nodes)
     passes = FullGraph(
         product=full.laplacian_product, degrees=lambda: degrees_of(full), max_passes=300
     )
