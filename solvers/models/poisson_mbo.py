@@ -10,7 +10,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import (
@@ -285,7 +285,6 @@ class _Cuts:
             bounds=bounds,
             lengths=lengths,
             min_kept=_MIN_KEPT if bounds is None else 0.0,
-            no_source=np.zeros(nodes.absent.shape, np.float32),
         )
         watch = self.watch.silent() if phase is None else self.watch
         state = watch.run(dynamics, max_iter=sum(lengths), phase=phase or "cuts").state
@@ -302,7 +301,7 @@ class _Cuts:
         """At most two partitions in which the nodes of a pair are shared out by a better cut."""
         inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
         graph = self.graph.subgraph(inside)
-        walk = Sweep.of_walk(graph, self.parallel)
+        walk = NeighborMeans.of(graph, self.parallel)
         own = np.isin(self.nodes.classes, pair)
         absent = self.nodes.absent[inside][:, list(pair)]
         part = _Cuts(
@@ -331,8 +330,14 @@ class _Cuts:
             for side in (function, -function):
                 first = (side > np.quantile(side, share)).astype(np.int64)
                 first[part.nodes.labeled] = part.nodes.classes
-                found.append(part._cut(part.nodes, first, bounds, lengths, None))
+                found.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
                 self.watch.check()
+        # two are kept: the half that cuts most after one round has no prospect of being them
+        found.sort(key=lambda cut: cut.between((0, 1)))
+        found = [
+            part._cut(part.nodes, cut.classes, bounds, lengths[1:], None)
+            for cut in found[:_N_FUNCTIONS]
+        ]
         found.sort(key=lambda cut: cut.between((0, 1)))
         kept = [
             cut for cut in found[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)
