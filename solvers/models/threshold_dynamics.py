@@ -31,7 +31,7 @@ _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32."""
 
 _SETTLED = 0.002
-"""A round that moves at most so much of the nodes has done what its length can."""
+"""Where sizes are free, a round that moves at most so much has done what its length can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -217,7 +217,8 @@ class ThresholdDynamics:
         classes[self.nodes.labeled] = self.nodes.classes
         state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.asked]))
         state.place += 1
-        if state.n_moved <= _SETTLED * np.count_nonzero(self.nodes.asked):
+        settled = 0.0 if self.bounds is not None else _SETTLED
+        if state.n_moved <= settled * np.count_nonzero(self.nodes.asked):
             self._pass_over(state)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
