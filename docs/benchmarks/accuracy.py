@@ -160,24 +160,24 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
     """Methods of other libraries; those not installed are told to the console."""
     adjacency = sp.csr_matrix(problem.graph.adjacency)
     found: dict[str, Predict] = {}
-    network = _installed("sknetwork.classification", console)
+    network = installed("sknetwork.classification", console)
     if network is not None:
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
-        ).fit_predict(adjacency, _named(problem, nodes))
+        ).fit_predict(adjacency, named(problem, nodes))
         found["sknetwork propagation"] = lambda nodes: network.Propagation(n_iter=100).fit_predict(
-            adjacency, _named(problem, nodes)
+            adjacency, named(problem, nodes)
         )
-    learning = _installed("graphlearning", console)
+    learning = installed("graphlearning", console)
     if learning is not None:
         found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit_predict(
             nodes, problem.classes[nodes]
         )
-    found["sklearn spreading"] = lambda nodes: _spread(problem, adjacency, nodes)
+    found["sklearn spreading"] = lambda nodes: spread(problem, nodes).transduction_
     return {name: predict for name, predict in found.items() if name in names}
 
 
-def _installed(name: str, console: Console) -> Any:
+def installed(name: str, console: Console) -> Any:
     """The module, or None."""
     try:
         return importlib.import_module(name)
@@ -186,20 +186,20 @@ def _installed(name: str, console: Console) -> Any:
         return None
 
 
-def _named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
+def named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
+    """Classes of nodes, as scikit-network takes them."""
     return dict(zip(nodes.tolist(), problem.classes[nodes].tolist(), strict=True))
 
 
-def _spread(problem: Problem, adjacency: Any, nodes: Int64Array) -> Int64Array:
-    """LabelSpreading on the given graph: the kernel is the adjacency matrix itself."""
+def spread(problem: Problem, nodes: Int64Array) -> LabelSpreading:
+    """Fitted on the given graph: the kernel is the adjacency matrix itself."""
+    adjacency = sp.csr_matrix(problem.graph.adjacency)
     y = np.full(problem.graph.n_nodes, -1)
     y[nodes] = problem.classes[nodes]
     model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=0.99, max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its limit on iterations is part of what is compared
-        model.fit(np.zeros((y.size, 1)), y)
-    predicted: Int64Array = model.transduction_
-    return predicted
+        return model.fit(np.zeros((y.size, 1)), y)
 
 
 def measure(
