@@ -17,6 +17,11 @@ _STEPS = 240
 _STEPS_APART = 20
 _LEAST_NORM = 1e-6
 
+_MORE = 1e-4
+_AS_FIT, _FAR_BETTER = 0.975, 0.75
+"""A cut that retains walks better needs so much of the other's agreement, or leaves at most so much
+of its weight between classes, beside chance."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixing:
@@ -57,6 +62,20 @@ class Mixing:
         kept = np.diagonal(self.weight)
         return float(np.divide(kept, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
 
+    def cut_ratio(self, other: "Mixing") -> float:
+        """The weight left between classes, beside chance, over that of another partition."""
+        least = float(np.finfo(np.float64).tiny)
+        return (1.0 - self.assortativity) / max(1.0 - other.assortativity, least)
+
+    def beats(self, other: "Mixing", fit: float, other_fit: float) -> bool:
+        """Whether a partition is to be taken in place of another that was found first (H4).
+
+        ``fit`` is the `agreement` of each with the potentials that both began from.
+        """
+        if self.retention <= other.retention + _MORE:
+            return False
+        return fit >= _AS_FIT * other_fit or self.cut_ratio(other) <= _FAR_BETTER
+
     def nearest_pairs(self) -> list[tuple[int, int]]:
         """Pairs of classes, the first with the largest part of their volumes between them first."""
         volumes = np.maximum(self.weight.sum(axis=1), np.finfo(np.float64).tiny)
@@ -64,6 +83,13 @@ class Mixing:
         first, second = np.triu_indices(len(volumes), 1)
         order = np.argsort(-between[first, second], kind="stable")
         return [(int(first[at]), int(second[at])) for at in order]
+
+
+def agreement(potential: FloatArray, classes: Int64Array, weight: FloatArray) -> float:
+    """The weighted sum of the potentials of a partition, over the most that any has."""
+    own = potential[np.arange(classes.size), classes]
+    most = float(weight @ potential.max(axis=1))
+    return float(weight @ own) / most if most > 0 else 1.0
 
 
 def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:

@@ -30,6 +30,9 @@ from peewit.solvers.status import Status
 _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32."""
 
+_SETTLED = 0.002
+"""A round that moves at most so much of the nodes has done what its length can."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SizeBounds:
@@ -211,13 +214,13 @@ class ThresholdDynamics:
         return state.place / len(self.lengths)
 
     def _end_round(self, state: CutState) -> None:
-        """Cut; a round that moves no node stands for those of the same length that follow."""
+        """Cut; a round that moves hardly a node stands for those of its length that follow."""
         state.offsets = self.nodes.balance(state.shares, self.bounds, state.offsets)
         classes = _winners(self.nodes.balanced(state.shares, state.offsets), state.classes)
         classes[self.nodes.labeled] = self.nodes.classes
         state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.asked]))
         state.place += 1
-        if state.n_moved == 0:
+        if state.n_moved <= _SETTLED * np.count_nonzero(self.nodes.asked):
             self._pass_over(state)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
