@@ -17,6 +17,7 @@ from scipy.special import chdtr, ndtr, pdtrc
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
+from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.solution import Solution
 
 MAX_LISTED: Final = 20
@@ -90,6 +91,38 @@ class ComparedShares:
             {"label": self.class_names[place], "labels": given, "predicted": predicted}
             for place, (given, predicted) in zip(most.tolist(), shares, strict=True)
         ]
+
+
+def answer_warnings(
+    labels: Labels,
+    graph: Graph,
+    solution: Solution,
+    shares: ComparedShares,
+    *,
+    cross_validated: tuple[float, int] | None = None,
+) -> Iterator[str]:
+    """All that follow, beside those of the model itself.
+
+    Parameters
+    ----------
+    labels : Labels
+    graph : Graph
+    solution : Solution
+        Its stats may tell of labels that the model left out.
+    shares : ComparedShares
+        Those of ``solution``.
+    cross_validated : tuple of float and int, optional
+        Accuracy on so many labels left out; else the model's own, if it left any out.
+    """
+    stats = solution.stats
+    if float(stats.get("sample_p_value", 1.0)) >= DOUBT:  # else the model has told it
+        yield from share_warnings(shares)
+    if cross_validated is not None:
+        yield from left_out_warnings(labels, *cross_validated)
+    elif "loo_accuracy" in stats:
+        n_left_out = int(stats["loo_labels"])
+        yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
+    yield from label_warnings(labels, graph)
 
 
 def share_warnings(shares: ComparedShares) -> Iterator[str]:

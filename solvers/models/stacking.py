@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, softmax
+from scipy.special import gammaln, log_ndtr, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 
@@ -122,13 +122,13 @@ class Fit:
     name : str
     uses_shares : bool
     weights : mapping of str to float
-        Of the arms, posterior mode.
+        Of the arms, posterior mode; the mean where that is 0 and the belief names the arm.
     intercept, slope : (n_classes,) float64
         Of every class, and what it gains with the degree.
     log_evidence : float
         With the prior mass of the belief.
     left_out : (n_used, n_classes) float64
-        Probabilities of the left-out labels at the mode.
+        Probabilities of the left-out labels.
     """
 
     name: str
@@ -173,13 +173,19 @@ class Stack:
                 total[name] = total.get(name, 0.0) + float(share * weight)
         return total
 
+    @property
+    def _best_with_arms(self) -> Fit | None:
+        """Without it the class shares, when nearly certain, would rank no node before another."""
+        able = [pair for pair in zip(self.posterior, self.fits, strict=True) if pair[1].weights]
+        return max(able, key=lambda pair: pair[0])[1] if able else None
+
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
         n_nodes, n_classes = covariate.size, self.shares.of_all.size
         counted = [
             (weight, fit)
             for weight, fit in zip(self.posterior, self.fits, strict=True)
-            if weight > _NEGLIGIBLE
+            if weight > _NEGLIGIBLE or fit is self._best_with_arms
         ]
         mixed = np.zeros((n_nodes, n_classes))
         for start in range(0, n_nodes, _ROWS):
@@ -359,6 +365,13 @@ def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, F
     return np.concatenate([first, np.zeros(n_free)]), precision
 
 
+def _mean_above_zero(slope: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Mean of the density proportional to exp(-slope x - curvature x^2 / 2) on x > 0."""
+    at = slope / np.sqrt(curvature)
+    ratio = np.exp(-0.5 * np.square(at) - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-at))
+    return np.asarray((ratio - at) / np.sqrt(curvature))
+
+
 def _fit(name: str, belief: Belief, names: list[str], problem: _Problem, mass: float) -> Fit:
     """The mode of one belief, and its evidence."""
     n_arms, n_classes = problem.n_arms, problem.offset.shape[1]
@@ -372,10 +385,16 @@ def _fit(name: str, belief: Belief, names: list[str], problem: _Problem, mass: f
     if problem.classes.size:
         is_free = np.ones(parameters.size, bool)
         is_free[:n_arms] = parameters[:n_arms] > _FITTED
+        curvature = problem.curvature(probabilities) + problem.precision
         prior = problem.precision[np.ix_(is_free, is_free)]
-        curvature = problem.curvature(probabilities)[np.ix_(is_free, is_free)]
-        volume = np.linalg.slogdet(curvature + prior)[1] - np.linalg.slogdet(prior)[1]
-        log_evidence -= loss + 0.5 * float(volume)
+        volume = np.linalg.slogdet(curvature[np.ix_(is_free, is_free)])[1]
+        log_evidence -= loss + 0.5 * float(volume - np.linalg.slogdet(prior)[1])
+        at_zero = np.flatnonzero((problem.mean > 0) & ~is_free)
+        if at_zero.size:
+            parameters = parameters.copy()
+            slopes, own = problem.loss(parameters)[1][at_zero], np.diag(curvature)[at_zero]
+            parameters[at_zero] = _mean_above_zero(slopes, own)
+            probabilities = softmax(problem.logits(parameters), axis=1)
     rows = parameters[n_arms:].reshape(-1, n_classes)
     return Fit(
         name=name,
