@@ -12,12 +12,12 @@ out, and said to be.
 
 import argparse
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -26,6 +26,7 @@ from docs.benchmarks.accuracy import Problem, installed, named, spread
 from docs.benchmarks.default_model import SETS, accounts, drawn
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
+from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto import TELEPORT, Auto
@@ -79,6 +80,18 @@ class Ranking:
         """(n_draws,) average precision of `auto` less that of the best arm."""
         return np.subtract(self.precision["auto"], self.precision[self.best])
 
+    @property
+    def cells(self) -> list[str]:
+        """Of the table; standard errors are those of the gaps."""
+        n_draws = self.gaps.size
+        error = self.gaps.std(ddof=1) / n_draws**0.5 if n_draws > 1 else float("nan")
+        both = [
+            f"{np.mean(self.precision[name]):.3f} / {np.mean(self.area[name]):.2f}"
+            for name in self.precision
+        ]
+        gap = f"{self.gaps.mean():+.3f} ± {error:.3f} ({self.best})"
+        return [f"{self.frauds:.0%}", f"{self.way} {self.n_labels}", str(n_draws), gap, *both]
+
 
 def labeled(classes: Int64Array, way: str, n_labels: int, seed: int) -> Int64Array | None:
     """Labeled nodes; None where these are most of all frauds, or know one class."""
@@ -109,17 +122,18 @@ def methods(problem: Problem, console: Console) -> dict[str, Score]:
 
     found = {name: of_model(model) for name, model in MODELS.items()}
     found[DENSITY] = _density(problem)
+    adjacency = sp.csr_matrix(problem.graph.adjacency)
     found["sklearn spreading"] = lambda nodes: spread(problem, nodes).label_distributions_[:, 1]
     network = installed("sknetwork.classification", console)
     if network is not None:
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
-        ).fit_predict_proba(problem.graph.adjacency, named(problem, nodes))[:, 1]
+        ).fit_predict_proba(adjacency, named(problem, nodes))[:, 1]
     learning = installed("graphlearning", console)
     if learning is not None:
-        found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(
-            problem.graph.adjacency
-        ).fit(nodes, problem.classes[nodes])[:, 1]
+        found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit(
+            nodes, problem.classes[nodes]
+        )[:, 1]
     return found
 
 
@@ -141,8 +155,8 @@ def _density(problem: Problem) -> Score:
 
 def rank(frauds: float, label_counts: list[int], n_draws: int, console: Console) -> list[Ranking]:
     """Every way of drawing labels at one share of frauds."""
-    graph, classes = accounts(frauds)
-    problem = Problem(graph=graph, classes=classes, draws=lambda *_: iter(()))
+    problem = _without_isolated(*accounts(frauds))
+    classes = problem.classes
     scores = methods(problem, console)
     rankings = []
     for way in WAYS:
@@ -165,30 +179,26 @@ def rank(frauds: float, label_counts: list[int], n_draws: int, console: Console)
                     row.area[name].append(roc_auc_score(classes[asked], values))
             if row.precision["auto"]:
                 rankings.append(row)
-                console.print(f"{frauds:.0%}, {way} {n_labels}: {np.mean(row.gaps):+.3f}")
+                console.print(" | ".join(row.cells))
     return rankings
+
+
+def _without_isolated(graph: Graph, classes: Int64Array) -> Problem:
+    """Nodes that have edges: of one that has none graphlearning makes every score NaN."""
+    kept = np.flatnonzero(graph.degree > 0)
+    edges = sp.triu(sp.csr_matrix(graph.adjacency)[kept][:, kept]).tocoo()
+    smaller = Graph.from_edges(edges.row, edges.col, edges.data, n_nodes=kept.size)
+    return Problem(graph=smaller, classes=classes[kept], draws=lambda *_: iter(()))
 
 
 def show_rankings(rankings: list[Ranking], console: Console) -> None:
     """One row for each way of drawing labels, the worst loss first."""
-    names = list(rankings[0].precision)
     table = Table(title="average precision of the fraud class / area under the ROC curve")
-    headings = ["frauds", "labels", "draws", "auto less best arm", *names]
+    headings = ["frauds", "labels", "draws", "auto less best arm", *rankings[0].precision]
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "labels" else "right")
     for row in sorted(rankings, key=lambda each: float(np.mean(each.gaps))):
-        n_draws = row.gaps.size
-        error = row.gaps.std(ddof=1) / n_draws**0.5 if n_draws > 1 else float("nan")
-        table.add_row(
-            f"{row.frauds:.0%}",
-            f"{row.way} {row.n_labels}",
-            str(n_draws),
-            f"{row.gaps.mean():+.3f} ± {error:.3f}",
-            *(
-                f"{np.mean(row.precision[name]):.3f} / {np.mean(row.area[name]):.2f}"
-                for name in names
-            ),
-        )
+        table.add_row(*row.cells)
     console.print(table)
 
 
@@ -202,7 +212,7 @@ def count_warnings(
     for way, counts in label_counts.items():
         for n_labels in counts:
             told: Counter[str] = Counter()
-            n_told = 0
+            n_drawn = n_told = 0
             for seed in range(n_draws):
                 draw = labeled if "mostly fraud" in label_counts else drawn
                 nodes = draw(classes, way, n_labels, seed)
@@ -213,12 +223,13 @@ def count_warnings(
                 shares = ComparedShares.of(labels, solution)
                 found = [*solution.warnings, *answer_warnings(labels, graph, solution, shares)]
                 told.update({kind_of(each) for each in found})
-                n_told += 1
-            if n_told:
+                n_drawn += 1
+                n_told += bool(found)
+            if n_drawn:
                 cells = [str(told[kind]) if told[kind] else "" for kind in KINDS]
                 title = f"accounts {float(name):.0%}" if name[0].isdigit() else name
                 unit = "" if "mostly fraud" in label_counts else " a class"
-                row = [title, f"{way} {n_labels}{unit}", str(n_told), *cells]
+                row = [title, f"{way} {n_labels}{unit}", str(n_drawn), *cells, str(n_told or "")]
                 table.add_row(*row)
                 console.print(" | ".join(row))
 
@@ -246,14 +257,14 @@ def main() -> None:
         show_rankings(rankings, console)
     if "warnings" in arguments.parts:
         table = Table(title="draws of which a job warns")
-        for heading in ("graph", "labels", "draws", *KINDS):
+        for heading in ("graph", "labels", "draws", *KINDS, "any"):
             table.add_column(heading, justify="left" if heading in ("graph", "labels") else "right")
         ways = dict.fromkeys(WAYS, arguments.labels)
         for frauds in arguments.frauds:
             count_warnings(str(frauds), ways, arguments.draws, table, console)
         for name in arguments.sets:
             try:
-                per_class = dict.fromkeys(("balanced", "random"), [1, 5, 20])
+                per_class = {way: [1, 5, 20] for way in ("balanced", "random")}
                 count_warnings(name, per_class, arguments.draws, table, console)
             except FileNotFoundError as missing:
                 console.print(f"left out: {name} ({missing})")
