@@ -19,12 +19,17 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import degree_variance, sample_arrivals
-from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
+from peewit.streaming.sparsifier.sample_size import (
+    expected_size,
+    local_factor,
+    sampling_constant,
+)
 from peewit.streaming.sparsifier.settings_and_state import (
     Records,
     SparsifierSettings,
     SparsifierState,
 )
+from peewit.streaming.sparsifier.survivor_estimate import kept_share
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0
@@ -37,6 +42,9 @@ threads can throw them, and as much more do degrees stray."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
+
+WORTHWHILE_SHARE = 2.0 / 3.0
+"""It is not where degrees alone would keep more than this share of its edges."""
 
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
@@ -220,12 +228,17 @@ def thinned(
 ) -> SparsifierState:
     """State to publish: resparsified when the buffer holds noticeably more than it has to.
 
+    It stays as it is, without an embedding, where that would hardly drop an edge: on graphs of low
+    degree, or of parallel records, which a snapshot merges. To keep more only makes it more exact.
+
     The stream goes on from ``state``, so publishing changes nothing. The records are not copied
     but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
     target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
     bound = math.inf if settings.max_edges is None else settings.max_edges
     if state.n_records <= min(THIN_FACTOR * target, bound):
+        return state
+    if state.n_records <= bound and _keeps_most(state, settings):
         return state
     thinning = _thinning(state, settings, cancelled, parallel)
     if thinning is None:
@@ -267,6 +280,14 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
 def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
     return min(state.constant, sampling_constant(settings, state.n_nodes))
+
+
+def _keeps_most(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Whether a resparsification would keep most edges, whatever the embedding said."""
+    copies = settings.oversampling * _present_constant(state, settings)
+    copies *= local_factor(settings, state.n_nodes)
+    kept = kept_share(state.chunks, n_nodes=state.n_nodes, copies=copies)
+    return kept > WORTHWHILE_SHARE
 
 
 def _thinning(
