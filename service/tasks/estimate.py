@@ -73,7 +73,7 @@ class Estimator:
         peewit.streaming.features.store.FeaturesNotFound
             Newer ones came between two looks at the graph, or files are gone.
         """
-        chosen, _ = validate_solve(model, parameters)
+        chosen, options = validate_solve(model, parameters)
         paths = GraphPaths(root=self.graphs_directory / graph.id)
         snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
         version = graph.features_version if chosen.uses_features else 0
@@ -81,7 +81,7 @@ class Estimator:
         if version:
             rows = FeatureStore(paths.features).load(version, snapshot.n_nodes)
         points = _points(chosen, snapshot, rows)
-        held = self._held_bytes(graph, chosen, snapshot)
+        held = self._held_bytes(graph, chosen, snapshot, options.label_column)
         need = self._need(model, chosen, snapshot, points, rows, held)
         last = last_equal(self.jobs, graph.id, "solve", model, parameters)
         taken = seconds_by_stage(last)
@@ -152,11 +152,13 @@ class Estimator:
         )
         return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)
 
-    def _held_bytes(self, graph: GraphRecord, model: Model, snapshot: SnapshotMeta) -> int:
+    def _held_bytes(
+        self, graph: GraphRecord, model: Model, snapshot: SnapshotMeta, column: str
+    ) -> int:
         """What a solve holds for the edges, of as many classes as there are now."""
         if model.entry_bytes(_LEAST_CLASSES) == 0:  # classes cost a look at every label
             return 0
-        n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id)))
+        n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id, column=column)))
         return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
 
 

@@ -51,6 +51,13 @@ class SolveOptions:
         A value breaks its rule.
     """
 
+    label_column: str = option(
+        "",
+        Rule(
+            doc="Predict the labels of this column, instead of those without a column's name.",
+            kind=str,
+        ),
+    )
     refine: bool = option(
         False,
         Rule(
