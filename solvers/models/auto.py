@@ -22,6 +22,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, check_labels
 from peewit.solvers.models.centring import CentredLabels
+from peewit.solvers.models.class_mixing import Mixing, agreement
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
@@ -29,6 +30,7 @@ from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.poisson_mbo import PoissonMBO
 from peewit.solvers.models.stacking import Belief, SharePrior, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -42,6 +44,9 @@ _EVERYWHERE: Final = 0.3
 """Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
 
 _SHARE: Final = 0.05
+_FEW_PER_CLASS: Final = 5
+"""Up to so many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
+
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 _BLOCK_ENTRIES: Final = 1 << 24
@@ -100,8 +105,9 @@ class PreparedAuto:
 class Auto(FeatureModel):
     """Stacked arms, judged by labels left out.
 
-    Attributes of ``stats``: ``belief`` is the one that counts most, ``loo_accuracy`` the share of
-    the left-out labels that the whole predicts, ``loo_<arm>`` those that each arm alone
+    Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
+    even ones, which few labels try; ``belief`` is the one that counts most, ``loo_accuracy`` the
+    share of the left-out labels that the whole predicts, ``loo_<arm>`` those that each arm alone
     would, ``majority`` the largest class; ``belief_<name>`` how much each belief counts,
     ``sample_p_value`` how likely a random sample would be as unlike the nodes as these labels.
 
@@ -121,7 +127,7 @@ class Auto(FeatureModel):
     of_graph: ClassVar[str] = "graph"
 
     rtol: float = hyperparameter(
-        1e-5, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+        1e-4, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
     )
     max_iter: int = hyperparameter(
         10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
@@ -173,7 +179,7 @@ class Auto(FeatureModel):
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
         try:
-            return self._solution(prepared, LabelGroups.of(labels), watch)
+            return self._solution(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
             return Solution(
@@ -187,13 +193,14 @@ class Auto(FeatureModel):
         """The stack of all arms; raises `Stopped`."""
         labels = groups.labels
         poisson = _Potentials.of(self, prepared, groups, watch)
+        walks, sizes = _walks(prepared, groups, poisson, watch)
         arms = {
             "poisson": poisson.arm(),
             "density": _density(prepared, groups, watch),
-            "walks": _walks(prepared, groups, poisson, watch),
+            "walks": walks,
         }
         reachable = poisson.task.reachable
-        stats = {**poisson.stats, "input": self.of_graph}
+        stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
         if prepared.features is not None:
             filtered = FilteredRidge().solve_watched(prepared.features, labels, None, watch)
             if filtered.status is Status.CANCELLED:
@@ -445,27 +452,52 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
 
 def _walks(
     prepared: PreparedAuto, groups: LabelGroups, poisson: _Potentials, watch: Watch
-) -> StackedArm:
-    """Threshold dynamics from the classes of Poisson learning, as an arm; raises `Stopped`."""
-    labels = groups.labels
-    model = HarmonicMBO()
+) -> tuple[StackedArm, str]:
+    """Threshold dynamics from the classes of Poisson learning, as an arm; raises `Stopped`.
 
-    def shares(task: CentredLabels, known: Labels, scores: FloatArray) -> FloatArray:
-        first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
-        outcome, found = model.walked(prepared.base, task, known, first, watch)
+    Of few labels also from a cut of nearly even sizes, where that is better; which one, is told.
+    """
+    labels, base = groups.labels, prepared.base
+
+    def shares(task: CentredLabels, known: Labels, first: Int64Array) -> FloatArray:
+        outcome, found = HarmonicMBO().walked(base, task, known, first, watch)
         if outcome.status is Status.CANCELLED:
             raise Stopped
         return np.where(task.reachable[:, None], found, 1.0)
+
+    def winners(task: CentredLabels, scores: FloatArray) -> Int64Array:
+        return np.asarray(np.where(task.absent, -np.inf, scores).argmax(axis=1))
 
     left_out = np.ones((labels.n_labeled, labels.n_classes))
     for fold in range(groups.n_folds):
         at = np.flatnonzero(groups.fold == fold)
         task, scores = poisson.without(fold)
-        left_out[at] = shares(task, groups.without(fold), scores)[labels.nodes[at]]
-    values = shares(poisson.task, labels, poisson.scores)
-    return StackedArm(
+        found = shares(task, groups.without(fold), winners(task, scores))
+        left_out[at] = found[labels.nodes[at]]
+    task, potential = poisson.task, poisson.scores
+    values, sizes = shares(task, labels, winners(task, potential)), "free"
+    if labels.n_labeled <= _FEW_PER_CLASS * labels.n_classes:
+        even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
+        near = shares(task, labels, even)
+        if _is_better_cut(prepared.graph, poisson, near, values):
+            values, sizes = near, "nearly even"
+    arm = StackedArm(
         values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
     )
+    return arm, sizes
+
+
+def _is_better_cut(graph: Graph, poisson: _Potentials, found: FloatArray, best: FloatArray) -> bool:
+    """Whether the classes of some shares cut a graph better than those of others (H4)."""
+    asked = poisson.task.reachable
+    weight = np.where(asked, graph.degree, 0.0)
+    told = []
+    for shares in (found, best):
+        classes = shares.argmax(axis=1)
+        mixing = Mixing.of(graph, classes, asked, shares.shape[1])
+        told.append((mixing, agreement(poisson.scores, classes, weight)))
+    (mixing, fit), (best_mixing, best_fit) = told
+    return mixing.beats(best_mixing, fit, best_fit)
 
 
 def _log_odds(values: RealArray, added: float) -> FloatArray:

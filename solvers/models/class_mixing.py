@@ -10,12 +10,17 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 
 _GUARDS = 2
 _STEPS = 240
 _STEPS_APART = 20
 _LEAST_NORM = 1e-6
+
+_MORE = 1e-4
+_AS_FIT, _FAR_BETTER = 0.975, 0.75
+"""A cut that retains walks better needs so much of the other's agreement, or leaves at most so much
+of its weight between classes, beside chance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +62,20 @@ class Mixing:
         kept = np.diagonal(self.weight)
         return float(np.divide(kept, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
 
+    def cut_ratio(self, other: "Mixing") -> float:
+        """The weight left between classes, beside chance, over that of another partition."""
+        least = float(np.finfo(np.float64).tiny)
+        return (1.0 - self.assortativity) / max(1.0 - other.assortativity, least)
+
+    def beats(self, other: "Mixing", fit: float, other_fit: float) -> bool:
+        """Whether a partition is to be taken in place of another that was found first (H4).
+
+        ``fit`` is the `agreement` of each with the potentials that both began from.
+        """
+        if self.retention <= other.retention + _MORE:
+            return False
+        return fit >= _AS_FIT * other_fit or self.cut_ratio(other) <= _FAR_BETTER
+
     def nearest_pairs(self) -> list[tuple[int, int]]:
         """Pairs of classes, the first with the largest part of their volumes between them first."""
         volumes = np.maximum(self.weight.sum(axis=1), np.finfo(np.float64).tiny)
@@ -66,7 +85,14 @@ class Mixing:
         return [(int(first[at]), int(second[at])) for at in order]
 
 
-def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:
+def agreement(potential: FloatArray, classes: Int64Array, weight: FloatArray) -> float:
+    """The weighted sum of the potentials of a partition, over the most that any has."""
+    own = potential[np.arange(classes.size), classes]
+    most = float(weight @ potential.max(axis=1))
+    return float(weight @ own) / most if most > 0 else 1.0
+
+
+def slow_functions(graph: Graph, walk: NeighborMeans, n_functions: int) -> Float32Array:
     """(n_nodes, n_functions) functions that a walk changes least, the constant left out.
 
     Eigenvectors of the walk to its greatest eigenvalues below 1, roughly: lazy steps of random
@@ -75,10 +101,10 @@ def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:
     n_columns = min(n_functions + _GUARDS, graph.n_nodes - 1)
     drawn = np.random.default_rng(0).standard_normal((graph.n_nodes, n_columns))
     block: Float32Array = drawn.astype(np.float32)
-    spare, no_source = np.empty_like(block), np.zeros_like(block)
+    spare = np.empty_like(block)
     weight = graph.degree / (float(graph.degree.sum()) or 1.0)
     for number in range(_STEPS):
-        walk.relaxed(block, no_source, spare)
+        walk.step(block, spare)
         block = (block + spare) / np.float32(2)
         if (number + 1) % _STEPS_APART == 0:
             block = _told_apart(block, weight)

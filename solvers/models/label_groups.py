@@ -15,7 +15,10 @@ from peewit.solvers.labels import Labels
 
 _MAX_FOLDS: Final = 5
 _GROUPS: Final = 30
-"""Columns worth paying for: more classes have fewer folds, at least two."""
+_GROUPS_OF_LARGE: Final = 20
+_LARGE: Final = 1 << 15
+"""Columns worth paying for, fewer from so many nodes on: more classes have fewer folds, at least
+two."""
 
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -41,12 +44,13 @@ class LabelGroups:
     n_folds: int
 
     @classmethod
-    def of(cls, labels: Labels) -> "LabelGroups":
+    def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
         A label more so leaves most others where they were.
         """
-        n_folds = int(np.clip(_GROUPS // labels.n_classes, 2, _MAX_FOLDS))
+        most = _GROUPS if n_nodes < _LARGE else _GROUPS_OF_LARGE
+        n_folds = int(np.clip(most // labels.n_classes, 2, _MAX_FOLDS))
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
         hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
@@ -59,7 +63,7 @@ class LabelGroups:
         used = np.unique(fold[is_usable])
         fold[is_usable] = np.searchsorted(used, fold[is_usable])
         group = np.arange(labels.n_labeled)
-        if labels.n_labeled > max(n_folds * labels.n_classes, _GROUPS):
+        if labels.n_labeled > max(n_folds * labels.n_classes, most):
             _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
         n_used = used.size if used.size > 1 else 0
         if n_used == 0:

@@ -5,13 +5,14 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.base import check_labels
+from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import (
     BALANCE_DOC,
     ClassShares,
@@ -19,7 +20,7 @@ from peewit.solvers.models.class_balance import (
     balance_warnings,
     share_miss,
 )
-from peewit.solvers.models.class_mixing import Mixing, slow_functions
+from peewit.solvers.models.class_mixing import Mixing, agreement, slow_functions
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.poisson import Poisson, PoissonModel
 from peewit.solvers.models.threshold_dynamics import Nodes, SizeBounds, ThresholdDynamics
@@ -33,10 +34,6 @@ _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
 
 _MORE: Final = 1e-4
-_AS_FIT, _FAR_BETTER = 0.975, 0.75
-"""The cut of nearly even sizes needs so much of the other's agreement with Poisson learning, or
-leaves at most so much of its weight between classes, beside chance."""
-
 _N_FUNCTIONS: Final = 4
 _N_IN_VAIN: Final = 2
 _PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
@@ -119,17 +116,7 @@ class PoissonMBO(PoissonModel):
         if poisson.status is Status.CANCELLED:
             return poisson
         prepared.last[Poisson] = poisson
-        graph, order = prepared.near_in_memory()
-        nodes, rank = Nodes.of(graph, order, task, labels, prepared.parallel)
-        cuts = _Cuts(
-            graph=graph,
-            parallel=prepared.parallel,
-            potential=poisson.scores[order],
-            nodes=nodes,
-            lengths=self._lengths(1, 4, 8),
-            free_lengths=self._lengths(4, 8, 12),
-            watch=watch,
-        )
+        cuts, rank = self._cuts(prepared, task, labels, poisson.scores, watch)
         status: Status = poisson.status
         try:
             if self.class_balance == "estimated":
@@ -148,6 +135,46 @@ class PoissonMBO(PoissonModel):
         found = task.solution(scores, status, stats)
         warnings = balance_warnings(self.class_balance, labels, stats)
         return replace(found, warnings=warnings)
+
+    def nearly_even(
+        self,
+        prepared: PreparedGraph,
+        task: CentredLabels,
+        labels: Labels,
+        potential: FloatArray,
+        watch: Watch,
+    ) -> Int64Array:
+        """(n_nodes,) classes of sizes within a fifth of even ones, cut from those of a potential.
+
+        Raises
+        ------
+        Stopped
+            The watch asked for it.
+        """
+        cuts, rank = self._cuts(prepared, task, labels, potential, watch)
+        return np.asarray(cuts.nearly_even().classes[rank])
+
+    def _cuts(
+        self,
+        prepared: PreparedGraph,
+        task: CentredLabels,
+        labels: Labels,
+        potential: FloatArray,
+        watch: Watch,
+    ) -> tuple["_Cuts", IntArray]:
+        """Cuts of the nodes in an order that is near in memory, and the place of each there."""
+        graph, order = prepared.near_in_memory()
+        nodes, rank = Nodes.of(graph, order, task, labels, prepared.parallel)
+        cuts = _Cuts(
+            graph=graph,
+            parallel=prepared.parallel,
+            potential=potential[order],
+            nodes=nodes,
+            lengths=self._lengths(1, 4, 8),
+            free_lengths=self._lengths(4, 8, 12),
+            watch=watch,
+        )
+        return cuts, rank
 
     def _lengths(self, *parts: int) -> tuple[int, ...]:
         """Most steps of the walks of every round: three fifths of the rounds, a fifth, a fifth."""
@@ -197,15 +224,18 @@ class _Cuts:
     def estimate(self) -> None:
         """With free sizes, and from nearly even ones where that is the better cut."""
         self.cut(None)
+        freed = self._settled(self.nearly_even().classes)
+        fit, best_fit = self._fit(freed.classes), self._fit(self.best.classes)
+        if freed.mixing.beats(self.best.mixing, fit, best_fit):
+            self.best = freed
+
+    def nearly_even(self) -> _Cut:
+        """At sizes within a fifth of even ones."""
         even = np.full(self.nodes.n_classes, 1.0 / self.nodes.n_classes)
         near = SizeBounds(lower=even * (1.0 - _EVEN), upper=even * (1.0 + _EVEN))
-        bounded = self._from_potential(near, "cuts of even sizes")
+        found = self._from_potential(near, "cuts of even sizes")
         self.watch.check()
-        freed = self._settled(bounded.classes)
-        agrees = self._fit(freed.classes) >= _AS_FIT * self._fit(self.best.classes)
-        is_better = freed.mixing.retention > self.best.mixing.retention + _MORE
-        if is_better and (agrees or self._cut_ratio(freed) <= _FAR_BETTER):
-            self.best = freed
+        return found
 
     def split(self, n_pairs: int) -> None:
         """Split pairs of classes anew while that pays."""
@@ -255,7 +285,6 @@ class _Cuts:
             bounds=bounds,
             lengths=lengths,
             min_kept=_MIN_KEPT if bounds is None else 0.0,
-            no_source=np.zeros(nodes.absent.shape, np.float32),
         )
         watch = self.watch.silent() if phase is None else self.watch
         state = watch.run(dynamics, max_iter=sum(lengths), phase=phase or "cuts").state
@@ -272,7 +301,7 @@ class _Cuts:
         """At most two partitions in which the nodes of a pair are shared out by a better cut."""
         inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
         graph = self.graph.subgraph(inside)
-        walk = Sweep.of_walk(graph, self.parallel)
+        walk = NeighborMeans.of(graph, self.parallel)
         own = np.isin(self.nodes.classes, pair)
         absent = self.nodes.absent[inside][:, list(pair)]
         part = _Cuts(
@@ -301,8 +330,14 @@ class _Cuts:
             for side in (function, -function):
                 first = (side > np.quantile(side, share)).astype(np.int64)
                 first[part.nodes.labeled] = part.nodes.classes
-                found.append(part._cut(part.nodes, first, bounds, lengths, None))
+                found.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
                 self.watch.check()
+        # two are kept: the half that cuts most after one round has no prospect of being them
+        found.sort(key=lambda cut: cut.between((0, 1)))
+        found = [
+            part._cut(part.nodes, cut.classes, bounds, lengths[1:], None)
+            for cut in found[:_N_FUNCTIONS]
+        ]
         found.sort(key=lambda cut: cut.between((0, 1)))
         kept = [
             cut for cut in found[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)
@@ -327,20 +362,11 @@ class _Cuts:
         best = self.best
         return (
             found.between(pair) <= _PAIR_CUT * best.between(pair)
-            and self._cut_ratio(found) <= _WHOLE_CUT
+            and found.mixing.cut_ratio(best.mixing) <= _WHOLE_CUT
             and self._fit(found.classes) >= _FIT
             and (self.bounds is not None or self._is_better(found.mixing))
         )
 
-    def _cut_ratio(self, found: _Cut) -> float:
-        """The weight that a cut leaves between classes, beside chance, over that of the best."""
-        least = float(np.finfo(np.float64).tiny)
-        return (1.0 - found.mixing.assortativity) / max(1.0 - self.best.mixing.assortativity, least)
-
     def _fit(self, classes: Int64Array) -> float:
-        """What a partition has of the most that potentials add up to, weighed by degree."""
-        asked = self.nodes.asked
-        potential, weight = self.potential[asked], self.graph.degree[asked]
-        own = potential[np.arange(len(potential)), classes[asked]]
-        most = float(weight @ potential.max(axis=1))
-        return float(weight @ own) / most if most > 0 else 1.0
+        """What a partition has of the most that potentials add up to."""
+        return agreement(self.potential, classes, np.where(self.nodes.asked, self.graph.degree, 0))

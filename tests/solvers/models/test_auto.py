@@ -14,7 +14,7 @@ from peewit.solvers.models.auto import Auto, _density, _Potentials, _walks
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
-from tests.data_sets import accuracy, labeled_graph
+from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 
 
 def blocks(
@@ -68,7 +68,7 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
     graph, classes = blocks([150, 100, 50], 0.8)
     labels = random_labels(classes, n_labels, seed=1)
     model = Auto(rtol=1e-10)
-    groups = LabelGroups.of(labels)
+    groups = LabelGroups.of(labels, graph.n_nodes)
     potentials = _Potentials.of(model, model.prepare(graph), groups, UNWATCHED)
     assert groups.is_single == (n_labels < 30)
     refit = Poisson(rtol=1e-10)
@@ -102,7 +102,7 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
     labels = random_labels(classes, n_labels, seed=2)
     model = Auto()
     prepared = model.prepare(graph)
-    groups = LabelGroups.of(labels)
+    groups = LabelGroups.of(labels, graph.n_nodes)
     arm = _density(prepared, groups, UNWATCHED)
     adjacency = graph.adjacency.toarray()
     counts = (adjacency > 0).sum(axis=1)
@@ -134,25 +134,46 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
 def test_walks_leave_folds_out() -> None:
     graph, classes = blocks([150, 100], 0.9)
     labels = random_labels(classes, 60, seed=3)
-    model, groups = Auto(), LabelGroups.of(labels)
+    model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
     potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
-    arm = _walks(prepared, groups, potentials, UNWATCHED)
+    arm, _ = _walks(prepared, groups, potentials, UNWATCHED)
     rows = groups.fold == 0
-    rest = LabelGroups.of(groups.without(0))
-    alone = _walks(prepared, rest, _Potentials.of(model, prepared, rest, UNWATCHED), UNWATCHED)
+    rest = LabelGroups.of(groups.without(0), graph.n_nodes)
+    alone, _ = _walks(prepared, rest, _Potentials.of(model, prepared, rest, UNWATCHED), UNWATCHED)
     np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
+
+
+def test_few_labels_try_classes_of_even_sizes() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 1, seed=7)
+    solution = Auto().solve(Auto().prepare(graph), labels_at(nodes, classes))
+    assert solution.stats["class_sizes"] == "nearly even"
+    assert accuracy(solution.scores, classes, nodes) > 0.92
+
+
+def test_classes_of_unequal_sizes_stay_so() -> None:
+    graph, classes = blocks([900, 100], 0.95)
+    for seed in range(3):
+        labels = labels_at(draw_per_class(classes, 2, seed=seed), classes)
+        assert Auto().solve(Auto().prepare(graph), labels).stats["class_sizes"] == "free"
 
 
 def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
     classes = np.repeat([0, 1, 2], [40, 2, 1])
     labels = Labels.from_pairs(np.arange(43), classes)
-    groups = LabelGroups.of(labels)
+    groups = LabelGroups.of(labels, 43)
     assert not groups.is_single
     assert groups.fold[-1] == -1
     for fold in range(groups.n_folds):
         assert groups.without(fold).n_classes == 3
     np.testing.assert_array_equal(groups.class_sums().sum(axis=0), 1.0)
+
+
+def test_large_graphs_have_fewer_columns() -> None:
+    labels = Labels.from_pairs(np.arange(100), np.repeat(np.arange(10), 10))
+    assert LabelGroups.of(labels, 1_000).n_groups == 30
+    assert LabelGroups.of(labels, 100_000).n_groups == 20
 
 
 def test_columns_of_groups_that_stay_are_not_made_again() -> None:
@@ -163,13 +184,13 @@ def test_columns_of_groups_that_stay_are_not_made_again() -> None:
         return np.array([[each.sum()] * 4 for each in members], np.float32).reshape(-1, 4)
 
     few = Labels.from_pairs([1, 3, 5], ["a", "b", "a"])
-    columns.of(LabelGroups.of(few), make)
+    columns.of(LabelGroups.of(few, 6), make)
     more = Labels.from_pairs([1, 2, 3, 5], ["a", "b", "b", "a"])
-    found = columns.of(LabelGroups.of(more), make)
+    found = columns.of(LabelGroups.of(more, 6), make)
     assert asked == [[1], [3], [5], [2]]
     np.testing.assert_array_equal(found[:, 0], [1, 2, 3, 5])
     poor = GroupColumns(kept_bytes=8)
-    poor.of(LabelGroups.of(few), make)
+    poor.of(LabelGroups.of(few, 6), make)
     assert not poor.kept
 
 
