@@ -161,7 +161,7 @@ def test_columns_are_solved_on_one_snapshot_and_read_by_name(graph: Api) -> None
         200,
         content=b"node,hue\nn3,red\nn7,red\nn40,blue\n",
         headers={"Content-Type": CSV},
-    ).json()
+    ).json()["of_classes"]
     assert (judged["n_judged"], judged["n_right"], judged["n_labeled"]) == (2, 2, 1)
     body = {"nodes": ["n40"]}
     found = graph.call("POST", "/graphs/g/predictions:lookup?label_column=size", 200, json=body)

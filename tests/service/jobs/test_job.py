@@ -267,7 +267,8 @@ def test_a_lapsed_job_is_taken_over_and_its_old_owner_fenced_out(
     queue.capture(first.id, first.attempt, snapshot=7, labels_seq=3, features_version=0)
     lapse(database, first)
     second = claimed(queue, "w2")
-    assert (second.id, second.attempt, second.snapshot) == (first.id, 2, None)
+    assert (second.id, second.attempt, second.labels_seq) == (first.id, 2, None)
+    assert second.snapshot == 7  # on which the jobs asked for with it work, too
     with pytest.raises(LeaseLost):
         queue.finish(first.id, first.attempt, {"file": "first"})
     assert queue.finish(second.id, second.attempt, {"file": "second"}).result == {"file": "second"}
