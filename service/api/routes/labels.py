@@ -58,7 +58,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
     "",
     dependencies=[requires("label")],
     openapi_extra=body_schema(
-        "Columns `node` and `label`, or `node` and those of `label_column`; in JSON, too.",
+        "Columns `node` and `label`, or `node` and those of `label_column`.",
         json=LabelsIn,
     ),
     responses=problems(
