@@ -67,6 +67,8 @@ class Estimator:
         ------
         ValueError
             See `peewit.service.tasks.solve_options.validate_solve`.
+        peewit.service.labels.store.LabelColumnNotFound
+            No label was ever given in the column that is named.
         NoSnapshot
             The graph has none yet.
         peewit.streaming.snapshots.store.SnapshotNotFound
@@ -74,6 +76,7 @@ class Estimator:
             Newer ones came between two looks at the graph, or files are gone.
         """
         chosen, options = validate_solve(model, parameters)
+        self.labels.require_column(graph.id, options.label_column)
         paths = GraphPaths(root=self.graphs_directory / graph.id)
         snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
         version = graph.features_version if chosen.uses_features else 0
@@ -107,7 +110,7 @@ class Estimator:
         )
 
     def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit; one without an estimate passes."""
+        """Raise `DoesNotFit` for a solve that cannot fit; one without a snapshot passes."""
         try:
             estimate = self.estimate(graph, model, parameters)
         except NoSnapshot:  # the job says so, unless one is there when it begins

@@ -208,10 +208,6 @@ class ModelKind(Kind[LabelsTaskT]):
     def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         """Raise ValueError unless a job may be asked this of a model."""
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
-        """Raise `LabelColumnNotFound` where no label was ever given in the column that is named."""
-        stores.labels.require_column(graph.id, spec.parameters.get(LABEL_COLUMN, ""))
-
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> LabelsTaskT:
         """The snapshot that the job is for, else the newest, and all labels of its column."""
         column = job.parameters.get(LABEL_COLUMN, "")

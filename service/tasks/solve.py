@@ -83,8 +83,7 @@ class SolveKind(ModelKind[SolveTask]):
         return lane_of(self.named(model), parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit the memory, or as `ModelKind.admit`."""
-        super().admit(spec, graph, stores)
+        """Raise `DoesNotFit` for a solve that cannot fit the memory, or `LabelColumnNotFound`."""
         stores.estimator.require_room(graph, self.named(spec.model), spec.parameters)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:

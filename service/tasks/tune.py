@@ -56,11 +56,7 @@ class TuneKind(ModelKind[TuneTask]):
         validate_tune(model, parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
-        """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory.
-
-        Or as `ModelKind.admit`.
-        """
-        super().admit(spec, graph, stores)
+        """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory."""
         model = self.named(spec.model)
         stores.estimator.require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 

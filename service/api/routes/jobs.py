@@ -142,7 +142,12 @@ def solve_columns(
     ONE_GRAPH.removeprefix("/v1") + "/jobs:estimate",
     dependencies=[requires("read")],
     responses=problems(
-        GraphNotFound, SnapshotNotFound, FeaturesNotFound, NoSnapshot, InvalidArgument
+        GraphNotFound,
+        LabelColumnNotFound,
+        SnapshotNotFound,
+        FeaturesNotFound,
+        NoSnapshot,
+        InvalidArgument,
     ),
 )
 def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:

@@ -27,7 +27,7 @@ from peewit.service.api.routes.query_parameters import (
     resource,
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
-from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
+from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound, GraphRecord
@@ -59,7 +59,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
     dependencies=[requires("label")],
     openapi_extra=body_schema(
         "Columns `node` and `label`, or `node` and those of `label_column`.",
-        json=LabelsIn,
+        json=LabelColumnsIn,
     ),
     responses=problems(
         GraphNotFound,

@@ -26,6 +26,12 @@ class LabelRowIn(Body):
 class LabelsIn(Body):
     """Labels to put; of a node named twice the later one holds."""
 
+    labels: list[LabelIn]
+
+
+class LabelColumnsIn(Body):
+    """Labels to put: of the column without a name, or with `label_column` of named ones."""
+
     labels: list[LabelIn] | list[LabelRowIn]
 
 

@@ -40,6 +40,10 @@ MAX_COLUMN_BYTES: Final = 200
 MAX_LABEL_COLUMNS: Final = 100
 """Most columns of labels of one call."""
 
+COLUMN_NAME_RULE: Final = (
+    f"must be printable text of 1 to {MAX_COLUMN_BYTES} bytes without white space around it"
+)
+
 _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
 )
@@ -239,6 +243,12 @@ def _json_rows(file: BinaryIO, names: Sequence[str], limits: UploadLimits | None
     return rows
 
 
+def is_column_name(name: str) -> bool:
+    """Whether a column of labels can be called so."""
+    is_plain = bool(name) and name == name.strip() and name.isprintable()
+    return is_plain and len(name.encode()) <= MAX_COLUMN_BYTES
+
+
 def _check_wanted(node: str, names: Sequence[str]) -> None:
     """Refuse names that columns of labels cannot have, too many, or the same twice."""
     if len(names) > MAX_LABEL_COLUMNS:
@@ -247,11 +257,9 @@ def _check_wanted(node: str, names: Sequence[str]) -> None:
             argument="label_column",
         )
     for place, name in enumerate(names):
-        is_short = len(name.encode()) <= MAX_COLUMN_BYTES
-        if not (name and name == name.strip() and name.isprintable() and is_short):
+        if not is_column_name(name):
             raise BadUpload(
-                f"label_column must be printable text of 1 to {MAX_COLUMN_BYTES} bytes without "
-                f"white space around it, got {excerpt(name)}",
+                f"label_column {COLUMN_NAME_RULE}, got {excerpt(name)}",
                 argument="label_column",
                 value=excerpt(name),
             )

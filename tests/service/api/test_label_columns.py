@@ -104,6 +104,7 @@ def test_columns_that_nobody_labeled_are_not_found(graph: Api) -> None:
         ("GET", "labels?label_column=nope", {}),
         ("DELETE", "labels?label_column=nope&node=n3", {}),
         ("POST", "jobs", {"json": body}),
+        ("POST", "jobs:estimate", {"json": body}),
         ("POST", "jobs:solve", {"json": {"model": "hfs", "label_columns": ["hue", "nope"]}}),
     ):
         problem = graph.problem(method, f"/graphs/g/{path}", 404, **options)
@@ -121,6 +122,7 @@ def test_columns_that_nobody_labeled_are_not_found(graph: Api) -> None:
         ({"label_columns": ["hue", "hue"]}, "must name each column once"),
         ({"label_columns": ["hue"], "parameters": {"label_column": "hue"}}, "must be left out"),
         ({"label_columns": ["hue"], "parameters": {"graph_penalty": -1}}, "graph_penalty"),
+        ({"label_columns": ["\ud800"]}, "must be printable text"),
     ],
 )
 def test_requests_for_columns_that_break_a_rule_are_refused(
