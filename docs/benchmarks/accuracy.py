@@ -168,12 +168,20 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         found["sknetwork propagation"] = lambda nodes: network.Propagation(n_iter=100).fit_predict(
             adjacency, named(problem, nodes)
         )
+        found["sknetwork pagerank"] = lambda nodes: network.PageRankClassifier().fit_predict(
+            adjacency, named(problem, nodes)
+        )
     learning = installed("graphlearning", console)
     if learning is not None:
-        found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit_predict(
-            nodes, problem.classes[nodes]
-        )
-    found["sklearn spreading"] = lambda nodes: spread(problem, nodes).transduction_
+
+        def poisson(nodes: Int64Array) -> Int64Array:
+            names, codes = np.unique(problem.classes[nodes], return_inverse=True)
+            model = learning.ssl.poisson(adjacency)
+            return np.asarray(names[model.fit_predict(nodes, codes).astype(np.int64)])
+
+        found["graphlearning poisson"] = poisson
+    found["sklearn spreading"] = lambda nodes: spread(problem, nodes, alpha=0.99).transduction_
+    found["sklearn spreading .9"] = lambda nodes: spread(problem, nodes, alpha=0.9).transduction_
     return {name: predict for name, predict in found.items() if name in names}
 
 
@@ -191,12 +199,12 @@ def named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
     return dict(zip(nodes.tolist(), problem.classes[nodes].tolist(), strict=True))
 
 
-def spread(problem: Problem, nodes: Int64Array) -> LabelSpreading:
+def spread(problem: Problem, nodes: Int64Array, *, alpha: float = 0.99) -> LabelSpreading:
     """Fitted on the given graph: the kernel is the adjacency matrix itself."""
     adjacency = sp.csr_matrix(problem.graph.adjacency)
     y = np.full(problem.graph.n_nodes, -1)
     y[nodes] = problem.classes[nodes]
-    model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=0.99, max_iter=200)
+    model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=alpha, max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its limit on iterations is part of what is compared
         return model.fit(np.zeros((y.size, 1)), y)
@@ -225,12 +233,12 @@ def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]
         table.add_column(heading, justify="left" if not heading else "right")
     ours = columns.get(DEFAULT_MODEL)
     for method, column in columns.items():
-        cells = [f"{value:.1f}" for value in _mean_and_error(column.right)]
+        cells = [f"{value:.1f}" for value in mean_and_error(column.right)]
         lead = ["", ""]
         if ours is not None and method != DEFAULT_MODEL:
             common = min(len(ours.right), len(column.right))
             gaps = np.subtract(ours.right[:common], column.right[:common]).tolist()
-            lead = [f"{value:+.1f}" for value in _mean_and_error(gaps)]
+            lead = [f"{value:+.1f}" for value in mean_and_error(gaps)]
         table.add_row(
             f"[dim]{method}[/dim]" if method in peers else method,
             str(len(column.right)),
@@ -242,7 +250,7 @@ def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]
     return table
 
 
-def _mean_and_error(values: list[float]) -> tuple[float, float]:
+def mean_and_error(values: list[float]) -> tuple[float, float]:
     """Mean and standard error in percent; one value has no error."""
     if len(values) < 2:
         return 100.0 * values[0], float("nan")

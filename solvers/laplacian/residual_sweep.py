@@ -1,18 +1,15 @@
 """Sweeps: a block moved along the residual of a system, row by row, in compiled threads.
 
-One is the smoother of multigrid; with other factors they are steps of a random walk, or of heat.
+They are the smoother of multigrid.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from peewit.solvers.arrays import FloatArray, IntArray, RealArray, frozen_all
-from peewit.solvers.graph import Graph
+from peewit.solvers.arrays import IntArray, RealArray, frozen_all
 from peewit.solvers.kernels.laplacian_products import multiply_rows
 from peewit.solvers.kernels.multigrid import relax_rows, residual_rows
-from peewit.solvers.row_ranges import Parallel, RowRanges
+from peewit.solvers.row_ranges import RowRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,36 +32,6 @@ class Sweep:
     shift: RealArray
     factor: RealArray
     ranges: RowRanges
-
-    @classmethod
-    def of_graph(cls, graph: Graph, factor: FloatArray, parallel: Parallel) -> "Sweep":
-        """With L alone, in float64."""
-        adjacency = graph.adjacency
-        return cls(
-            indptr=adjacency.indptr,
-            indices=adjacency.indices,
-            weight=adjacency.data.astype(np.float64, copy=False),
-            shift=np.zeros(graph.n_nodes),
-            factor=factor,
-            ranges=RowRanges.of(adjacency.indptr, parallel),
-        )
-
-    @classmethod
-    def of_walk(cls, graph: Graph, parallel: Parallel) -> "Sweep":
-        """Without a right-hand side one step of the random walk D^-1 A, in float32.
-
-        From an isolated node it goes nowhere.
-        """
-        adjacency = graph.adjacency
-        degree = np.repeat(graph.degree, np.diff(adjacency.indptr))
-        return cls(
-            indptr=adjacency.indptr,
-            indices=adjacency.indices,
-            weight=(adjacency.data / degree).astype(np.float32),
-            shift=np.zeros(graph.n_nodes, np.float32),
-            factor=np.ones(graph.n_nodes, np.float32),
-            ranges=RowRanges.of(adjacency.indptr, parallel),
-        )
 
     @property
     def n_nodes(self) -> int:

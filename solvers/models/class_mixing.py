@@ -10,7 +10,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 
 _GUARDS = 2
 _STEPS = 240
@@ -92,7 +92,7 @@ def agreement(potential: FloatArray, classes: Int64Array, weight: FloatArray) ->
     return float(weight @ own) / most if most > 0 else 1.0
 
 
-def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:
+def slow_functions(graph: Graph, walk: NeighborMeans, n_functions: int) -> Float32Array:
     """(n_nodes, n_functions) functions that a walk changes least, the constant left out.
 
     Eigenvectors of the walk to its greatest eigenvalues below 1, roughly: lazy steps of random
@@ -101,10 +101,10 @@ def slow_functions(graph: Graph, walk: Sweep, n_functions: int) -> Float32Array:
     n_columns = min(n_functions + _GUARDS, graph.n_nodes - 1)
     drawn = np.random.default_rng(0).standard_normal((graph.n_nodes, n_columns))
     block: Float32Array = drawn.astype(np.float32)
-    spare, no_source = np.empty_like(block), np.zeros_like(block)
+    spare = np.empty_like(block)
     weight = graph.degree / (float(graph.degree.sum()) or 1.0)
     for number in range(_STEPS):
-        walk.relaxed(block, no_source, spare)
+        walk.step(block, spare)
         block = (block + spare) / np.float32(2)
         if (number + 1) % _STEPS_APART == 0:
             block = _told_apart(block, weight)

@@ -168,7 +168,6 @@ class HarmonicMBO(GraphModel):
             bounds=None,
             lengths=self._lengths(),
             min_kept=self.min_kept,
-            no_source=np.zeros((graph.n_nodes, labels.n_classes), np.float32),
             degree=np.where(task.reachable, prepared.graph.degree, 0.0)[order],
         )
         most = self.n_rounds * (self.walk_length + 1)

@@ -10,7 +10,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import (
@@ -30,6 +30,10 @@ from peewit.solvers.status import Status
 
 _ENTRY_BYTES: Final = 32
 _MIN_KEPT: Final = 0.8
+_MIN_KEPT_AT_SIZES: Final = 0.5
+"""A walk ends once fewer nodes would keep their class: where classes mix fast, later steps only
+fill sizes with the wrong nodes."""
+
 _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
 
@@ -62,10 +66,10 @@ class PoissonMBO(PoissonModel):
     Notes
     -----
     One Poisson solve and up to ``n_outer`` times ``n_inner`` products with the adjacency matrix in
-    float32; with free sizes walks are four times shorter, and end early once fewer than four fifths
-    of the nodes would keep their class, beyond those that chance keeps. A pair of classes that is
-    tried costs about as many products on its own nodes. A start is not used: the Poisson solve
-    starts from the one before, which ``prepared`` keeps.
+    float32; with free sizes walks are four times shorter. Walks end early once fewer than four
+    fifths of the nodes would keep their class, half of them at given sizes, beyond those that
+    chance keeps. A pair of classes that is tried costs about as many products on its own nodes. A
+    start is not used: the Poisson solve starts from the one before, which ``prepared`` keeps.
 
     References
     ----------
@@ -284,8 +288,7 @@ class _Cuts:
             first=first,
             bounds=bounds,
             lengths=lengths,
-            min_kept=_MIN_KEPT if bounds is None else 0.0,
-            no_source=np.zeros(nodes.absent.shape, np.float32),
+            min_kept=_MIN_KEPT if bounds is None else _MIN_KEPT_AT_SIZES,
         )
         watch = self.watch.silent() if phase is None else self.watch
         state = watch.run(dynamics, max_iter=sum(lengths), phase=phase or "cuts").state
@@ -302,7 +305,7 @@ class _Cuts:
         """At most two partitions in which the nodes of a pair are shared out by a better cut."""
         inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
         graph = self.graph.subgraph(inside)
-        walk = Sweep.of_walk(graph, self.parallel)
+        walk = NeighborMeans.of(graph, self.parallel)
         own = np.isin(self.nodes.classes, pair)
         absent = self.nodes.absent[inside][:, list(pair)]
         part = _Cuts(
@@ -331,8 +334,14 @@ class _Cuts:
             for side in (function, -function):
                 first = (side > np.quantile(side, share)).astype(np.int64)
                 first[part.nodes.labeled] = part.nodes.classes
-                found.append(part._cut(part.nodes, first, bounds, lengths, None))
+                found.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
                 self.watch.check()
+        # two are kept: the half that cuts most after one round has no prospect of being them
+        found.sort(key=lambda cut: cut.between((0, 1)))
+        found = [
+            part._cut(part.nodes, cut.classes, bounds, lengths[1:], None)
+            for cut in found[:_N_FUNCTIONS]
+        ]
         found.sort(key=lambda cut: cut.between((0, 1)))
         kept = [
             cut for cut in found[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)

@@ -21,7 +21,7 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import class_offsets
 from peewit.solvers.row_ranges import Parallel
@@ -31,7 +31,7 @@ _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32."""
 
 _SETTLED = 0.002
-"""A round that moves at most so much of the nodes has done what its length can."""
+"""Where sizes are free, a round that moves at most so much has done what its length can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,8 +80,8 @@ class Nodes:
 
     Attributes
     ----------
-    walk : Sweep
-        One step of the walk.
+    walk : NeighborMeans
+        On all nodes of the graph.
     labeled, classes : (n_labeled,) int
         Nodes whose class is kept, and it.
     asked : (n_nodes,) bool
@@ -90,7 +90,7 @@ class Nodes:
         Whether no label of the class reaches the node.
     """
 
-    walk: Sweep
+    walk: NeighborMeans
     labeled: IntArray
     classes: IntArray
     asked: BoolArray
@@ -112,7 +112,7 @@ class Nodes:
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
         nodes = cls(
-            walk=Sweep.of_walk(graph, parallel),
+            walk=NeighborMeans.of(graph, parallel),
             labeled=rank[labels.nodes],
             classes=labels.classes,
             asked=task.reachable[order],
@@ -158,8 +158,6 @@ class ThresholdDynamics:
         Most steps of the walks of every round.
     min_kept : float
         A walk ends early where fewer would keep their class, beyond those that chance keeps.
-    no_source : (n_nodes, n_classes) float32
-        Zeros.
     degree : (n_nodes,) float64 or None
         Of nodes that count, 0 of others: rounds are judged by the edges (H6). None undoes none.
     """
@@ -169,7 +167,6 @@ class ThresholdDynamics:
     bounds: SizeBounds | None
     lengths: tuple[int, ...]
     min_kept: float
-    no_source: Float32Array
     degree: FloatArray | None = None
 
     def init(self) -> CutState:
@@ -190,7 +187,7 @@ class ThresholdDynamics:
         if state.n_walked == 0:
             state.shares[...] = self._one_hot(state.classes)
         known = state.shares[self.nodes.labeled]
-        self.nodes.walk.relaxed(state.shares, self.no_source, state.spare)
+        self.nodes.walk.step(state.shares, state.spare)
         state.shares, state.spare = state.spare, state.shares
         if state.n_walked == 0 and self.degree is not None:
             self._judge(state, self.degree)
@@ -220,7 +217,8 @@ class ThresholdDynamics:
         classes[self.nodes.labeled] = self.nodes.classes
         state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.asked]))
         state.place += 1
-        if state.n_moved <= _SETTLED * np.count_nonzero(self.nodes.asked):
+        settled = 0.0 if self.bounds is not None else _SETTLED
+        if state.n_moved <= settled * np.count_nonzero(self.nodes.asked):
             self._pass_over(state)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
