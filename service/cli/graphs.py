@@ -20,6 +20,10 @@ _MEMBERS: Final = {
         "Delete a graph with its labels and predictions; its files go after a time of grace.",
     ),
     "export": Member("graph_export", "Write the sparsified edges of a snapshot: src, dst, weight."),
+    "filter-features": Member(
+        "filter_features",
+        "Write the features of all nodes, smoothed along the edges, for classifiers of your own.",
+    ),
     "knn": Member("knn", "Make edges between nodes whose features are near, and ingest them."),
 }
 

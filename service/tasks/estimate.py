@@ -15,8 +15,14 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
-from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes, kept_bytes, refusal
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.solve_memory import (
+    RESERVED_BYTES,
+    graph_bytes,
+    kept_bytes,
+    refined_bytes,
+    refusal,
+)
+from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramPlan, GramTooLarge
@@ -24,6 +30,7 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.embedded_base import EmbeddedModel
 from peewit.solvers.models.feature_model_base import GIVEN, FeatureModel
 from peewit.solvers.models.kernel_space_base import KernelSpaceModel
+from peewit.solvers.models.refinable_base import Refinable
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -76,7 +83,10 @@ class Estimator:
             Newer ones came between two looks at the graph, or files are gone.
         """
         chosen, options = validate_solve(model, parameters)
+<<<<<<< HEAD
         self.labels.require_column(graph.id, options.label_column)
+=======
+>>>>>>> main
         paths = GraphPaths(root=self.graphs_directory / graph.id)
         snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
         version = graph.features_version if chosen.uses_features else 0
@@ -84,7 +94,11 @@ class Estimator:
         if version:
             rows = FeatureStore(paths.features).load(version, snapshot.n_nodes)
         points = _points(chosen, snapshot, rows)
+<<<<<<< HEAD
         held = self._held_bytes(graph, chosen, snapshot, options.label_column)
+=======
+        held = self._held_bytes(graph, chosen, options, snapshot)
+>>>>>>> main
         need = self._need(model, chosen, snapshot, points, rows, held)
         last = last_equal(self.jobs, graph.id, "solve", model, parameters)
         taken = seconds_by_stage(last)
@@ -156,6 +170,7 @@ class Estimator:
         return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)
 
     def _held_bytes(
+<<<<<<< HEAD
         self, graph: GraphRecord, model: Model, snapshot: SnapshotMeta, column: str
     ) -> int:
         """What a solve holds for the edges, of as many classes as there are now."""
@@ -163,6 +178,24 @@ class Estimator:
             return 0
         n_classes = max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id, column=column)))
         return 2 * snapshot.edges_kept * model.entry_bytes(n_classes)
+=======
+        self, graph: GraphRecord, model: Model, options: SolveOptions, snapshot: SnapshotMeta
+    ) -> int:
+        """What a solve holds for edges and nodes, of as many classes as there are now."""
+        n_nodes = snapshot.n_nodes
+
+        def held(n_classes: int) -> int:
+            for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)
+            if options.refine and isinstance(model, Refinable):
+                is_real = options.target == "real"
+                n_columns = 1 if is_real else model.full_columns(n_nodes, n_classes)
+                for_nodes = max(for_nodes, refined_bytes(n_nodes, n_columns))
+            return 2 * snapshot.edges_kept * model.entry_bytes(n_classes) + for_nodes
+
+        if held(_LEAST_CLASSES) == 0:  # classes cost a look at every label
+            return 0
+        return held(max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id))))
+>>>>>>> main
 
 
 def newest_snapshot(graph: GraphRecord) -> int:

@@ -13,6 +13,7 @@ from peewit.service.tasks.labels_task import LabelsTask
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Progress, ProgressReport
 from peewit.solvers.labels import Targets
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.solvers.models.refinable_base import Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.streaming.durable_files import remove_abandoned
@@ -98,7 +99,7 @@ class _Passes:
             cancelled=self.cancelled,
         )
 
-    def degrees(self) -> FloatArray:
+    def degrees(self) -> FullDegrees:
         """One pass more, after the products."""
         self.n_passes += 1
         return self.edges.degrees(

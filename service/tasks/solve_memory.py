@@ -10,6 +10,7 @@ from typing import Final
 
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.base import Model
+from peewit.streaming.passes.raw_edge_passes import product_bytes
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 RESERVED_BYTES: Final = 512 * 2**20
@@ -19,6 +20,9 @@ _GRAPH_COPIES: Final = 5
 """Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
 1.1 GiB at a million nodes, 8 million edges and ten classes."""
 
+_REFINED_BYTES: Final = 144
+"""What conjugate gradients hold of a node for each column: eighteen vectors, measured."""
+
 _ENTRY_BYTES: Final = 12
 """A weight, and the number of its column; each edge has two."""
 
@@ -26,6 +30,11 @@ _ENTRY_BYTES: Final = 12
 def graph_bytes(n_nodes: int, n_edges: int) -> int:
     """Memory of a graph that is prepared, and of the vectors of a solve on it."""
     return _GRAPH_COPIES * (2 * _ENTRY_BYTES * n_edges + 4 * (n_nodes + 1))
+
+
+def refined_bytes(n_nodes: int, n_columns: int) -> int:
+    """Memory of the passes that refine so many columns; at worst two directions for each."""
+    return n_nodes * n_columns * _REFINED_BYTES + product_bytes(n_nodes, 2 * n_columns)
 
 
 def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:

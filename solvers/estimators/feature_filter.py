@@ -1,7 +1,9 @@
 """`filter_features`: features smoothed along a graph, for classifiers of other libraries."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -31,8 +33,8 @@ def filter_features(
     features : (n_nodes, n_features) array, numpy.memmap or scipy sparse matrix
         Not changed: neither scaled nor centred.
     path : str, Path or None
-        Writes an ``.npy`` file in column order there, and holds ``max_bytes`` of columns at once;
-        None for an array in memory.
+        Writes an ``.npy`` file in column order there, which appears when it is whole, and holds
+        ``max_bytes`` of columns at once; None for an array in memory.
     teleport : float
         Part of the result that is a node's own, in (0, 1]; less reaches farther.
     max_bytes : int
@@ -41,7 +43,7 @@ def filter_features(
     Returns
     -------
     (n_nodes, n_features) float32
-        Mapped from the file where there is one.
+        Mapped from the file where there is one, and read-only.
 
     Raises
     ------
@@ -63,22 +65,41 @@ def filter_features(
     given = graph_of(graph)
     nodes = Graph.from_adjacency(graph) if given is None else given
     rows = checked_rows(features, nodes.n_nodes)
-    shape = nodes.n_nodes, rows.n_columns
-    out: Float32Array
+    blocks = _filtered(nodes, rows, teleport, max_bytes)
     if path is None:
-        out = np.empty(shape, np.float32)
-    else:
-        out = np.lib.format.open_memmap(
-            path, mode="w+", dtype=np.float32, shape=shape, fortran_order=True
-        )
-    pagerank = PersonalizedPageRank.of_graph(nodes)
-    step = max(1, max_bytes // (4 * max(1, nodes.n_nodes)))
+        out = np.empty((nodes.n_nodes, rows.n_columns), np.float32)
+        first = 0
+        for block in blocks:
+            out[:, first : first + block.shape[1]] = block
+            first += block.shape[1]
+        return out
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        with part.open("xb") as file:
+            header = {
+                "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
+                "fortran_order": True,
+                "shape": (nodes.n_nodes, rows.n_columns),
+            }
+            np.lib.format.write_array_header_1_0(file, header)
+            for block in blocks:
+                file.write(np.ascontiguousarray(block.T).data)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return np.asanyarray(np.load(target, mmap_mode="r"))
+
+
+def _filtered(graph: Graph, rows: Rows, teleport: float, max_bytes: int) -> Iterator[Float32Array]:
+    """Some columns of the result after others."""
+    pagerank = PersonalizedPageRank.of_graph(graph)
+    step = max(1, max_bytes // (4 * max(1, graph.n_nodes)))
     for start in range(0, rows.n_columns, step):
-        columns = _columns(rows, slice(start, min(start + step, rows.n_columns)), nodes.n_nodes)
+        columns = _columns(rows, slice(start, min(start + step, rows.n_columns)), graph.n_nodes)
         for first in range(0, columns.shape[1], _WIDTH):
-            block = pagerank.filtered(columns[:, first : first + _WIDTH], teleport)
-            out[:, start + first : start + first + block.shape[1]] = block
-    return out
+            yield pagerank.filtered(columns[:, first : first + _WIDTH], teleport)
 
 
 def _columns(rows: Rows, some: slice, n_nodes: int) -> Float32Array:

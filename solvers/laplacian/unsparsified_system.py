@@ -14,11 +14,11 @@ with the sparsifier, 21 with both; with 15 % kept 13 and 12.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, iterate
 from peewit.solvers.kernels.laplacian_products import column_dots
@@ -46,6 +46,20 @@ _N_PROBES: Final = 4
 """Random signs that the degrees of the full graph are estimated from, within one pass."""
 _LEAST_DEGREE: Final = 0.2
 """Estimated degrees are never below this part of the sparsifier's."""
+
+
+class FullDegrees(NamedTuple):
+    """What the edges of a graph sum to at every node.
+
+    Attributes
+    ----------
+    weight : (n_nodes,) float64
+    n_edges : (n_nodes,) int64
+        Parallel edges count each.
+    """
+
+    weight: FloatArray
+    n_edges: Int64Array
 
 
 class OtherComponents(ValueError):

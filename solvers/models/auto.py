@@ -8,7 +8,8 @@ sharpen a first partition; filtered ridge is the fourth where nodes have feature
 stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,19 +19,21 @@ from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, check_labels
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_mixing import Mixing, agreement
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
+from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.poisson_mbo import PoissonMBO
+from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.models.stacking import Belief, SharePrior, Stack, StackedArm, fitted_stack
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -50,6 +53,12 @@ _FEW_PER_CLASS: Final = 5
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 _BLOCK_ENTRIES: Final = 1 << 24
+_SOLVED_BYTES: Final = 64
+"""What a solve holds of a node for each column that is solved for: eight vectors in float64."""
+
+_WALKED_BYTES: Final = 72
+"""What the walks and the arms hold of a node for each class."""
+
 _LARGEST: Final = 1e30
 """What a potential, in units of 1 / (mean degree), or a density may be in float32."""
 
@@ -61,6 +70,11 @@ BELIEFS: Final = {
     "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
 }
 """What may be right on a graph, before any label is left out."""
+
+
+def _width(n_nodes: int) -> int:
+    """Columns that are solved for at once."""
+    return max(1, _BLOCK_ENTRIES // max(n_nodes, 1))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -98,11 +112,11 @@ class PreparedAuto:
     @property
     def width(self) -> int:
         """Columns that are solved for at once."""
-        return max(1, _BLOCK_ENTRIES // max(self.graph.n_nodes, 1))
+        return _width(self.graph.n_nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(FeatureModel):
+class Auto(FeatureModel, Refinable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
@@ -116,7 +130,8 @@ class Auto(FeatureModel):
     Notes
     -----
     Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
-    for the next solve.
+    for the next solve. Refined on the full graph are these columns; walks then start from what they
+    say and stay on the sparsifier, as filtered ridge does, and all arms are judged anew.
 
     References
     ----------
@@ -137,6 +152,12 @@ class Auto(FeatureModel):
     def score_kind(self) -> ScoreKind:
         """Calibrated on labels left out."""
         return "probability"
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:
+        """Columns of the groups of labels, single in memory, and what makes or reads them."""
+        n_groups = most_groups(n_nodes, n_classes)
+        solving = _SOLVED_BYTES * min(_width(n_nodes), n_groups) + 4 * n_groups
+        return max(solving, 2 * 4 * n_groups + _WALKED_BYTES * n_classes)
 
     def prepare(
         self,
@@ -224,6 +245,61 @@ class Auto(FeatureModel):
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=_warnings(labels, sample),
+        )
+
+    def full_columns(self, n_nodes: int, n_classes: int) -> int:
+        """One for every group of labels."""
+        return most_groups(n_nodes, n_classes)
+
+    def full_solution(
+        self, prepared: PreparedAuto, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """The stack of arms whose columns are those of the full graph; see `Refinable`."""
+        groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
+        refined = self._refined(prepared, groups, full)
+        found = self._solution(refined, groups, full.watch)
+        kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
+        return replace(found, stats={**found.stats, **kept})
+
+    def _refined(
+        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
+    ) -> PreparedAuto:
+        """``prepared`` with the columns of the full graph; raises `Stopped`."""
+        graph, watch = prepared.graph, full.watch
+        sources: FloatArray = np.asarray(
+            _indicators(groups.members(), graph.n_nodes, np.float64), np.float64
+        )
+        system = FullSystem(
+            sparsifier=graph,
+            scale=1.0,
+            shift=np.zeros(graph.n_nodes),
+            zero_mean=False,
+            rhs=sources,
+            start=_Potentials.of(self, prepared, groups, watch).columns.T.astype(np.float64),
+            rtol=self.rtol,
+            parallel=prepared.base.parallel,
+        )
+        potentials = full.solve(system)
+        degree, n_edges = full.degrees()
+        looped = degree * (1.0 + 1.0 / np.maximum(n_edges, 1))  # a loop of the edges' mean weight
+        looped[n_edges == 0] = 1.0
+        # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
+        system = replace(
+            system,
+            scale=1.0 - TELEPORT,
+            shift=TELEPORT * looped,
+            rhs=TELEPORT * sources,
+            start=prepared.densities.of(groups, _density_maker(prepared, watch)).T.astype(
+                np.float64
+            ),
+            rtol=_DENSITY_RTOL,
+        )
+        densities = np.clip(looped.sum() * full.solve(system).T, 0.0, _LARGEST)
+        whole = replace(graph, degree=degree)
+        return replace(
+            prepared,
+            potentials=GroupColumns.holding(groups, _centred(potentials, whole)),
+            densities=GroupColumns.holding(groups, densities.astype(np.float32)),
         )
 
     def bequest(self, prepared: PreparedAuto) -> Bequest:
@@ -347,11 +423,8 @@ class _Made:
         """(n_groups, n_nodes) of some groups."""
         graph, kernel = self.prepared.graph, self.prepared.base.kernel
         columns = np.empty((len(members), graph.n_nodes), np.float32)
-        total = np.bincount(graph.component, graph.degree, graph.n_components)
-        by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
         kernel.solver.rtol, kernel.solver.max_iter = self.model.rtol, self.model.max_iter
         width = self.prepared.width
-        unit = float(graph.degree.mean()) or 1.0
         for first in range(0, len(members), width):
             some = members[first : first + width]
             solution = kernel.solver.solve(
@@ -366,12 +439,21 @@ class _Made:
             self.status = first_failure(self.status, solution.status)
             self.n_iter += solution.n_iter
             self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
-            for place in range(len(some)):
-                column = solution.x[:, place]
-                means = np.bincount(graph.component, by_degree * column, graph.n_components)
-                settled = (column - means[graph.component]) * unit
-                columns[first + place] = np.clip(settled, -_LARGEST, _LARGEST)
+            columns[first : first + len(some)] = _centred(solution.x, graph)
         return columns
+
+
+def _centred(block: RealArray, graph: Graph) -> Float32Array:
+    """(k, n_nodes) columns of L^+ times the mean degree, of mean 0 by degree."""
+    total = np.bincount(graph.component, graph.degree, graph.n_components)
+    by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
+    unit = float(graph.degree.mean()) or 1.0
+    columns = np.empty(block.shape[::-1], np.float32)
+    for place, column in enumerate(block.T):
+        means = np.bincount(graph.component, by_degree * column, graph.n_components)
+        settled = (column - means[graph.component]) * unit
+        columns[place] = np.clip(settled, -_LARGEST, _LARGEST)
+    return columns
 
 
 def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> FloatArray:
@@ -415,21 +497,8 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
 
     q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
     """
-    pagerank, labels = prepared.pagerank, groups.labels
-    root = pagerank.inverse_root
-    volume = float((1.0 / np.square(root)).sum())
-
-    def make(members: list[Int64Array]) -> Float32Array:
-        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
-        for first in range(0, len(members), prepared.width):
-            some = members[first : first + prepared.width]
-            block = _indicators(some, pagerank.n_nodes, np.float32)
-            block *= root[:, None]
-            found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
-            columns[first : first + len(some)] = np.minimum(found.T * (volume * root), _LARGEST)
-        return columns
-
-    columns = prepared.densities.of(groups, make)
+    labels = groups.labels
+    columns = prepared.densities.of(groups, _density_maker(prepared, watch))
     counts = np.bincount(labels.classes, minlength=labels.n_classes)
     values = (groups.class_sums().astype(np.float32) @ columns).T / counts
     left_out = np.zeros((labels.n_labeled, labels.n_classes))
@@ -448,6 +517,27 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
         values=_log_odds(values, _EVERYWHERE).astype(np.float32),
         left_out=_log_odds(left_out, _EVERYWHERE),
     )
+
+
+def _density_maker(
+    prepared: PreparedAuto, watch: Watch
+) -> Callable[[list[Int64Array]], Float32Array]:
+    """From the nodes of some groups to the columns of their densities."""
+    pagerank = prepared.pagerank
+    root = pagerank.inverse_root
+    volume = float((1.0 / np.square(root)).sum())
+
+    def make(members: list[Int64Array]) -> Float32Array:
+        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
+        for first in range(0, len(members), prepared.width):
+            some = members[first : first + prepared.width]
+            block = _indicators(some, pagerank.n_nodes, np.float32)
+            block *= root[:, None]
+            found = pagerank.filtered(block, TELEPORT, rtol=_DENSITY_RTOL, watch=watch)
+            columns[first : first + len(some)] = np.minimum(found.T * (volume * root), _LARGEST)
+        return columns
+
+    return make
 
 
 def _walks(

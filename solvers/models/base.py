@@ -73,6 +73,11 @@ class Model(ABC):
         del n_classes
         return 0
 
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:
+        """What a solve holds for every node of so many, beside a few vectors of each class."""
+        del n_nodes, n_classes
+        return 0
+
     @abstractmethod
     def prepare(
         self,

@@ -32,7 +32,7 @@ from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
-from peewit.solvers.models.refinable_base import Degrees, Refinable
+from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -134,10 +134,10 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
             scores=scores, reachable=task.reachable, status=status, stats=stats, bound=bound
         )
 
-    def full_system(
+    def _full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """(D1), or (C1) with the penalty that was used; see `Refinable`."""
+        """(D1), or (C1) with the penalty that was used, of the full graph."""
         task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -173,20 +173,16 @@ class _Harmonic(GraphModel, GaussianField, Refinable):
         )
 
     def full_solution(
-        self,
-        prepared: PreparedGraph,
-        labels: Targets,
-        solution: Solution,
-        x: FloatArray,
-        degrees: Degrees,
+        self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """Scores from the harmonic function of the centred labels."""
+        """Scores from the harmonic function of the centred labels; see `Refinable`."""
+        x = full.solve(self._full_system(prepared, labels, solution))
         task = CentredLabels.of(labels, prepared.graph.component)
         reading, graph = self._asked_reading(labels), prepared.graph
         if reading == "auto":
             reading = "none" if solution.stats["class_mass"] == "none" else "contrasts"
         if reading == "contrasts":
-            graph = replace(graph, degree=degrees())
+            graph = replace(graph, degree=full.degrees().weight)
         function = x + self._offset(task)[graph.component]
         scores = self._weighed(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()

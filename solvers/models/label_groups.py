@@ -23,6 +23,19 @@ two."""
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
+def most_groups(n_nodes: int, n_classes: int) -> int:
+    """Most groups of labels of so many classes, however many labels there are."""
+    return max(_n_folds(n_nodes, n_classes) * n_classes, _n_columns(n_nodes))
+
+
+def _n_folds(n_nodes: int, n_classes: int) -> int:
+    return int(np.clip(_n_columns(n_nodes) // n_classes, 2, _MAX_FOLDS))
+
+
+def _n_columns(n_nodes: int) -> int:
+    return _GROUPS if n_nodes < _LARGE else _GROUPS_OF_LARGE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelGroups:
     """Folds of labels, and groups of them whose columns tell what each fold's absence changes.
@@ -49,8 +62,7 @@ class LabelGroups:
 
         A label more so leaves most others where they were.
         """
-        most = _GROUPS if n_nodes < _LARGE else _GROUPS_OF_LARGE
-        n_folds = int(np.clip(most // labels.n_classes, 2, _MAX_FOLDS))
+        n_folds = _n_folds(n_nodes, labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
         hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
@@ -63,7 +75,7 @@ class LabelGroups:
         used = np.unique(fold[is_usable])
         fold[is_usable] = np.searchsorted(used, fold[is_usable])
         group = np.arange(labels.n_labeled)
-        if labels.n_labeled > max(n_folds * labels.n_classes, most):
+        if labels.n_labeled > most_groups(n_nodes, labels.n_classes):
             _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
         n_used = used.size if used.size > 1 else 0
         if n_used == 0:
@@ -85,9 +97,13 @@ class LabelGroups:
         """Places of the labels that are left out, once each."""
         return np.flatnonzero(self.fold >= 0)
 
-    def members(self, group: int) -> Int64Array:
-        """Nodes of one group."""
-        return np.asarray(self.labels.nodes[self.group == group])
+    def members(self) -> list[Int64Array]:
+        """Nodes of every group."""
+        return [self.labels.nodes[self.group == group] for group in range(self.n_groups)]
+
+    def keys(self) -> list[bytes]:
+        """What tells every group from those of other labels."""
+        return [nodes.tobytes() for nodes in self.members()]
 
     def without(self, fold: int) -> Labels:
         """The labels of the other folds."""
@@ -116,6 +132,12 @@ class GroupColumns:
     kept_bytes: int
     kept: dict[bytes, Float32Array] = field(default_factory=dict)
 
+    @classmethod
+    def holding(cls, groups: LabelGroups, columns: Float32Array) -> "GroupColumns":
+        """Those of ``groups``, (n_groups, n_nodes), as they were found elsewhere."""
+        kept = dict(zip(groups.keys(), columns, strict=True))
+        return cls(kept_bytes=columns.nbytes, kept=kept)
+
     def of(
         self, groups: LabelGroups, make: Callable[[list[Int64Array]], Float32Array]
     ) -> Float32Array:
@@ -127,8 +149,7 @@ class GroupColumns:
         make : callable
             From the nodes of some groups to their columns, (n_some, n_nodes) float32.
         """
-        members = [groups.members(group) for group in range(groups.n_groups)]
-        keys = [each.tobytes() for each in members]
+        members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
         made = iter(make([each for each, lacks in zip(members, missing, strict=True) if lacks]))
         columns = np.stack(

@@ -28,7 +28,7 @@ from peewit.solvers.models.class_balance import (
 )
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.laplacian_kernel import accepted
-from peewit.solvers.models.refinable_base import Degrees, Refinable
+from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -160,36 +160,24 @@ class Poisson(PoissonModel, Refinable):
             return solution
         return self._balanced(labels, task, solution)
 
-    def full_system(
-        self,
-        prepared: PreparedGraph,
-        labels: Targets,
-        solution: Solution,
-    ) -> FullSystem:
-        """(H1); see `Refinable`."""
-        task = CentredLabels.of(labels, prepared.graph.component)
-        return FullSystem(
-            sparsifier=prepared.graph,
-            scale=1.0,
-            shift=np.zeros(prepared.graph.n_nodes),
-            zero_mean=False,
-            rhs=task.on_nodes(task.values),
-            start=np.where(task.absent, 0.0, solution.scores),
-            rtol=self.rtol,
-            parallel=prepared.parallel,
-        )
-
     def full_solution(
-        self,
-        prepared: PreparedGraph,
-        labels: Targets,
-        solution: Solution,
-        x: FloatArray,
-        degrees: Degrees,
+        self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """Scores from potentials, which have mean 0 by the degrees of the full graph."""
+        """(H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
         task = CentredLabels.of(labels, prepared.graph.component)
-        scores = _settled(x, degrees(), task, task.absent)
+        potential = full.solve(
+            FullSystem(
+                sparsifier=prepared.graph,
+                scale=1.0,
+                shift=np.zeros(prepared.graph.n_nodes),
+                zero_mean=False,
+                rhs=task.on_nodes(task.values),
+                start=np.where(task.absent, 0.0, solution.scores),
+                rtol=self.rtol,
+                parallel=prepared.parallel,
+            )
+        )
+        scores = _settled(potential, full.degrees().weight, task, task.absent)
         settled = task.solution(scores, solution.status, dict(solution.stats))
         return self._balanced(as_classes(labels), task, settled)
 

@@ -30,6 +30,10 @@ from peewit.solvers.status import Status
 
 _ENTRY_BYTES: Final = 32
 _MIN_KEPT: Final = 0.8
+_MIN_KEPT_AT_SIZES: Final = 0.5
+"""A walk ends once fewer nodes would keep their class: where classes mix fast, later steps only
+fill sizes with the wrong nodes."""
+
 _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
 
@@ -62,10 +66,10 @@ class PoissonMBO(PoissonModel):
     Notes
     -----
     One Poisson solve and up to ``n_outer`` times ``n_inner`` products with the adjacency matrix in
-    float32; with free sizes walks are four times shorter, and end early once fewer than four fifths
-    of the nodes would keep their class, beyond those that chance keeps. A pair of classes that is
-    tried costs about as many products on its own nodes. A start is not used: the Poisson solve
-    starts from the one before, which ``prepared`` keeps.
+    float32; with free sizes walks are four times shorter. Walks end early once fewer than four
+    fifths of the nodes would keep their class, half of them at given sizes, beyond those that
+    chance keeps. A pair of classes that is tried costs about as many products on its own nodes. A
+    start is not used: the Poisson solve starts from the one before, which ``prepared`` keeps.
 
     References
     ----------
@@ -284,7 +288,7 @@ class _Cuts:
             first=first,
             bounds=bounds,
             lengths=lengths,
-            min_kept=_MIN_KEPT if bounds is None else 0.0,
+            min_kept=_MIN_KEPT if bounds is None else _MIN_KEPT_AT_SIZES,
         )
         watch = self.watch.silent() if phase is None else self.watch
         state = watch.run(dynamics, max_iter=sum(lengths), phase=phase or "cuts").state

@@ -2,44 +2,93 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iteration_loop import Cancelled, Progress
+from peewit.solvers.iteration_loop import UNWATCHED, Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, Targets
-from peewit.solvers.laplacian.unsparsified_system import FullSystem, Product, solve_full
+from peewit.solvers.laplacian.unsparsified_system import (
+    LEAST_PASSES,
+    FullDegrees,
+    FullSystem,
+    Product,
+    solve_full,
+)
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
-Degrees: TypeAlias = Callable[[], FloatArray]
-"""The degree of every node of the full graph, (n_nodes,); one pass."""
+Degrees: TypeAlias = Callable[[], FullDegrees]
+"""Degrees of the full graph; one pass."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FullGraph:
+    """The full graph, of which passes over its edges are all that there is, and how they went.
+
+    Attributes
+    ----------
+    product : callable
+        With its Laplacian.
+    degrees : callable
+        Of its nodes; a pass that `n_passes` does not count.
+    max_passes : int
+        Most products in all, but for `LEAST_PASSES` that every system may take.
+    watch : Watch
+        A step is a pass.
+    status : Status
+        Of the first system that failed.
+    n_passes : int
+        Products so far.
+    residual : float
+        Largest true relative residual so far.
+    """
+
+    product: Product
+    degrees: Degrees
+    max_passes: int
+    watch: Watch = UNWATCHED
+    status: Status = Status.CONVERGED
+    n_passes: int = field(default=0, init=False)
+    residual: float = field(default=0.0, init=False)
+
+    def solve(self, system: FullSystem) -> FloatArray:
+        """(n_nodes, k) solutions; raises `Stopped` and what `solve_full` raises."""
+        answer = solve_full(
+            system,
+            self.product,
+            max_passes=max(self.max_passes - self.n_passes, LEAST_PASSES),
+            progress=self.watch.progress,
+            cancelled=self.watch.cancelled,
+        )
+        if answer.status is Status.CANCELLED:
+            raise Stopped
+        self.status = first_failure(self.status, answer.status)
+        self.n_passes += answer.n_passes
+        self.residual = max(self.residual, float(answer.residual.max(initial=0.0)))
+        return answer.x
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refinable(Model):
-    """A model whose scores come from one linear system in the Laplacian of its graph."""
+    """A model whose scores come from linear systems in the Laplacian of its graph."""
 
-    @abstractmethod
-    def full_system(self, prepared: Any, labels: Targets, solution: Solution) -> FullSystem:
-        """The system of the full graph, with ``solution`` on the sparsifier to begin with.
-
-        What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
-        """
+    def full_columns(self, n_nodes: int, n_classes: int) -> int:
+        """Most right-hand sides that are solved for together on the full graph."""
+        del n_nodes
+        return n_classes
 
     @abstractmethod
     def full_solution(
-        self,
-        prepared: Any,
-        labels: Targets,
-        solution: Solution,
-        x: FloatArray,
-        degrees: Degrees,
+        self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """``solution`` with the scores that ``x``, which solves `full_system`, stands for."""
+        """``solution`` with the scores of the full graph; raises `Stopped`.
+
+        What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
+        """
 
 
 def refine(
@@ -65,7 +114,7 @@ def refine(
     product : callable
         With the full graph's Laplacian.
     degrees : callable
-        Degrees of the full graph; called once, after the products, by models that need them.
+        Degrees of the full graph; called at most once, by models that need them.
     max_passes : int
         Most products, at least 2.
     progress, cancelled
@@ -84,22 +133,26 @@ def refine(
     ValueError
         ``max_passes`` < 2, or the full graph has other components.
     """
-    answer = solve_full(
-        model.full_system(prepared, labels, solution),
-        product,
+    if max_passes < LEAST_PASSES:
+        raise ValueError(f"max_passes must be at least {LEAST_PASSES}, got {max_passes}")
+    full = FullGraph(
+        product=product,
+        degrees=degrees,
         max_passes=max_passes,
-        progress=progress,
-        cancelled=cancelled,
+        watch=Watch(progress=progress, cancelled=cancelled),
     )
-    found = model.full_solution(prepared, labels, solution, answer.x, degrees)
+    try:
+        found = model.full_solution(prepared, labels, solution, full)
+    except Stopped:
+        return replace(solution, status=Status.CANCELLED)
     return replace(
         found,
-        status=solution.status if answer.status is Status.CONVERGED else answer.status,
+        status=solution.status if full.status is Status.CONVERGED else full.status,
         stats={
             **found.stats,
             "refined": 1,
-            "passes": answer.n_passes,
-            "residual": float(answer.residual.max(initial=0.0)),
+            "passes": full.n_passes,
+            "residual": full.residual,
             **_change(labels, solution, found.scores),
         },
     )

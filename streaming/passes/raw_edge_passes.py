@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int32Array, frozen_all
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
@@ -272,23 +273,25 @@ class RawEdges:
         *,
         on_fraction: OnFraction = lambda _fraction: None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> FloatArray:
-        """(n_nodes,) float64 sums of weights at every node, in one pass.
+    ) -> FullDegrees:
+        """Weights and numbers of the edges at every node, in one pass.
 
         Raises
         ------
         RawEdgesGone, PassStopped, OSError
             As `open`.
         """
-        lanes = [np.zeros(self._n_nodes) for _ in range(n_lanes(self._n_nodes))]
+        weights = [np.zeros(self._n_nodes) for _ in range(n_lanes(self._n_nodes))]
+        counts = [np.zeros(self._n_nodes, np.int64) for _ in weights]
 
         def add(lane: int, edges: EdgeBlock) -> None:
-            np.add.at(lanes[lane], edges.u, edges.weight)
-            np.add.at(lanes[lane], edges.v, edges.weight)
+            for ends in (edges.u, edges.v):
+                np.add.at(weights[lane], ends, edges.weight)
+                np.add.at(counts[lane], ends, 1)
 
         for _ in self._rounds(add, on_fraction, cancelled):
             pass
-        return np.asarray(np.sum(lanes, axis=0))
+        return FullDegrees(weight=np.sum(weights, axis=0), n_edges=np.sum(counts, axis=0))
 
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
@@ -415,6 +418,11 @@ def snapshot_edges(
 def n_lanes(n_nodes: int) -> int:
     """Accumulators of a pass over a graph of so many nodes; the number of nodes alone decides."""
     return max(1, min(MAX_LANES, LANE_BYTES // (_CACHE_LINE * max(n_nodes, 1))))
+
+
+def product_bytes(n_nodes: int, n_columns: int) -> int:
+    """Memory of the accumulators of a product with so many columns."""
+    return n_lanes(n_nodes) * -(-n_columns // LANE_COLUMNS) * _CACHE_LINE * n_nodes
 
 
 def _lanes_of(block: FloatArray) -> list[FloatArray]:

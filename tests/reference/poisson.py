@@ -53,10 +53,13 @@ def poisson_mbo_shares(graph: Graph, labels: Labels, n_outer: int, n_inner: int)
     for number in range(n_outer):
         classes = _balanced(scores, labels)
         shares = one_hot[classes]
+        by_chance = float((shares.mean(axis=0) ** 2).sum())
         part = (1, 1, 1, 4, 8)[5 * number // n_outer]
         for _ in range(-(-n_inner // part)):
             shares = walk @ shares
             shares[labels.nodes] = one_hot[labels.classes]
+            if shares[np.arange(len(shares)), classes].mean() < by_chance + 0.5 * (1 - by_chance):
+                break
         scores = shares
     return scores
 

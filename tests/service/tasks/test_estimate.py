@@ -1,5 +1,6 @@
 """Estimates agree with what the process that solves does, and refuse what it would refuse."""
 
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,11 @@ from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE, auto
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.raw_edge_passes import product_bytes
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.tasks.test_solve import solved, task
@@ -218,3 +221,55 @@ def test_duals_of_total_variation_count_by_the_classes(home: Home) -> None:
     assert home.estimate("cheeger-rls").n_bytes == without + nine
     assert home.estimate("tv-rls", proximal_rtol=1e-6).n_bytes == without + 2 * nine
     assert home.estimate("hfs").n_bytes == without
+
+
+def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
+    graph = loaded(home)
+    without = home.estimate("hfs").n_bytes
+    assert without is not None
+    columns = 30  # of float32, and eight vectors of float64 for each that is solved for
+    assert home.estimate("auto").n_bytes == without + N_NODES * columns * (4 + 8 * 8)
+    home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
+    assert home.estimate("auto").n_bytes == without + N_NODES * 2 * 32 * (4 + 8 * 8)
+    assert home.estimate("hfs").n_bytes == without
+    assert graph.n_nodes == N_NODES
+
+
+def test_what_refining_holds_counts_by_its_columns(home: Home) -> None:
+    without = home.estimate("hfs").n_bytes
+    assert without is not None
+    for model, columns in (("hfs", 2), ("poisson", 2), ("auto", 30)):
+        lanes = product_bytes(N_NODES, 2 * columns)
+        expected = without + N_NODES * 18 * 8 * columns + lanes
+        assert home.estimate(model, refine=True).n_bytes == expected
+    number = home.estimate("hfs", refine=True, target="real").n_bytes
+    assert number == without + N_NODES * 18 * 8 + product_bytes(N_NODES, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block_entries", [1 << 24, 1 << 14])
+def test_the_memory_of_auto_is_what_its_solve_takes(
+    monkeypatch: pytest.MonkeyPatch, block_entries: int
+) -> None:
+    """Of many columns at a time, and of one, where the walks take the most."""
+    monkeypatch.setattr(auto, "_BLOCK_ENTRIES", block_entries)
+    n_nodes, n_classes = 20_000, 10
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, n_classes, n_nodes)
+    order = np.argsort(classes, kind="stable")
+    first = np.searchsorted(classes[order], np.arange(n_classes + 1))
+    u = rng.integers(0, n_nodes, 5 * n_nodes)
+    own = first[classes[u]] + rng.random(u.size) * np.diff(first)[classes[u]]
+    inside = rng.random(u.size) < 0.8
+    v = np.where(inside, order[own.astype(int)], rng.integers(0, n_nodes, u.size))
+    graph = Graph.from_edges(
+        u[u != v], v[u != v], np.ones(np.count_nonzero(u != v)), n_nodes=n_nodes
+    )
+    labeled = np.concatenate([order[at : at + 20] for at in first[:-1]])
+    labels, model = Labels.from_pairs(labeled, classes[labeled]), auto.Auto()
+    tracemalloc.start()
+    model.solve(model.prepare(graph), labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    told = graph_bytes(n_nodes, graph.n_edges) + n_nodes * model.node_bytes(n_nodes, n_classes)
+    assert 0.5 * told < peak < told

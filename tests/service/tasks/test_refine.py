@@ -164,6 +164,28 @@ def test_poisson_is_refined_by_the_degrees_of_all_edges(
     assert answer.result["stats"]["refined"] == 1
 
 
+def test_auto_is_refined_and_tells_what_was_weighed_anew(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    places = np.append(np.arange(20), np.arange(20) + N_NODES)
+    many = {
+        "nodes": ids_of(places, graph.kind).cast(pa.large_string()),
+        "labels": ["abc"[place % 3] for place in places],
+    }
+    plain = task(graph, "auto", parameters={}, **many)
+    before = solved(solver, plain)
+    refined = solved(solver, replace(plain, parameters={"refine": True}, attempt=2))
+    stats = refined.result["stats"]
+    assert (refined.result["status"], stats["refined"]) == ("converged", 1)
+    assert 4 < stats["passes"] < 100  # of two systems
+    told = ("belief_poisson", "belief_density", "belief_walks")
+    assert [stats[name] for name in told] != [before.result["stats"][name] for name in told]
+    first = scores_of(graph, before)
+    assert np.abs(scores_of(graph, refined) - first).max() > 1e-2
+    again = solved(solver, replace(plain, attempt=3))
+    np.testing.assert_allclose(scores_of(graph, again), first, atol=1e-6)
+
+
 def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
     graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs
 ) -> None:

@@ -90,7 +90,7 @@ def test_options_that_a_model_cannot_take_are_refused(monkeypatch: pytest.Monkey
     message = "refine must be left out for model constant, which cannot be refined on the full"
     with pytest.raises(ValueError, match=message):
         validate_solve("constant", {"refine": True})
-    with pytest.raises(ValueError, match=r"graph \(hfs, poisson, stable-hfs can\); got True"):
+    with pytest.raises(ValueError, match=r"graph \(auto, hfs, poisson, stable-hfs can\); got True"):
         validate_solve("constant", {"refine": True})
     with pytest.raises(ValueError, match="has no parameter 'speed'"):
         validate_solve("constant", {"speed": 1})

@@ -83,6 +83,28 @@ def test_filtered_features_are_pagerank_times_features(tmp_path: Path, is_sparse
     np.testing.assert_array_equal(np.load(path, mmap_mode="r"), whole)
 
 
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "filtered.npy"
+    path.write_bytes(b"what was there")
+    with pytest.raises(OSError, match="gone"):
+        filter_features(some_graph(), VanishingRows(), path, max_bytes=200 * 4 * 33)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == b"what was there"
+
+
+class VanishingRows:
+    """Rows that can be read twice."""
+
+    n_rows, n_columns, is_sparse = 200, 70, False
+    n_reads = 0
+
+    def blocks(self, n_bytes: int = 0):
+        self.n_reads += 1
+        if self.n_reads == 3:
+            raise OSError("the file is gone")
+        yield slice(0, 200), np.ones((200, 70), np.float32)
+
+
 def test_nodes_without_features_get_those_of_neighbors() -> None:
     graph = some_graph()
     rows = np.random.default_rng(1).standard_normal((190, 3))

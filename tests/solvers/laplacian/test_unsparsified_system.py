@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.iteration_loop import UNWATCHED, ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.unsparsified_system import (
+    FullDegrees,
     FullSolution,
     FullSystem,
     OtherComponents,
     solve_full,
 )
+from peewit.solvers.models.auto import Auto, _density, _Potentials
 from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.label_groups import LabelGroups
 from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.refinable_base import Refinable, refine
+from peewit.solvers.models.refinable_base import FullGraph, Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
@@ -145,6 +148,68 @@ def test_poisson_refined_is_poisson_of_the_full_graph(data) -> None:
         assert found.stats.get("share_miss") == exact.stats.get("share_miss")
 
 
+@settings(max_examples=5)
+@given(st.data())
+def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
+    full = dense_graph(60, data.draw(st.integers(1, 3)), seed=data.draw(st.integers(0, 99)))
+    sparsifier = thinned(full, data.draw(st.sampled_from([0.05, 0.3])))
+    labels = data.draw(labelings(full.n_nodes))
+    model, groups = Auto(rtol=1e-10), LabelGroups.of(labels, full.n_nodes)
+    passes = FullGraph(
+        product=full.laplacian_product, degrees=lambda: degrees_of(full), max_passes=300
+    )
+    found = model._refined(model.prepare(sparsifier), groups, passes)
+    exact = model.prepare(full)
+    for arm in (
+        lambda prepared: _Potentials.of(model, prepared, groups, UNWATCHED).scores,
+        lambda prepared: _density(prepared, groups, UNWATCHED).values,
+    ):
+        expected = arm(exact)
+        np.testing.assert_allclose(arm(found), expected, atol=2e-3 * np.abs(expected).max())
+    assert passes.status is Status.CONVERGED
+
+
+def test_auto_refined_on_its_own_graph_stays() -> None:
+    full = dense_graph(n_components=1)
+    labels = Labels.from_pairs(np.arange(24), np.arange(24) % 2)
+    model = Auto(rtol=1e-8)
+    expected = model.solve(model.prepare(full), labels)
+    found = refined(model, full, full, labels)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-3)
+    assert found.stats["refined"] == 1
+    assert found.stats["n_iter"] == expected.stats["n_iter"]
+    assert found.stats["belief"] == expected.stats["belief"]
+
+
+def test_auto_refined_is_cancelled_between_its_systems() -> None:
+    full = dense_graph()
+    labels = Labels.from_pairs(np.arange(24), np.arange(24) % 2)
+    model = Auto()
+    has_degrees = []
+
+    def degrees() -> FullDegrees:
+        has_degrees.append(True)
+        return degrees_of(full)
+
+    prepared = model.prepare(thinned(full, 0.3))
+    solution = model.solve(prepared, labels)
+    found = refine(
+        model,
+        prepared,
+        labels,
+        solution,
+        full.laplacian_product,
+        degrees,
+        max_passes=300,
+        cancelled=lambda: bool(has_degrees),
+    )
+    assert (found.status, has_degrees) == (Status.CANCELLED, [True])
+
+
+def degrees_of(graph: Graph) -> FullDegrees:
+    return FullDegrees(weight=graph.degree, n_edges=np.diff(graph.adjacency.indptr))
+
+
 def refined(
     model: Refinable, full: Graph, sparsifier: Graph, labels: Labels, **changes
 ) -> Solution:
@@ -152,7 +217,7 @@ def refined(
     solution = model.solve(prepared, labels)
     values = {"max_passes": 300} | changes
     product = full.laplacian_product
-    return refine(model, prepared, labels, solution, product, lambda: full.degree, **values)
+    return refine(model, prepared, labels, solution, product, lambda: degrees_of(full), **values)
 
 
 def test_the_chosen_penalty_stays_and_changes_are_counted() -> None:

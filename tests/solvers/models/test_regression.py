@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel, check_labels
 from peewit.solvers.models.harmonic import HFS, StableHFS
@@ -169,7 +170,7 @@ def test_numbers_are_carried_to_the_full_graph(model) -> None:
         labels,
         coarse,
         full.laplacian_product,
-        lambda: full.degree,
+        lambda: FullDegrees(full.degree, np.diff(full.adjacency.indptr)),
         max_passes=50,
     )
     penalty = float(coarse.stats["graph_penalty"])
