@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
     PredictionMeta,
@@ -204,9 +204,12 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     return Predictor(meta=file.meta, schema=_schema(file), functions=functions)
 
 
-def latest_predictor(store: PredictionStore, graph_id: str) -> Job | None:
-    """The job with the freshest predictions of those that predict new points."""
-    return next((job for job in store.kept(graph_id) if (job.result or {}).get("inductive")), None)
+def latest_predictor(store: PredictionStore, graph_id: str, *, column: str = "") -> Job | None:
+    """The job with the freshest predictions of those of a column that predict new points."""
+    for job in store.kept(graph_id):
+        if (job.result or {}).get("inductive") and job.parameters.get(LABEL_COLUMN, "") == column:
+            return job
+    return None
 
 
 def inductive_models() -> list[str]:
