@@ -162,7 +162,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     return {
         "file": file_name,
         "status": solution.status.value,
-        "warning": _warning(solution, [*assessment.warnings, *_doubts(answer, assessment, shares)]),
+        "warning": _warning(
+            solution, [*assessment.warnings, *_doubts(answer, solution, assessment, shares)]
+        ),
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
         "n_labels": labels.n_labeled,
@@ -309,13 +311,13 @@ def _write(
 
 
 def _doubts(
-    answer: Answered, assessment: Assessment, shares: ComparedShares | None
+    answer: Answered, solution: Solution, assessment: Assessment, shares: ComparedShares | None
 ) -> Iterator[str]:
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
         judged = None if folds is None else (folds["accuracy"], folds["n_left_out"])
-        graph, solution = answer.snapshot.graph, answer.solution
+        graph = answer.snapshot.graph
         yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
 
 

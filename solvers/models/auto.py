@@ -223,10 +223,11 @@ class Auto(FeatureModel, Refinable):
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
         if prepared.features is not None:
-            filtered = FilteredRidge().solve_watched(prepared.features, labels, None, watch)
+            filtered, left_out = FilteredRidge().solved_and_left_out(
+                prepared.features, labels, watch
+            )
             if filtered.status is Status.CANCELLED:
                 raise Stopped
-            left_out = FilteredRidge().left_out(prepared.features, labels, watch)
             arms["features"] = _scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
             told = ("input", "n_without_features", "teleport")

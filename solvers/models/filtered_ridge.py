@@ -276,22 +276,43 @@ class FilteredRidge(InductiveModel):
         watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
+        return self.solved_and_left_out(prepared, labels, watch)[0]
+
+    def solved_and_left_out(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
+    ) -> tuple[Solution, FloatArray]:
+        """The solution, and what the arm that is taken says of each label by the others (K5).
+
+        Returns
+        -------
+        solution : Solution
+        left_out : (n_labeled, n_classes) float64
+        """
         check_labels(labels, prepared.graph)
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else GIVEN
         }
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
+        prior = labels.class_prior()
         try:
-            return self._solution(prepared, labels, stats, watch)
+            n_before = prepared.columns.n_filtered
+            arms, of_graph = self._arms(prepared.rows is not None)
+            judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
+            taken = _taken(judged, labels, stats)
+            solution = self._solution(prepared, labels, (judged, taken, of_graph), stats, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
-            return Solution(
-                scores=np.tile(labels.class_prior(), (n_nodes, 1)),
+            cancelled = Solution(
+                scores=np.tile(prior, (n_nodes, 1)),
                 reachable=np.zeros(n_nodes, bool),
                 status=Status.CANCELLED,
                 stats={**stats, "n_iter": 0},
             )
+            return cancelled, np.tile(prior, (labels.n_labeled, 1))
+        stats["n_columns"] = prepared.columns.n_filtered - n_before
+        judged.sort(key=lambda each: each.arm != taken)
+        return solution, judged[0].left_out(judged[1:], prior)
 
     def predict(
         self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
@@ -326,22 +347,6 @@ class FilteredRidge(InductiveModel):
             functions.weights[-1],
         )
 
-    def left_out(
-        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
-    ) -> FloatArray:
-        """(n_labeled, n_classes) what the arm that is taken says of labels by the others (K5).
-
-        Raises
-        ------
-        Stopped
-            The caller asked for the run to end.
-        """
-        arms, _ = self._arms(prepared.rows is not None)
-        judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-        taken = _taken(judged, labels, {})
-        judged.sort(key=lambda each: each.arm != taken)
-        return judged[0].left_out(judged[1:], labels.class_prior())
-
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
         """The arms that compete, of which the first has to be beaten; and the one of the graph."""
         teleport = TELEPORT if self.teleport == "auto" else self.teleport
@@ -374,18 +379,19 @@ class FilteredRidge(InductiveModel):
         self,
         prepared: FilteredFeatures,
         labels: Labels,
+        judgement: tuple[list[Judged], Arm, Arm],
         stats: dict[str, float | int | str],
         watch: Watch,
     ) -> Solution:
-        n_before = prepared.columns.n_filtered
-        arms, of_graph = self._arms(prepared.rows is not None)
-        judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-        taken = _taken(judged, labels, stats)
+        """Of the arm that is taken; of the first and of the graph's where it says nothing."""
+        judged, taken, of_graph = judgement
         graph = prepared.graph
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
-        for arm in dict.fromkeys((taken, arms[0], of_graph)):  # what one cannot tell the next may
+        for arm in dict.fromkeys(
+            (taken, judged[0].arm, of_graph)
+        ):  # what one cannot tell the next may
             lost = ~scores.any(axis=1)
             is_asked = lost if arm.has_features else lost & is_labeled
             if not is_asked.any() and (functions is not None or not arm.has_features):
@@ -404,7 +410,6 @@ class FilteredRidge(InductiveModel):
             "arm": taken.name,
             "teleport": taken.teleport,
             "n_iter": n_steps(taken.teleport, RTOL),
-            "n_columns": prepared.columns.n_filtered - n_before,
         }
         return Solution(
             scores=scores,
