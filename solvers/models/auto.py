@@ -222,6 +222,7 @@ class Auto(FeatureModel, Refinable):
         }
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
+        warnings: tuple[str, ...] = ()
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
                 prepared.features, labels, watch
@@ -230,6 +231,7 @@ class Auto(FeatureModel, Refinable):
                 raise Stopped
             arms["features"] = _scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
+            warnings = filtered.warnings
             told = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
         stack, covariate = _stacked(prepared, groups, arms)
@@ -245,7 +247,7 @@ class Auto(FeatureModel, Refinable):
             reachable=reachable,
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
-            warnings=_warnings(labels, sample),
+            warnings=(*warnings, *_warnings(labels, sample)),
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
