@@ -308,6 +308,32 @@ def test_new_points_are_predicted_in_their_order(client: Client, api: Api) -> No
     assert (found.job, found.model, found.etag) == (job.id, "rlsc", None)
 
 
+@pytest.mark.usefixtures("processes")
+def test_smoothed_features_are_asked_for_and_read(client: Client, api: Api, tmp_path: Path) -> None:
+    client.create_graph("g", node_ids="dense")
+    client.push_edges("g", pa.table({"src": [0, 1], "dst": [1, 2]}))
+    api.ingest()
+    with pytest.raises(NotYet):
+        client.submit_filter("g")
+    client.put_features("g", pa.table({"node": [0, 1], "features": [[1.0, 2.0], [3.0, 4.0]]}))
+    api.ingest()
+    with pytest.raises(NotFound):
+        client.filtered_features("g")
+    own, mixed = (client.submit_filter("g", {"teleport": each}) for each in (1.0, 0.2))
+    for job in (own, mixed):
+        api.run_job(job.id)
+    assert client.filtered_features("g", job=own.id)["features"].to_pylist() == [
+        [1.0, 2.0],
+        [3.0, 4.0],
+        [0.0, 0.0],
+    ]
+    table = client.filtered_features("g")
+    assert min(table["features"].to_pylist()[2]) > 0
+    assert pa.Table.from_batches(client.stream_filtered_features("g", job=mixed.id)).equals(table)
+    flat = pa.csv.read_csv(client.download_filtered_features("g", tmp_path / "out.csv"))
+    assert flat.column_names == ["node", "f0", "f1"]
+
+
 def test_server_tells_of_itself(reader: Client) -> None:
     assert {"harmonic-mbo", "lapsvm"} <= {model.name for model in reader.models()}
     assert reader.version().name == "peewit"
