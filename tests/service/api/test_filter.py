@@ -62,7 +62,7 @@ def filtered(api: Api, **parameters: Any) -> Any:
 @pytest.mark.usefixtures("processes")
 def test_every_format_holds_what_the_library_computes(graph: Api) -> None:
     job = filtered(graph, teleport=0.3)
-    assert (job["snapshot"], job["features_version"]) == (1, 1)
+    assert (job["snapshot"], job["features_version"]) == (2, 1)
     assert (job["result"]["n_nodes"], job["result"]["n_features"]) == (N_NODES, 4)
     values = np.vstack([clusters(N_NODES)[:-1], np.zeros((1, 4), np.float32)])
     u, v = ends()
@@ -83,7 +83,7 @@ def test_every_format_holds_what_the_library_computes(graph: Api) -> None:
         np.testing.assert_allclose(rows, expected, atol=1e-4)
         assert table.num_rows == N_NODES
         assert answer.headers["peewit-job"] == job["id"]
-        assert answer.headers["peewit-snapshot"] == "1"
+        assert answer.headers["peewit-snapshot"] == "2"
         assert answer.headers["peewit-features-version"] == "1"
         same = {"Accept": media_type, "If-None-Match": answer.headers["etag"]}
         assert graph.call("GET", PATH, 304, headers=same).content == b""
