@@ -164,12 +164,12 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
     if network is not None:
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
-        ).fit_predict(adjacency, _named(problem, nodes))
+        ).fit_predict(adjacency, named(problem, nodes))
         found["sknetwork propagation"] = lambda nodes: network.Propagation(n_iter=100).fit_predict(
-            adjacency, _named(problem, nodes)
+            adjacency, named(problem, nodes)
         )
         found["sknetwork pagerank"] = lambda nodes: network.PageRankClassifier().fit_predict(
-            adjacency, _named(problem, nodes)
+            adjacency, named(problem, nodes)
         )
     learning = installed("graphlearning", console)
     if learning is not None:
@@ -180,8 +180,8 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
             return np.asarray(names[model.fit_predict(nodes, codes).astype(np.int64)])
 
         found["graphlearning poisson"] = poisson
-    found["sklearn spreading"] = lambda nodes: _spread(problem, adjacency, nodes, 0.99)
-    found["sklearn spreading .9"] = lambda nodes: _spread(problem, adjacency, nodes, 0.9)
+    found["sklearn spreading"] = lambda nodes: spread(problem, nodes, alpha=0.99).transduction_
+    found["sklearn spreading .9"] = lambda nodes: spread(problem, nodes, alpha=0.9).transduction_
     return {name: predict for name, predict in found.items() if name in names}
 
 
@@ -194,20 +194,20 @@ def installed(name: str, console: Console) -> Any:
         return None
 
 
-def _named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
+def named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
+    """Classes of nodes, as scikit-network takes them."""
     return dict(zip(nodes.tolist(), problem.classes[nodes].tolist(), strict=True))
 
 
-def _spread(problem: Problem, adjacency: Any, nodes: Int64Array, alpha: float) -> Int64Array:
-    """LabelSpreading on the given graph: the kernel is the adjacency matrix itself."""
+def spread(problem: Problem, nodes: Int64Array, *, alpha: float = 0.99) -> LabelSpreading:
+    """Fitted on the given graph: the kernel is the adjacency matrix itself."""
+    adjacency = sp.csr_matrix(problem.graph.adjacency)
     y = np.full(problem.graph.n_nodes, -1)
     y[nodes] = problem.classes[nodes]
     model = LabelSpreading(kernel=lambda _x, _y=None: adjacency, alpha=alpha, max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its limit on iterations is part of what is compared
-        model.fit(np.zeros((y.size, 1)), y)
-    predicted: Int64Array = model.transduction_
-    return predicted
+        return model.fit(np.zeros((y.size, 1)), y)
 
 
 def measure(

@@ -29,16 +29,10 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
-from peewit.solvers.assessment.plausibility import (
-    ComparedShares,
-    label_warnings,
-    left_out_warnings,
-    share_warnings,
-)
+from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
-from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
@@ -300,18 +294,11 @@ def _doubts(
     answer: Answered, assessment: Assessment, shares: ComparedShares | None
 ) -> Iterator[str]:
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
-    labels = answer.labels
-    if shares is None or not isinstance(labels, Labels):
-        return
-    folds, stats = assessment.figures.get("cross_validation"), answer.solution.stats
-    if float(stats.get("sample_p_value", 1.0)) >= DOUBT:  # else the model has told it
-        yield from share_warnings(shares)
-    if folds is not None:
-        yield from left_out_warnings(labels, folds["accuracy"], folds["n_left_out"])
-    elif "loo_accuracy" in stats:
-        n_left_out = int(stats["loo_labels"])
-        yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
-    yield from label_warnings(labels, answer.snapshot.graph)
+    labels, folds = answer.labels, assessment.figures.get("cross_validation")
+    if shares is not None and isinstance(labels, Labels):
+        judged = None if folds is None else (folds["accuracy"], folds["n_left_out"])
+        graph, solution = answer.snapshot.graph, answer.solution
+        yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
 
 
 def _warning(solution: Solution, others: Sequence[str]) -> str | None:

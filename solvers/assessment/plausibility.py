@@ -17,6 +17,7 @@ from scipy.special import chdtr, ndtr, pdtrc
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
+from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.solution import Solution
 
 MAX_LISTED: Final = 20
@@ -92,8 +93,47 @@ class ComparedShares:
         ]
 
 
-def share_warnings(shares: ComparedShares) -> Iterator[str]:
-    """At most one: classes that are nearly lost, or predicted otherwise than labeled."""
+def answer_warnings(
+    labels: Labels,
+    graph: Graph,
+    solution: Solution,
+    shares: ComparedShares,
+    *,
+    cross_validated: tuple[float, int] | None = None,
+) -> Iterator[str]:
+    """All that follow, beside those of the model itself.
+
+    Parameters
+    ----------
+    labels : Labels
+    graph : Graph
+    solution : Solution
+        Its stats may tell of labels that the model left out.
+    shares : ComparedShares
+        Those of ``solution``.
+    cross_validated : tuple of float and int, optional
+        Accuracy on so many labels left out; else the model's own, if it left any out.
+    """
+    stats = solution.stats
+    sample_p_value = stats.get("sample_p_value")
+    if sample_p_value is None:
+        yield from share_warnings(shares)
+    elif float(sample_p_value) >= DOUBT:  # else the model has told it
+        yield from share_warnings(shares, scores_agree=True)
+    if cross_validated is not None:
+        yield from left_out_warnings(labels, *cross_validated)
+    elif "loo_accuracy" in stats:
+        n_left_out = int(stats["loo_labels"])
+        yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
+    yield from label_warnings(labels, graph)
+
+
+def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Iterator[str]:
+    """At most one: classes that are nearly lost, or predicted otherwise than labeled.
+
+    ``scores_agree`` says that mean probabilities are near the labels' shares, so that only the
+    choice of the largest can make a difference.
+    """
     given, predicted = shares.labels, shares.predicted
     n_labels, n_others = int(shares.n_labels.sum()), int(shares.n_predicted.sum())
     if n_others == 0 or given.size < 2:
@@ -127,11 +167,17 @@ def share_warnings(shares: ComparedShares) -> Iterator[str]:
     p_value = min(1.0, 2 * given.size * float(ndtr(-z.max())))
     if p_value < _P_VALUE:
         place = int(np.abs(given - predicted).argmax())
+        cause = (
+            "mean probabilities are near the labels' shares, so nodes of which little is known go "
+            "to the commonest class: label more nodes, or choose a threshold on probabilities"
+            if scores_agree
+            else "the labels are no random sample, or the model leans: label some nodes drawn at "
+            "random to see which"
+        )
         yield (
             f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
             f"{p_value:.0e}): {shares.class_names[place]!r} is {given[place]:.1%} of the "
-            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; the labels are no "
-            "random sample, or the model leans: label some nodes drawn at random to see which"
+            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; {cause}"
         )
 
 

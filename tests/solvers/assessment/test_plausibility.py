@@ -7,6 +7,7 @@ import pytest
 
 from peewit.solvers.assessment.plausibility import (
     ComparedShares,
+    answer_warnings,
     drawn_by_class,
     label_warnings,
     left_out_warnings,
@@ -77,6 +78,34 @@ def test_shares_are_told_where_they_matter(
     found = list(share_warnings(shares(n_labels, n_predicted)))
     assert len(found) == (told is not None)
     assert all(re.search(told or "", each) for each in found)
+
+
+def test_labels_are_blamed_only_where_probabilities_disagree_with_them() -> None:
+    graph = random_graph(1_050, 0.02, seed=1).graph()
+    labels = Labels.from_pairs(np.arange(50), ["x"] * 30 + ["y"] * 20)
+    scores = np.tile([0.6, 0.4], (graph.n_nodes, 1))
+    scores[:150] = [0.4, 0.6]
+
+    def told(stats: dict[str, float | int | str]) -> list[str]:
+        solution = Solution(
+            scores=scores,
+            reachable=np.ones(graph.n_nodes, bool),
+            status=Status.CONVERGED,
+            stats={"n_iter": 1, **stats},
+        )
+        compared = ComparedShares.of(labels, solution)
+        return [
+            each
+            for each in answer_warnings(labels, graph, solution, compared)
+            if "otherwise than labeled" in each
+        ]
+
+    (agreeing,) = told({"sample_p_value": 0.5})
+    assert "no random sample" not in agreeing
+    assert "choose a threshold" in agreeing
+    (unknown,) = told({})
+    assert "no random sample" in unknown
+    assert told({"sample_p_value": 1e-5}) == []
 
 
 def test_false_alarms_of_random_labels_are_rare() -> None:

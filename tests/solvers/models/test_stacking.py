@@ -8,7 +8,9 @@ from scipy.optimize import check_grad
 from peewit.solvers.models.label_sample import LabelSample, reweighed
 from peewit.solvers.models.stacking import (
     Belief,
+    Fit,
     SharePrior,
+    Stack,
     StackedArm,
     _Problem,
     fitted_stack,
@@ -81,6 +83,60 @@ def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
 
     exact = np.log(quad(joint, 0.0, 8.0)[0]) - 30.0
     assert stack.fits[0].log_evidence == pytest.approx(exact, abs=0.1)
+
+
+@pytest.mark.parametrize("strength", [-0.5, -1.0])
+def test_an_arm_that_labels_contradict_has_the_mean_weight(strength: float) -> None:
+    classes = np.repeat([0, 1], [20, 10])
+    values = said(classes, 2, strength, seed=1)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    shares = SharePrior.of(classes, 2)
+    tight = {"one": Belief(weights={"one": 1.0}, mass=1.0, variance=1e-8)}
+    used = np.arange(classes.size)
+    stack = fitted_stack(arms, classes, shares, tight, used, None, covariate_mass=0.0)
+    variance = 0.5 + 1.0 / 0.6
+
+    def joint(weight: float) -> float:
+        logits = weight * values
+        told = logits[used, classes] - np.log(np.exp(logits).sum(axis=1))
+        return float(np.exp(told.sum() - (weight - 1.0) ** 2 / (2 * variance)))
+
+    mean = quad(lambda weight: weight * joint(weight), 0.0, 4.0)[0] / quad(joint, 0.0, 4.0)[0]
+    assert stack.fits[0].weights["one"] == pytest.approx(mean, rel=0.1)
+    order = stack.probabilities(arms, np.zeros(classes.size))[:, 1].argsort()
+    assert order.tolist() == values[:, 1].argsort().tolist()
+
+
+def test_an_arm_that_even_labels_contradict_decides_nothing() -> None:
+    classes = np.repeat([0, 1], 20)
+    values = said(classes, 2, -1.0, seed=1)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    shares, beliefs = SharePrior.of(classes, 2), {"one": Belief(weights={"one": 1.0}, mass=1.0)}
+    used = np.arange(classes.size)
+    stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+    assert stack.fits[0].weights["one"] == 0.0
+
+
+def test_shares_that_are_nearly_certain_leave_nodes_in_order() -> None:
+    values = said(np.repeat([0, 1], 10), 2, 1.0, seed=2)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    fits = [
+        Fit(
+            name=name,
+            uses_shares=True,
+            weights=weights,
+            intercept=np.zeros(2),
+            slope=np.zeros(2),
+            log_evidence=0.0,
+            left_out=np.full((20, 2), 0.5),
+        )
+        for name, weights in (("one", {"one": 1.0}), ("shares", {}))
+    ]
+    shares = SharePrior.of(np.repeat([0, 1], [18, 2]), 2)
+    stack = Stack(fits=tuple(fits), posterior=np.array([1e-5, 1 - 1e-5]), shares=shares)
+    found = stack.probabilities(arms, np.zeros(20))
+    assert found[:, 1].argsort().tolist() == values[:, 1].argsort().tolist()
+    np.testing.assert_allclose(found, np.tile(np.exp(shares.of_all), (20, 1)), atol=1e-4)
 
 
 def test_the_stack_is_hardly_worse_than_the_shares_where_arms_say_nothing() -> None:
@@ -158,3 +214,13 @@ def test_a_sample_that_is_not_random_is_found_and_its_shares_are_mended(is_rando
             right = (mended.argmax(axis=1) == classes).mean()
             assert right > (nodes.argmax(axis=1) == classes).mean()
     assert alarms <= 1 if is_random else alarms == 10
+
+
+def test_a_class_that_chance_gave_all_repeats_is_no_evidence_of_a_sample() -> None:
+    """Ten random labels of ten classes, of which only one class could be left out."""
+    nodes = np.full((1_000, 10), 0.01)
+    nodes[np.arange(1_000), np.arange(1_000) % 10] = 0.91
+    left_out = nodes[np.full(5, 6)]
+    found = LabelSample.of(nodes, left_out, np.full(10, 0.1))
+    assert found.p_value == 1.0
+    assert not found.is_estimated
