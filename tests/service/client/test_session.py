@@ -306,6 +306,26 @@ def test_new_points_are_predicted_in_their_order(client: Client, api: Api) -> No
     found = client.predict(job.id, pa.table({"features": [[8.0] * 3, [0.0] * 3]}))
     assert found.table["label"].to_pylist() == ["odd", "even"]
     assert (found.job, found.model, found.etag) == (job.id, "rlsc", None)
+    with pytest.raises(InvalidArgument, match="rlsc predicts new points by their features alone"):
+        client.predict(job.id, [{"features": [8.0] * 3, "edges": [{"node": 0}]}])
+
+
+@pytest.mark.usefixtures("processes")
+def test_new_points_have_edges_to_nodes(client: Client, api: Api) -> None:
+    client.create_graph("g", node_ids="dense")
+    values = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(40)[:, None] % 2 * 8
+    client.put_features("g", pa.table({"node": np.arange(40), "features": values.tolist()}))
+    client.push_edges("g", pa.table({"src": np.arange(38), "dst": np.arange(2, 40)}))
+    api.ingest()
+    client.put_labels("g", {0: "even", 1: "odd", 2: "even", 3: "odd"})
+    job = client.submit_solve("g", "filtered-ridge", {"teleport": 0.1})
+    api.run_job(job.id)
+    between = np.full(3, 4.0)
+    points = [{"features": between, "edges": [{"node": np.int64(at)}]} for at in (30, 31)]
+    found = client.predict(job.id, points)
+    assert found.table["label"].to_pylist() == ["even", "odd"]
+    with pytest.raises(InvalidArgument, match="must lead to nodes of graph g"):
+        client.predict(job.id, [{"features": between, "edges": [{"node": 40}]}])
 
 
 @pytest.mark.usefixtures("processes")
