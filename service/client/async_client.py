@@ -171,8 +171,10 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     put_labels = _method(labels_calls.put_labels)
     labels = _method(labels_calls.labels)
     delete_labels = _method(labels_calls.delete_labels)
+    label_columns = _method(labels_calls.label_columns)
 
     submit_solve = _method(jobs_calls.submit_solve)
+    submit_solve_columns = _method(jobs_calls.submit_solve_columns)
     submit_tune = _method(jobs_calls.submit_tune)
     submit_certify = _method(jobs_calls.submit_certify)
     submit_knn = _method(jobs_calls.submit_knn)
@@ -187,6 +189,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     events = _iterator(events_calls.events)
 
     solve = _method(jobs_calls.solve)
+    solve_columns = _method(jobs_calls.solve_columns)
 
     predictions = _method(predictions_calls.predictions)
     predictions_if_changed = _method(predictions_calls.predictions_if_changed)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import json_integer
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from peewit.streaming.durable_files import naming, publish_file
@@ -80,6 +81,11 @@ class PredictionMeta:
     score: ScoreKind
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def label_column(self) -> str:
+        """The column of labels that is predicted, empty for the one without a name."""
+        return str(self.parameters.get(LABEL_COLUMN, ""))
 
     @property
     def file_name(self) -> str:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.checked_points import Neighbors, PointBlock, PointEdges
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
@@ -290,9 +290,12 @@ def _joining(file: PredictionFile, functions: Functions) -> Joining | None:
     )
 
 
-def latest_predictor(store: PredictionStore, graph_id: str) -> Job | None:
-    """The job with the freshest predictions of those that predict new points."""
-    return next((job for job in store.kept(graph_id) if (job.result or {}).get("inductive")), None)
+def latest_predictor(store: PredictionStore, graph_id: str, *, column: str = "") -> Job | None:
+    """The job with the freshest predictions of those of a column that predict new points."""
+    for job in store.kept(graph_id):
+        if (job.result or {}).get("inductive") and job.parameters.get(LABEL_COLUMN, "") == column:
+            return job
+    return None
 
 
 def inductive_models() -> list[str]:

@@ -607,12 +607,15 @@ def _indicators(members: list[Int64Array], n_nodes: int, dtype: type) -> RealArr
 def _stacked(
     prepared: PreparedAuto, groups: LabelGroups, arms: dict[str, StackedArm]
 ) -> tuple[Stack, FloatArray]:
-    """The stack, and the standardised logarithms of the degrees."""
+    """The stack, and the standardised logarithms of the degrees, within those of the labels."""
     labels, degree = groups.labels, prepared.graph.degree
     mean = float(degree.mean()) or 1.0
     covariate = np.log1p(degree / mean)
     covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
     used = groups.usable
+    if used.size:  # a slope says nothing of degrees that no label has
+        of_labels = covariate[labels.nodes[used]]
+        covariate = np.clip(covariate, of_labels.min(), of_labels.max())
     stack = fitted_stack(
         arms,
         labels.classes,

@@ -31,6 +31,7 @@ from peewit.service.client import (
     UnknownNodes,
 )
 from peewit.service.settings import Settings
+from peewit.service.worker.worker import Worker
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table
 
@@ -188,6 +189,37 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
     assert client.delete_labels("g", ["n5", "n6"]) == 1
     assert client.delete_labels("g", [f"n{number}" for number in range(500)]) == 4
     assert client.labels("g").num_rows == 1
+
+
+@pytest.mark.usefixtures("processes")
+def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api) -> None:
+    client.create_graph("g", seed=1)
+    client.push_edges("g", edge_table())
+    api.ingest()
+    rows = {"n3": {"hue": "red", "size": 1}, "n33": {"hue": "blue"}, "n40": {"size": 2}}
+    assert client.put_labels("g", rows, label_columns=["hue", "size"]).accepted == 4
+    told = [(each.name, each.n_labeled) for each in client.label_columns("g")]
+    assert told == [("hue", 2), ("size", 2)]
+    assert client.labels("g", label_column="size").column_names == ["node", "size"]
+    with pytest.raises(ValueError, match="must be a mapping by column for each node"):
+        client.put_labels("g", {"n3": "red"}, label_columns=["hue", "size"])
+    with pytest.raises(NotFound, match="got 'nope'"):
+        client.submit_solve_columns("g", ["hue", "nope"], "hfs")
+    stop = threading.Event()
+    worker = Worker(api.stores.database, api.stores.settings)
+    thread = threading.Thread(target=worker.run, args=(stop.is_set, str))
+    thread.start()
+    try:
+        found = client.solve_columns("g", ["hue", "size"], "hfs", timeout=60)
+    finally:
+        stop.set()
+        thread.join()
+    assert set(found["hue"].table["label"].to_pylist()) == {"red", "blue"}
+    assert set(found["size"].table["label"].to_pylist()) == {1, 2}
+    assert client.prediction("g", "n7", label_column="size").label_column == "size"
+    warm = [client.job(each.job).result for each in found.values()]
+    assert [each["warm"] for each in warm if each is not None] == [False, True]
+    assert client.delete_labels("g", ["n3"], label_column="size") == 1
 
 
 @pytest.mark.usefixtures("processes")

@@ -117,7 +117,7 @@ def test_replaced_predictions_stay_for_a_grace_time(store: Store) -> None:
     assert [path.name for path in removed] == [file_of(published[0])]
 
 
-@pytest.mark.parametrize("path_of", [predictor_path, left_out_path])
+@pytest.mark.parametrize("path_of", [predictor_path, given_path, left_out_path])
 def test_what_belongs_to_predictions_goes_with_them(
     store: Store, path_of: Callable[[Path], Path]
 ) -> None:

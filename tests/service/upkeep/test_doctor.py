@@ -388,7 +388,7 @@ def sqlite_file(place: Place) -> Path:
 
 def test_a_row_that_refers_to_nothing(place: Place) -> None:
     with sqlite3.connect(sqlite_file(place)) as connection:  # which asks for no foreign keys
-        connection.execute("INSERT INTO label_events VALUES ('none', 1, 'n', 'x', '2026')")
+        connection.execute("INSERT INTO label_events VALUES ('none', '', 1, 'n', 'x', '2026')")
     connection.close()
     assert "of label_events refers to none of graphs" in the_finding(place, "database").text
 
@@ -405,7 +405,7 @@ def test_a_damaged_sqlite_file(place: Place) -> None:
     path = sqlite_file(place)
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        index = "ix_label_events_graph_id_node_seq"
+        index = "ix_label_events_graph_id_column_name_node_seq"
         (root,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)
         ).fetchone()

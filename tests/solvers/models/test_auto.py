@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto, _density, _Potentials, _walks
+from peewit.solvers.models.auto import Auto, _density, _Potentials, _stacked, _walks
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
@@ -157,6 +157,18 @@ def test_classes_of_unequal_sizes_stay_so() -> None:
     for seed in range(3):
         labels = labels_at(draw_per_class(classes, 2, seed=seed), classes)
         assert Auto().solve(Auto().prepare(graph), labels).stats["class_sizes"] == "free"
+
+
+def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
+    graph, classes = blocks([400, 200], 0.8)
+    rank = np.argsort(graph.degree)
+    labels = labels_at(np.sort(rank[100:160]), classes)
+    model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
+    prepared = model.prepare(graph)
+    potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
+    _, covariate = _stacked(prepared, groups, {"poisson": potentials.arm()})
+    assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
+    assert covariate[rank[-1]] == covariate[labels.nodes].max()
 
 
 def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
