@@ -13,7 +13,7 @@ from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.prediction_files import left_out_path, predictor_path
+from peewit.service.predictions.prediction_files import given_path, left_out_path, predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_prediction_files import META, written
