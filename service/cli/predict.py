@@ -1,5 +1,6 @@
 """`peewit predict`: new points through the model of a solve."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from peewit.service.cli.table_files import (
     table_format,
     write_table,
 )
+from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
@@ -49,7 +51,7 @@ def predict(
         typer.Argument(
             metavar="FILE",
             help="Column features, or indices and values; in CSV a column for each number; or "
-            ".npz of scipy.sparse.save_npz.",
+            ".npz of scipy.sparse.save_npz. In NDJSON also edges, a list of {node, weight}.",
             exists=True,
             dir_okay=False,
         ),
@@ -82,13 +84,20 @@ def predict(
     with open_session() as session:
         store = PredictionStore(session.database, session.settings.graphs_directory)
         predictor = predictor_of(store, _job(session, store, name, job, label_column or ""))
-    if is_matrix:
-        rows = point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)
-        blocks = checked_points([rows], n_columns=predictor.n_columns)
-    else:
-        with points.open("rb") as file:
-            batches = point_batches(file, table_format(points, "FILE"))
-            blocks = checked_points(batches, n_columns=predictor.n_columns)
+        graph = session.graph(name)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        check = partial(
+            checked_points,
+            n_columns=predictor.n_columns,
+            model=predictor.meta.model,
+            neighbors=predictor.neighbors(graph, nodes),
+        )
+        if is_matrix:
+            blocks = check([point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)])
+        else:
+            points_format, kind = table_format(points, "FILE"), graph.settings.node_ids
+            with points.open("rb") as file:
+                blocks = check(point_batches(file, points_format, kind))
     told = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:
@@ -96,7 +105,7 @@ def predict(
         print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
         return
     write_table(output, predictor.schema, told)
-    n_points = sum(block.shape[0] for block in blocks)
+    n_points = sum(block.features.shape[0] for block in blocks)
     tell(
         f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
         f"features_version {meta.features_version}, labels_seq {meta.labels_seq})",

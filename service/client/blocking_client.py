@@ -158,6 +158,9 @@ class Client(Connected[httpx.BaseTransport]):
     add_features = _method(features_calls.add_features)
     features = _method(features_calls.features)
     feature_set = _method(features_calls.feature_set)
+    filtered_features = _method(features_calls.filtered_features)
+    stream_filtered_features = _iterator(features_calls.stream_filtered_features)
+    download_filtered_features = _method(features_calls.download_filtered_features)
 
     put_labels = _method(labels_calls.put_labels)
     labels = _method(labels_calls.labels)
@@ -170,6 +173,7 @@ class Client(Connected[httpx.BaseTransport]):
     submit_certify = _method(jobs_calls.submit_certify)
     submit_knn = _method(jobs_calls.submit_knn)
     submit_embed = _method(jobs_calls.submit_embed)
+    submit_filter = _method(jobs_calls.submit_filter)
     estimate = _method(jobs_calls.estimate)
     jobs = _iterator(jobs_calls.jobs)
     job = _method(jobs_calls.job)

@@ -98,6 +98,15 @@ def labels_body(
     return Body(Format.NDJSON.media_type, lambda: _label_lines(labels, name))
 
 
+def points_body(points: Sequence[Mapping[str, Any]] | TableLike) -> Body:
+    """New points as the body of a request: a list of mappings as NDJSON, else a table."""
+    if not isinstance(points, list | tuple) or not all(
+        isinstance(each, Mapping) for each in points
+    ):
+        return table_body(points)
+    return Body(Format.NDJSON.media_type, lambda: _point_lines(points))
+
+
 def plain(value: Any) -> Any:
     """The Python value of a scalar of numpy; any other value as it is."""
     return value.item() if hasattr(value, "item") else value
@@ -114,6 +123,18 @@ def _label_lines(labels: Mapping[Any, Label | Mapping[str, Label]], name: str) -
             lines.clear()
     if lines:
         yield "\n".join([*lines, ""]).encode()
+
+
+def _point_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    for first in range(0, len(points), _ROWS_PER_PIECE):
+        some = points[first : first + _ROWS_PER_PIECE]
+        lines = [json.dumps(dict(each), ensure_ascii=False, default=_listed) for each in some]
+        yield "\n".join([*lines, ""]).encode()
+
+
+def _listed(value: Any) -> Any:
+    """Arrays and scalars of numpy as JSON has them."""
+    return value.tolist()
 
 
 def _file_body(path: Path) -> Body:

@@ -28,6 +28,7 @@ SCORE_PREFIX: Final = "score:"
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
+GIVEN_SUFFIX: Final = ".npy"
 
 _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
@@ -439,6 +440,11 @@ def file_name(job_id: str, attempt: int) -> str:
 def predictor_path(path: Path) -> Path:
     """Path of the predictor that belongs to a file of predictions, if there is one."""
     return path.with_suffix(PREDICTOR_SUFFIX)
+
+
+def given_path(path: Path) -> Path:
+    """Path of what nodes give new points that belongs to a file of predictions, if any."""
+    return path.with_suffix(GIVEN_SUFFIX)
 
 
 def left_out_path(path: Path) -> Path:

@@ -22,6 +22,7 @@ from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (
+    GIVEN_SUFFIX,
     LEFT_OUT_SUFFIX,
     PREDICTOR_SUFFIX,
     SUFFIX,
@@ -35,7 +36,7 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
-_SUFFIXES: Final = (PREDICTOR_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
+_SUFFIXES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
 
 
 class PredictionsNotFound(LookupError):

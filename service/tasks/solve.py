@@ -25,10 +25,11 @@ from peewit.service.jobs.job import (
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionMeta,
+    given_path,
     predictor_path,
     write_predictions,
 )
-from peewit.service.predictions.predictors import write_predictor
+from peewit.service.predictions.predictors import given_of, write_given, write_predictor
 from peewit.service.tasks.assessment import Answered, Assessment, assess
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
@@ -297,6 +298,9 @@ def _write(
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:
         write_predictor(predictor_path(directory / meta.file_name), functions)
+        given = given_of(answer.model, answer.prepared, solution)
+        if given is not None:
+            write_given(given_path(directory / meta.file_name), given)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
         write_left_out(directory / meta.file_name, labels.classes, assessment.left_out_scores)
     path = write_predictions(

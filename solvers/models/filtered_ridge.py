@@ -359,14 +359,9 @@ class FilteredRidge(InductiveModel):
         functions = solution.functions
         if edges is None or not isinstance(functions, LinearFunctions):
             return own
-        return joined_scores(
-            own,
-            edges,
-            solution.scores,
-            prepared.columns.pagerank.inverse_root,
-            float(solution.stats["teleport"]),
-            functions.weights[-1],
-        )
+        constant = functions.weights[-1]
+        given = given_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
+        return joined_scores(own, edges, given, float(solution.stats["teleport"]), constant)
 
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
         """The arms that compete, of which the first has to be beaten; and the one of the graph."""
@@ -482,13 +477,23 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
     return judged[best].arm
 
 
+def given_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
+    """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1, for (K5b).
+
+    Parameters
+    ----------
+    scores : (n_nodes, n_classes) float64
+    inverse_root : (n_nodes,) float64
+        Of `PersonalizedPageRank`.
+    constant : (n_classes,) float64
+        What all scores have in common, and the walk does not change.
+    """
+    given: FloatArray = inverse_root[:, None] * (scores - constant)
+    return given
+
+
 def joined_scores(
-    own: FloatArray,
-    edges: Any,
-    scores: FloatArray,
-    inverse_root: FloatArray,
-    teleport: float,
-    constant: FloatArray,
+    own: FloatArray, edges: Any, given: FloatArray, teleport: float, constant: FloatArray
 ) -> FloatArray:
     """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
 
@@ -500,12 +505,11 @@ def joined_scores(
         Scores by their features alone.
     edges : (n_points, n_nodes) array or scipy sparse matrix
         Weights.
-    scores : (n_nodes, n_classes) float64
-    inverse_root : (n_nodes,) float64
-        Of `PersonalizedPageRank`.
+    given : (n_nodes, n_classes) float64
+        From `given_scores`.
     teleport : float
     constant : (n_classes,) float64
-        What all scores have in common, and the walk does not change.
+        As of `given_scores`.
 
     Raises
     ------
@@ -513,7 +517,7 @@ def joined_scores(
         ``edges`` of another shape, or with a weight that is negative or not finite.
     """
     matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
-    shape = (len(own), len(scores))
+    shape = (len(own), len(given))
     if matrix.shape != shape:
         raise ValueError(f"edges must have shape {shape}, got {matrix.shape}")
     if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
@@ -523,7 +527,7 @@ def joined_scores(
     degree = matrix.sum(axis=1)
     whole = degree + np.divide(degree, counts, out=np.ones_like(degree), where=counts > 0)
     loop = 1.0 / (counts + 1.0)
-    neighbors = matrix @ (inverse_root[:, None] * (scores - constant))
-    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors / np.sqrt(whole)[:, None]
+    neighbors = (matrix @ given) / np.sqrt(whole)[:, None]
+    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors
     joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant
     return joined

@@ -182,6 +182,32 @@ def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Ca
     return (yield from _submit("embed", graph, None, None, priority, key))
 
 
+def submit_filter(
+    graph: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
+) -> Call[Job]:
+    """Have the features of all nodes smoothed along the edges; `filtered_features` reads them.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    parameters : mapping, optional
+        ``teleport``, the part of the result that is a node's own.
+    priority, key
+        As in `submit_solve`.
+
+    Raises
+    ------
+    NotYet
+        The graph has no features, or no snapshot.
+    """
+    return (yield from _submit("filter", graph, None, parameters, priority, key))
+
+
 def estimate(
     graph: str, model: str = DEFAULT_MODEL, parameters: Mapping[str, Any] | None = None
 ) -> Call[Estimate]:

@@ -12,7 +12,7 @@ from peewit.service.client.call_steps import Call, Flow, Item, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.further_answers import Predictions
-from peewit.service.client.tables import TableLike, labels_body, plain, table_body
+from peewit.service.client.tables import TableLike, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
@@ -301,27 +301,29 @@ def evaluate(
     return (yield from read(PredictionEvaluation, request))
 
 
-def predict(job: str, points: TableLike) -> Call[Predictions]:
+def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[Predictions]:
     """Predictions of points that are no nodes, in their order, by the model of a job.
 
     Parameters
     ----------
     job : str
         Id of a job whose model worked on features.
-    points : TableLike
+    points : list of mappings, or TableLike
         Column ``features``, or ``indices`` and ``values``; a CSV file has a column for each number.
+        Mappings and NDJSON files may also have ``edges``, a list of mappings with ``node`` and, if
+        you like, ``weight``, where the job is a solve by ``filtered-ridge``.
 
     Raises
     ------
     InvalidArgument
-        The model predicts no new points, or a point breaks a rule.
+        The model predicts no new points, or none with edges; or a point breaks a rule.
     NotYet
         The job has not succeeded.
     """
     request = Request(
         method="POST",
         path=path("jobs", job, verb="predict"),
-        body=table_body(points),
+        body=points_body(points),
         is_repeatable=True,
     )
     return _predictions(*(yield from table_of(request)))

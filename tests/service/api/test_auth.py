@@ -24,6 +24,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/graphs/g/features"): "ingest",
     ("GET", "/v1/graphs/g/features"): "read",
     ("GET", "/v1/graphs/g/features/sets/none"): "read",
+    ("GET", "/v1/graphs/g/features/filtered"): "read",
     ("GET", "/v1/graphs/g/pushes/p"): "read",
     ("GET", "/v1/graphs/g/sources"): "read",
     ("POST", "/v1/graphs/g/sources"): "ingest",

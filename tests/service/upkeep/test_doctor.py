@@ -204,6 +204,19 @@ def test_predictions_that_no_job_names_are_removed(solved: Place) -> None:
     assert (orphan.exists(), path.exists()) == (False, True)
 
 
+def test_smoothed_features_that_nobody_can_ask_for_are_removed(place: Place) -> None:
+    path = place.paths().filtered_features / "00ff-1.npy"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    assert looked_at(place) == []
+    old = time.time() - LATER
+    os.utime(path, (old, old))
+    found = the_finding(place, "smoothed features")
+    assert f"{path} was replaced or never finished" in found.text
+    assert looked_at(place, repair=True)[0].repaired == "removed"
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("table", ["pushes", "files", "feature_sets"])
 def test_a_file_that_rows_name_and_that_is_gone(place: Place, table: str) -> None:
     graph_id = place.catalog.get("g").id
