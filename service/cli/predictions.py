@@ -249,6 +249,8 @@ def threshold(
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
         return
     _print_threshold(found)
+    if found.warning is not None:
+        say(f"warning: {found.warning.replace('positive_share', '--positive-share')}")
     of_column = f"--label-column {quote(label_column)} " if label_column else ""
     decided = f"{of_column}--positive {quote(positive)} --threshold {found.threshold:.9g}"
     say(f"`peewit predictions {quote(name)} {decided}` decides by it")
