@@ -111,6 +111,7 @@ def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
         "is_unit": functions.form.is_unit,
         "constant": functions.form.constant,
         "center": functions.form.center,
+        "zeros_stay": functions.form.zeros_stay,
     }
     if functions.sigmoid is not None:
         parts["sigmoid"] = functions.sigmoid
@@ -119,7 +120,10 @@ def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
 
 def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
     form = RowScaling(
-        is_unit=bool(parts["is_unit"]), constant=float(parts["constant"]), center=parts["center"]
+        is_unit=bool(parts["is_unit"]),
+        constant=float(parts["constant"]),
+        center=parts["center"],
+        zeros_stay=bool(parts.get("zeros_stay", False)),  # of files from before there was any
     )
     return LinearFunctions(weights=parts["weights"], form=form, sigmoid=parts.get("sigmoid"))
 

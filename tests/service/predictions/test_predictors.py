@@ -113,6 +113,20 @@ def test_filtered_ridge_predicts_points_by_features_as_nodes_without_edges(
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
+def test_a_point_of_zeros_has_no_features_after_it_is_read_either(tmp_path: Path) -> None:
+    points = parity_features(N_NODES) + 1.0
+    u, v = two_communities()
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=N_NODES)
+    model, labels = FilteredRidge(teleport=0.5), Labels.from_pairs([4, 36, 7], ["a", "a", "b"])
+    functions = model.solve(model.prepare(graph, points), labels).functions
+    assert functions is not None
+    write_predictor(tmp_path / "a.npz", functions)
+    nothing = np.zeros((1, points.shape[1]))
+    read = read_functions(tmp_path / "a.npz").class_scores(nothing)
+    np.testing.assert_allclose(read, functions.class_scores(nothing))
+    np.testing.assert_allclose(read[0], functions.weights[-1])
+
+
 @pytest.mark.parametrize(("model", "version"), [("svm", 0), ("nearest-neighbor", 1), ("hfs", 1)])
 def test_no_features_or_no_functions_are_no_predictor(
     tmp_path: Path, model: str, version: int
