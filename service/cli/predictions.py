@@ -10,6 +10,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -250,7 +251,7 @@ def threshold(
         return
     _print_threshold(found)
     if found.warning is not None:
-        say(f"warning: {found.warning.replace('positive_share', '--positive-share')}")
+        say(f"warning: {as_options(found.warning)}")
     of_column = f"--label-column {quote(label_column)} " if label_column else ""
     decided = f"{of_column}--positive {quote(positive)} --threshold {found.threshold:.9g}"
     say(f"`peewit predictions {quote(name)} {decided}` decides by it")

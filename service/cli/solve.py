@@ -154,14 +154,14 @@ def _tell_result(name: str, label_column: str, result: Mapping[str, Any]) -> Non
         say(f"predicted, and of the labels: {_shares(result['class_shares'], n_classes)}")
     if result["warning"]:
         say(f"warning: {result['warning']}")
-    n_bare = result["n_without_features"]
+    n_bare, reads_neighbors = result["n_without_features"], "teleport" in stats
     if result["features_version"]:
-        fate = "get their neighbors'" if "teleport" in result["stats"] else "get no label"
+        fate = "get their neighbors'" if reads_neighbors else "get no label"
         bare = f"; {n_bare:,} nodes have none and {fate}" if n_bare else ""
         say(f"used features_version {result['features_version']}{bare}")
     elif result["input"] != "graph":
         say(f"the graph has no features; its {result['input']} served instead")
-    n_unreachable = result["n_unreachable"] - (0 if "teleport" in result["stats"] else n_bare)
+    n_unreachable = result["n_unreachable"] - (0 if reads_neighbors else n_bare)
     if n_unreachable > 0:
         say(f"{n_unreachable:,} nodes cannot be reached by any label")
     if result["n_labels_waiting"]:

@@ -134,6 +134,8 @@ def _point_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
 
 def _listed(value: Any) -> Any:
     """Arrays and scalars of numpy as JSON has them."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"points must hold numbers, text, lists and mappings, got {value!r}")
     return value.tolist()
 
 

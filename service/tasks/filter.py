@@ -13,7 +13,7 @@ from peewit.service.graphs.filtered_feature_files import KIND, FilteredFeatureFi
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
-from peewit.service.tasks.knn import NoFeatures
+from peewit.service.tasks.knn import require_features
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
@@ -85,12 +85,12 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         """Raise `NoSnapshot` or `NoFeatures` for a graph that lacks edges or features."""
         del spec, stores
         newest_snapshot(graph)
-        _require_features(graph)
+        require_features(graph)
 
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> FilterTask:
         """The newest snapshot and the present features."""
         snapshot = newest_snapshot(graph)
-        _require_features(graph)
+        require_features(graph)
         stores.capture(job, graph, snapshot)
         return FilterTask(
             job_id=job.id,
@@ -164,11 +164,3 @@ def files_of(stores: JobStores) -> FilteredFeatureFiles:
     return FilteredFeatureFiles(
         jobs=stores.queue, graphs_directory=stores.settings.graphs_directory
     )
-
-
-def _require_features(graph: GraphRecord) -> None:
-    if not graph.features_version:
-        raise NoFeatures(
-            f"graph {graph.settings.name} has no features yet; put them, or let ingest take those "
-            "that wait"
-        )

@@ -92,9 +92,8 @@ def filter_features(
             for block in blocks:
                 file.write(np.ascontiguousarray(block.T).data)
         part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        part.unlink(missing_ok=True)  # of a run that came to nothing
     return np.asanyarray(np.load(target, mmap_mode="r"))
 
 

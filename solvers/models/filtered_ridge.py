@@ -315,13 +315,12 @@ class FilteredRidge(InductiveModel):
         }
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
-        prior = labels.class_prior()
+        prior, n_before = labels.class_prior(), prepared.columns.n_filtered
+        arms, _ = self._arms(prepared.rows is not None)
         try:
-            n_before = prepared.columns.n_filtered
-            arms, of_graph = self._arms(prepared.rows is not None)
             judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
             taken = _taken(judged, labels, stats)
-            solution = self._solution(prepared, labels, (judged, taken, of_graph), stats, watch)
+            scores, functions = self._scores(prepared, labels, judged, taken, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
             cancelled = Solution(
@@ -331,7 +330,21 @@ class FilteredRidge(InductiveModel):
                 stats={**stats, "n_iter": 0},
             )
             return cancelled, np.tile(prior, (labels.n_labeled, 1))
-        stats["n_columns"] = prepared.columns.n_filtered - n_before
+        reachable = np.asarray(scores.any(axis=1))
+        scores[~reachable] = prior
+        stats |= {
+            "arm": taken.name,
+            "teleport": taken.teleport,
+            "n_iter": n_steps(taken.teleport, RTOL),
+            "n_columns": prepared.columns.n_filtered - n_before,
+        }
+        solution = Solution(
+            scores=scores,
+            reachable=reachable,
+            status=Status.CONVERGED,
+            stats=stats,
+            functions=functions,
+        )
         judged.sort(key=lambda each: each.arm != taken)
         return solution, judged[0].left_out(judged[1:], prior)
 
@@ -391,49 +404,37 @@ class FilteredRidge(InductiveModel):
             is_informed=np.asarray(others.any(axis=1)),
         )
 
-    def _solution(
+    def _scores(
         self,
         prepared: FilteredFeatures,
         labels: Labels,
-        judgement: tuple[list[Judged], Arm, Arm],
-        stats: dict[str, float | int | str],
+        judged: list[Judged],
+        taken: Arm,
         watch: Watch,
-    ) -> Solution:
-        """Of the arm that is taken; of the first and of the graph's where it says nothing."""
-        judged, taken, of_graph = judgement
+    ) -> tuple[FloatArray, LinearFunctions | None]:
+        """(n_nodes, n_classes) scores, 0 where no arm tells any, and those of new points.
+
+        What the arm that is taken cannot tell the first one may, and last the graph alone.
+        """
         graph = prepared.graph
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
-        for arm in dict.fromkeys(
-            (taken, judged[0].arm, of_graph)
-        ):  # what one cannot tell the next may
+        known = {each.arm: each for each in judged}
+        _, of_graph = self._arms(prepared.rows is not None)
+        for arm in dict.fromkeys((taken, judged[0].arm, of_graph)):
             lost = ~scores.any(axis=1)
             is_asked = lost if arm.has_features else lost & is_labeled
             if not is_asked.any() and (functions is not None or not arm.has_features):
                 continue
-            known = {each.arm: each for each in judged}
             each = known.get(arm) or self._judged(prepared, arm, labels, watch)
             found, weights = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
             lost &= found.any(axis=1)
             scores[lost] = found[lost] + each.fit.constant
             if weights is not None and functions is None:
                 functions = prepared.unit.functions(weights, each.fit.constant)
-        reachable = np.asarray(scores.any(axis=1))
-        scores[~reachable] = labels.class_prior()
         watch.step("scores", 1, 1)
-        stats |= {
-            "arm": taken.name,
-            "teleport": taken.teleport,
-            "n_iter": n_steps(taken.teleport, RTOL),
-        }
-        return Solution(
-            scores=scores,
-            reachable=reachable,
-            status=Status.CONVERGED,
-            stats=stats,
-            functions=functions,
-        )
+        return scores, functions
 
 
 def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:

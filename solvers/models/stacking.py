@@ -178,20 +178,14 @@ class Stack:
                 total[name] = total.get(name, 0.0) + float(share * weight)
         return total
 
-    @property
-    def _best_with_arms(self) -> Fit | None:
-        """Without it the class shares, when nearly certain, would rank no node before another."""
-        able = [pair for pair in zip(self.posterior, self.fits, strict=True) if pair[1].weights]
-        return max(able, key=lambda pair: pair[0])[1] if able else None
-
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
         n_nodes, n_classes = covariate.size, self.shares.of_all.size
-        counted = [
-            (weight, fit)
-            for weight, fit in zip(self.posterior, self.fits, strict=True)
-            if weight > _NEGLIGIBLE or fit is self._best_with_arms
-        ]
+        pairs = list(zip(self.posterior, self.fits, strict=True))
+        # class shares that are nearly certain would rank no node before another
+        able = [pair for pair in pairs if pair[1].weights]
+        ranking = max(able, key=lambda pair: pair[0], default=None)
+        counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
         mixed = np.zeros((n_nodes, n_classes))
         for start in range(0, n_nodes, _ROWS):
             rows = slice(start, start + _ROWS)
