@@ -57,22 +57,20 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
 }
 _EVENTS_PAUSE_SECONDS = 0.25
 
+_OF_SOLVES = (
+    GraphNotFound,
+    LabelColumnNotFound,
+    SnapshotNotFound,
+    FeaturesNotFound,
+    InvalidArgument,
+)
+
 
 @router.post(
     ONE_GRAPH.removeprefix("/v1") + "/jobs",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[requires("label")],
-    responses=problems(
-        GraphNotFound,
-        LabelColumnNotFound,
-        SnapshotNotFound,
-        FeaturesNotFound,
-        IdempotencyConflict,
-        InvalidArgument,
-        DoesNotFit,
-        NoFeatures,
-        ConnectedBefore,
-    ),
+    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit, NoFeatures, ConnectedBefore),
 )
 def submit_job(
     body: JobIn,
@@ -100,15 +98,7 @@ def submit_job(
     ONE_GRAPH.removeprefix("/v1") + "/jobs:solve",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[requires("label")],
-    responses=problems(
-        GraphNotFound,
-        LabelColumnNotFound,
-        SnapshotNotFound,
-        FeaturesNotFound,
-        IdempotencyConflict,
-        InvalidArgument,
-        DoesNotFit,
-    ),
+    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit),
 )
 def solve_columns(
     body: SolveColumnsIn,
@@ -141,14 +131,7 @@ def solve_columns(
 @router.post(
     ONE_GRAPH.removeprefix("/v1") + "/jobs:estimate",
     dependencies=[requires("read")],
-    responses=problems(
-        GraphNotFound,
-        LabelColumnNotFound,
-        SnapshotNotFound,
-        FeaturesNotFound,
-        NoSnapshot,
-        InvalidArgument,
-    ),
+    responses=problems(*_OF_SOLVES, NoSnapshot),
 )
 def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""

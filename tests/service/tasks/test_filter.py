@@ -1,45 +1,20 @@
 """What a child does with a filter job that is stopped or made again, and which files stay."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from time import time
 
-import pytest
-
-from peewit.service.database.engine import Database, open_database
 from peewit.service.graphs.filtered_feature_files import GRACE_SECONDS, file_name
 from peewit.service.jobs.job import Job
-from peewit.service.settings import Settings
 from peewit.service.tasks.filter import FilterKind, FilterTask
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from tests.service.featured import Featured, clusters
+from tests.service.featured import Featured
 
 OLD = 2 * GRACE_SECONDS
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1)
-
-
-@pytest.fixture
-def database(settings: Settings, database_url: str) -> Iterator[Database]:
-    settings.home.mkdir()
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def graph(database: Database, settings: Settings) -> Featured:
-    graph = Featured.create(database, settings)
-    graph.give(clusters())
-    return graph
 
 
 def stores_of(graph: Featured) -> JobStores:
@@ -78,7 +53,10 @@ def aged(path: Path) -> Path:
 def test_a_task_that_is_stopped_on_the_way_leaves_no_file(graph: Featured) -> None:
     told: list[Advanced] = []
     _, task = claimed(graph)
-    is_filtering = lambda: bool(told) and told[-1].phase == "columns"  # noqa: E731
+
+    def is_filtering() -> bool:
+        return bool(told) and told[-1].phase == "columns"
+
     assert run(task, told, cancelled=is_filtering) == Stopped()
     assert [each.phase for each in told] == ["loading", "filtering", "columns"]
     assert list(graph.paths.filtered_features.iterdir()) == []
