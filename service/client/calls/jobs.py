@@ -1,5 +1,6 @@
 """Jobs: submit, watch, cancel, wait, and a solve in one call."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -306,10 +307,14 @@ def solve(
     ------
     JobFailed, JobCancelled, StillWaiting
         As in `wait`.
+
+    Warns
+    -----
+    UserWarning
+        What makes the answer doubtful.
     """
     submitted = yield from submit_solve(graph, model, parameters)
-    ended = yield from wait(submitted, timeout=timeout, progress=progress)
-    return (yield from predictions(graph, job=ended.id))
+    return (yield from _solved(graph, submitted, timeout, progress))
 
 
 def solve_columns(
@@ -339,13 +344,26 @@ def solve_columns(
     ------
     JobFailed, JobCancelled, StillWaiting
         As in `wait`.
+
+    Warns
+    -----
+    UserWarning
+        What makes the answer for a column doubtful.
     """
     submitted = yield from submit_solve_columns(graph, label_columns, model, parameters)
     found = {}
     for column, each in zip(label_columns, submitted, strict=True):
-        ended = yield from wait(each, timeout=timeout, progress=progress)
-        found[column] = yield from predictions(graph, job=ended.id)
+        found[column] = yield from _solved(graph, each, timeout, progress)
     return found
+
+
+def _solved(
+    graph: str, submitted: Job, timeout: float | None, progress: Callable[[Job], None] | None
+) -> Call[Predictions]:
+    ended = yield from wait(submitted, timeout=timeout, progress=progress)
+    if told := (ended.result or {}).get("warning"):
+        warnings.warn(f"job {ended.id} of {graph}: {told}", stacklevel=2)
+    return (yield from predictions(graph, job=ended.id))
 
 
 def _submit(

@@ -171,6 +171,28 @@ def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
     assert covariate[rank[-1]] == covariate[labels.nodes].max()
 
 
+@pytest.mark.parametrize("scale", [1e-80, 1e80])
+def test_the_unit_of_weights_changes_nothing(scale: float) -> None:
+    graph, classes = blocks([200, 150], 0.85)
+    labels = random_labels(classes, 24, seed=4)
+    u, v, weight = graph.edges()
+    scaled = Graph.from_edges(u, v, weight * scale, n_nodes=graph.n_nodes)
+    connected = graph.degree > 0
+    found, expected = (Auto().solve(Auto().prepare(each), labels) for each in (scaled, graph))
+    np.testing.assert_allclose(found.scores[connected], expected.scores[connected], atol=1e-3)
+
+
+def test_even_labels_of_a_graph_that_says_nothing_are_half_right_when_left_out() -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 400, (2, 4_000))
+    graph = Graph.from_edges(u[u != v], v[u != v], np.ones(np.count_nonzero(u != v)), n_nodes=400)
+    for seed in range(5):
+        nodes = np.random.default_rng(seed).choice(400, 16, replace=False)
+        labels = Labels.from_pairs(np.sort(nodes), np.arange(16) % 2)
+        stats = Auto().solve(Auto().prepare(graph), labels).stats
+        assert float(stats["loo_accuracy"]) > 0.2
+
+
 def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
     classes = np.repeat([0, 1, 2], [40, 2, 1])
     labels = Labels.from_pairs(np.arange(43), classes)
