@@ -178,12 +178,12 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         place, within = np.cumsum(joined) - 1, adjacency[joined][:, joined]
 
         def poisson(nodes: Int64Array) -> Int64Array:
-            names, codes = np.unique(problem.classes[nodes], return_inverse=True)
-            known = joined[nodes]
-            predicted = np.full(joined.size, np.bincount(codes).argmax())
+            known = nodes[joined[nodes]]
+            names, codes = np.unique(problem.classes[known], return_inverse=True)
+            predicted = np.full(joined.size, np.bincount(problem.classes[nodes]).argmax())
             model = learning.ssl.poisson(within)
-            predicted[joined] = model.fit_predict(place[nodes[known]], codes[known])
-            return np.asarray(names[predicted])
+            predicted[joined] = names[model.fit_predict(place[known], codes).astype(np.int64)]
+            return predicted
 
         found["graphlearning poisson"] = poisson
     found["sklearn spreading"] = lambda nodes: spread(problem, nodes, alpha=0.99).transduction_
