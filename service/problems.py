@@ -47,6 +47,7 @@ _TITLES: Final = {
     "BadEdges": "Edges break the contract",
     "BadUpload": "Invalid content",
     "BadLabels": "Labels break the contract",
+    "LabelColumnNotFound": "Label column not found",
     "LabelsRefused": "Unknown nodes",
     "NoMargins": "No margins",
     "NotInductive": "Job predicts no new points",

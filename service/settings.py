@@ -99,7 +99,7 @@ class Settings(BaseSettings):
         Most bytes that the tables which one process of the API decodes at a time come to; further
         ones wait for a while, and are then sent away.
     max_label_rows : int
-        Most rows of a table of labels.
+        Most rows of a table of labels, times the label columns that are put from it.
     max_backlog_bytes : int
         Largest sum of pushed blocks of one graph that wait to be ingested.
     max_total_backlog_bytes : int

@@ -22,7 +22,8 @@ class Rule:
     doc : str
         One sentence for users.
     kind : type
-        float, int or bool, a whole number counts as a float; str takes the words alone.
+        float, int or bool, a whole number counts as a float; str takes the words alone, or any
+        text where there are none.
     minimum, above, below : float or None
         Value >= minimum, > above, < below.
     words : tuple of str
@@ -58,6 +59,8 @@ class Rule:
             return
         if self.kind is str and not isinstance(value, str):
             raise BadArgumentType(name, f"must be {self._allowed()}, got {value!r}")
+        if self.kind is str and not self.words:
+            return
         if isinstance(value, str) and self.words:
             if value not in self.words:
                 raise BadArgument(name, f"must be {self._allowed()}, got {value!r}")
@@ -78,7 +81,9 @@ class Rule:
         """JSON Schema of the values."""
         if self.kind is bool:
             return {"description": self.doc, "type": "boolean"}
-        words = {"type": "string", "enum": list(self.words)}
+        words: dict[str, Any] = {"type": "string"}
+        if self.words:
+            words["enum"] = list(self.words)
         if self.takes_shares:
             shares = {
                 "type": "object",
@@ -102,7 +107,7 @@ class Rule:
     def _allowed(self) -> str:
         """The rule in words."""
         if self.kind is str:
-            words = [repr(word) for word in self.words]
+            words = [repr(word) for word in self.words] or ["text"]
             return " or ".join([*words, *(["shares by class"] if self.takes_shares else [])])
         signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
         bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)

@@ -66,6 +66,11 @@ class GraphPaths:
         return self.root / "embedding"
 
     @property
+    def filtered_features(self) -> Path:
+        """Features smoothed along the edges, made on request, one file for each run."""
+        return self.root / "filtered_features"
+
+    @property
     def predictions(self) -> Path:
         """Prediction files."""
         return self.root / "predictions"

@@ -173,11 +173,17 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         )
     learning = installed("graphlearning", console)
     if learning is not None:
+        # of one node without edges it makes every score NaN, so that those are left to the majority
+        joined = problem.graph.degree > 0
+        place, within = np.cumsum(joined) - 1, adjacency[joined][:, joined]
 
         def poisson(nodes: Int64Array) -> Int64Array:
-            names, codes = np.unique(problem.classes[nodes], return_inverse=True)
-            model = learning.ssl.poisson(adjacency)
-            return np.asarray(names[model.fit_predict(nodes, codes).astype(np.int64)])
+            known = nodes[joined[nodes]]
+            names, codes = np.unique(problem.classes[known], return_inverse=True)
+            predicted = np.full(joined.size, np.bincount(problem.classes[nodes]).argmax())
+            model = learning.ssl.poisson(within)
+            predicted[joined] = names[model.fit_predict(place[known], codes).astype(np.int64)]
+            return predicted
 
         found["graphlearning poisson"] = poisson
     found["sklearn spreading"] = lambda nodes: spread(problem, nodes, alpha=0.99).transduction_

@@ -35,7 +35,7 @@ from peewit.service.api.routes import (
     suggestions,
 )
 from peewit.service.api.schemas.bodies_and_problems import Problem
-from peewit.service.api.schemas.labels import LabelsIn
+from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
 from peewit.service.api.stores import Stores
 from peewit.service.api.streams import StreamEnds, Streams
@@ -216,7 +216,12 @@ def _published(document: dict[str, Any]) -> dict[str, Any]:
 def _referred_schemas() -> dict[str, Any]:
     """Those that FastAPI does not see: of errors, and of bodies that a route reads itself."""
     _, definitions = models_json_schema(
-        [(Problem, "serialization"), (LabelsIn, "validation"), (PointsIn, "validation")],
+        [
+            (Problem, "serialization"),
+            (LabelsIn, "validation"),
+            (LabelColumnsIn, "validation"),
+            (PointsIn, "validation"),
+        ],
         ref_template=f"{_SCHEMAS}{{model}}",
     )
     schemas: dict[str, Any] = definitions["$defs"]

@@ -42,7 +42,7 @@ from peewit.service.inbox.inbox_records import (
 from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
-from peewit.service.labels.store import BadLabels
+from peewit.service.labels.store import BadLabels, LabelColumnNotFound
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
@@ -96,6 +96,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     UnknownJob: HTTPStatus.NOT_FOUND,
     PredictionsNotFound: HTTPStatus.NOT_FOUND,
     NodeNotFound: HTTPStatus.NOT_FOUND,
+    LabelColumnNotFound: HTTPStatus.NOT_FOUND,
     NodeNotPredicted: HTTPStatus.NOT_FOUND,
     FormatNotOffered: HTTPStatus.NOT_ACCEPTABLE,
     GraphExists: HTTPStatus.CONFLICT,

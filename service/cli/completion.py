@@ -29,6 +29,7 @@ WORDS: Final = {
     "graph show": "GRAPH --json",
     "graph delete": "GRAPH --yes --json",
     "graph export": "GRAPH -o= --output= --snapshot= --json",
+    "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
     "source add": "GRAPH FILE --follow --src= --dst= --weight= --skip-bad-rows= --json",
@@ -36,29 +37,31 @@ WORDS: Final = {
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
-    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --json",
-    "labels list": "GRAPH --label= -n= --json",
-    "labels remove": "GRAPH NEW... --json",
-    "labels export": "GRAPH FILE -o= --output= --json",
-    "solve": "GRAPH --model=MODEL --set= --priority= --json",
-    "estimate": "GRAPH --model=MODEL --set= --json",
+    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= --json",
+    "labels columns": "GRAPH --json",
+    "labels list": "GRAPH --label= --label-column= -n= --json",
+    "labels remove": "GRAPH NEW... --label-column= --json",
+    "labels export": "GRAPH FILE -o= --output= --label-column= --json",
+    "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --json",
+    "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
     "jobs list": "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
     "--json",
     "jobs show": "JOB --json",
     "jobs cancel": "JOB --json",
     "jobs wait": "JOB --json",
     "certify": "GRAPH --snapshot= --passes= --set= --json",
-    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --json",
-    "predictions": "GRAPH -o= --output= --model=MODEL --sort= --top= --reverse "
-    "--positive= --threshold= --json",
-    "predict": "GRAPH FILE -o= --output= --job=JOB --from-libsvm --zero-based --json",
-    "evaluate": "GRAPH FILE --model=MODEL --node= --label= --top-k= --positive= --threshold= "
-    "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
-    "threshold": "GRAPH --positive= --model=MODEL --min-recall= --min-precision= --cost-fn= "
-    "--cost-fp= --positive-share= --json",
-    "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --json",
+    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
+    "predictions": "GRAPH -o= --output= --model=MODEL --label-column= --sort= --top= "
+    "--reverse --positive= --threshold= --json",
+    "predict": "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based "
+    "--json",
+    "evaluate": "GRAPH FILE --model=MODEL --label-column= --node= --label= --top-k= --positive= "
+    "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
+    "--cost-fn= --cost-fp= --positive-share= --json",
+    "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --label-column= --json",
     "watch": "GRAPH --every= --json",
-    "plot": "GRAPH -o= --output= --model=MODEL --axes= --json",
+    "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",
     "key create": "NEW --scope= --json",
     "key list": "--json",
     "key revoke": "NEW --json",

@@ -1,7 +1,6 @@
 """`peewit graph filter-features`: features smoothed along the edges."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -13,9 +12,13 @@ from peewit.service.cli.session import (
     open_session,
     tell,
 )
+from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
 from peewit.service.cli.table_files import table_format, write_table
-from peewit.service.graphs.filtered_features import filtered_nodes
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import JobStatus
+from peewit.service.tasks.filter import files_of
+from peewit.service.tasks.kind_list import KINDS
+from peewit.service.tasks.stores import JobStores
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
@@ -42,25 +45,27 @@ def filter_features(
     """Write the features of all nodes, smoothed along the edges, for classifiers of your own.
 
     Personalized PageRank mixes every node's features with those of its neighborhood; nodes without
-    features get their neighbors'. The newest snapshot and the present features are taken; a file as
-    large as the dense features stands beside the output meanwhile.
+    features get their neighbors'. The newest snapshot and the present features are taken. The job
+    goes through the queue; while no worker is alive this command runs it itself. What it makes
+    stays with the graph until another one replaces it, as large as the dense features.
     """
     is_flat = table_format(output, "--output") in (Format.CSV, Format.NDJSON)
     if not output.parent.is_dir():
         raise NotADirectoryError(
             f"no directory {output.parent} to write {output.name} into; make it"
         )
-    with (
-        open_session() as session,
-        TemporaryDirectory(prefix=".peewit-filter-", dir=output.parent) as directory,
-    ):
-        found = filtered_nodes(
-            session.graph(name),
-            session.settings.graphs_directory,
-            KnownNodes(session.settings.graphs_directory, session.manifest),
-            Path(directory) / "filtered.npy",
-            teleport=teleport,
-        )
+    kind, values = KINDS["filter"], {"teleport": teleport}
+    require_valid(kind, None, values, hint="--teleport")
+    with open_session() as session:
+        graph, stores = session.graph(name), JobStores.create(session.database, session.settings)
+        spec = kind.spec(graph.id, parameters=values)
+        kind.admit(spec, graph, stores)
+        job = wait_for_job(session, stores.queue.submit(spec), is_quiet=json)
+        if job.status is not JobStatus.SUCCEEDED:
+            print_failure(job)
+            raise typer.Exit(1)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        found = files_of(stores).read(graph, job, nodes)
         write_table(output, found.schema(is_flat=is_flat), found.batches(is_flat=is_flat))
     n_nodes, n_columns = found.values.shape
     text = (

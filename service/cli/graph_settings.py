@@ -32,7 +32,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import given
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.labels.store import LabelStore
+from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
@@ -132,7 +132,9 @@ def show(name: GraphName, json: AsJson = False) -> None:
         record = session.graph(name)
         backlog = session.manifest.backlog(record.id)
         counts = session.manifest.counts(record.id)
-        classes = LabelStore(session.database).class_counts(record.id)
+        labels = LabelStore(session.database)
+        classes = labels.class_counts(record.id)
+        named = [each for each in labels.described_columns(record.id) if each.name]
         paths = GraphPaths(root=session.settings.graphs_directory / record.id)
         snapshots = SnapshotStore(paths.snapshots)
         newest = snapshots.latest()
@@ -147,6 +149,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "backlog": backlog,
                 "files": dict(counts),
                 "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
+                "label_columns": named,
                 "note": note,
                 "certificate": certificate,
                 "features": features,
@@ -168,6 +171,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "files": {status: count for status, count in counts.items() if count} or None,
             "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
             "labels": _labels_text(classes),
+            **{f"labels, {each.name}": _column_text(each) for each in named},
             "labels_seq": record.labels_seq,
             "features_version": record.features_version,
             "features": _features_text(features),
@@ -190,6 +194,10 @@ def _features_text(features: FeaturesStatus) -> str | None:
     if features.refused is not None:
         parts.append(f"the last set was refused: {features.refused.fault}")
     return "; ".join(parts) or None
+
+
+def _column_text(column: LabelColumn) -> str:
+    return f"{column.n_labeled:,} nodes with {column.n_labels:,} different labels"
 
 
 def _labels_text(counts: dict[LabelValue, int]) -> str:

@@ -14,7 +14,7 @@ from peewit.service.cli.session import (
     print_rows,
     tell,
 )
-from peewit.service.jobs.job import JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, JobStatus
 from peewit.service.jobs.queue import JobQueue
 
 app = command_group("Jobs of the queue.")
@@ -41,9 +41,16 @@ def list_jobs(
         print_json(found)
         return
     print_rows(
-        ("job", "kind", "model", "status", "created"),
+        ("job", "kind", "model", "label column", "status", "created"),
         (
-            (each.short_id, each.kind, each.model, str(each.status), each.created_at)
+            (
+                each.short_id,
+                each.kind,
+                each.model,
+                each.parameters.get(LABEL_COLUMN),
+                str(each.status),
+                each.created_at,
+            )
             for each in found
         ),
     )

@@ -1,10 +1,12 @@
 """`peewit labels`: the labels that people give."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -18,10 +20,12 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import (
+    LabelColumnOption,
     LabelOption,
     NodeOption,
     OutputFile,
     given,
+    label_columns_of_file,
     labels_of_file,
     print_bytes,
     table_format,
@@ -31,6 +35,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.column_names import label_columns
+from peewit.service.tables.uploads import LabelColumns, UploadedLabels
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
@@ -56,23 +61,30 @@ def put(
     ] = "refuse",
     node: NodeOption = None,
     label: LabelOption = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-column",
+            metavar="NAME",
+            help="Put a column of the file into that of the same name of the graph, instead of "
+            "into the one without a name; repeatable. Empty cells say nothing.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.
 
-    Columns that are named are kept with the graph where it names none yet.
+    Columns that are named are kept with the graph where it names none yet. Of several label columns
+    all labels are put, or none.
     """
+    if names and label is not None:
+        raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
     with open_session() as session:
         graph = session.graph(name)
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
         labeling = _labeling(session)
-        rows = labels_of_file(
-            file,
-            graph.settings.node_ids,
-            columns,
-            csv_is_text=labeling.labels.are_text(graph.id) is True,
-        )
+        rows = _rows_of(file, graph, columns, names or [], labeling.labels)
         try:
             receipt = labeling.put(graph, rows, unknown=unknown)
             session.keep_columns(graph, named)
@@ -87,18 +99,47 @@ def put(
     tell(text, receipt, as_json=json)
 
 
+def _rows_of(
+    file: Path, graph: GraphRecord, columns: LabelColumns, names: list[str], labels: LabelStore
+) -> UploadedLabels | dict[str, UploadedLabels]:
+    """The labels of a file, by their column where some are named."""
+    kind = graph.settings.node_ids
+    if names:
+        are_text = [name for name in names if labels.are_text(graph.id, column=name)]
+        return label_columns_of_file(
+            file, kind, node=columns.node, names=names, csv_is_text=are_text
+        )
+    return labels_of_file(file, kind, columns, csv_is_text=labels.are_text(graph.id) is True)
+
+
+@app.command("columns")
+def list_columns(name: GraphName, json: AsJson = False) -> None:
+    """List the columns in which labels were given, and how many nodes have one."""
+    with open_session() as session:
+        found = LabelStore(session.database).described_columns(session.graph(name).id)
+    if json:
+        print_json(found)
+        return
+    print_rows(
+        ("column", "nodes", "labels"),
+        ((each.name or "(without a name)", each.n_labeled, each.n_labels) for each in found),
+    )
+
+
 @app.command("list")
 def list_labels(
     name: GraphName,
     label: Annotated[
         str | None, typer.Option("--label", metavar="LABEL", help="Only this label.")
     ] = None,
+    label_column: LabelColumnOption = None,
     n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
     json: AsJson = False,
 ) -> None:
     """List labeled nodes with their labels, in the order of their ids."""
     with open_session() as session:
-        current = LabelStore(session.database).current(session.graph(name).id)
+        store, graph = LabelStore(session.database), session.graph(name)
+        current = store.current(graph.id, column=label_column or "")
     found = sorted(zip(current.nodes.to_pylist(), current.labels, strict=True))
     wanted = [(node, each) for node, each in found if label in {None, str(each)}]
     if json:
@@ -106,21 +147,23 @@ def list_labels(
         return
     print_rows(("node", "label"), wanted[:n_labels])
     if len(wanted) > n_labels:
-        say(f"and {len(wanted) - n_labels:,} more; `peewit labels export {name}` writes them all")
+        of_column = f" --label-column {quote(label_column)}" if label_column else ""
+        more = len(wanted) - n_labels
+        say(f"and {more:,} more; `peewit labels export {name}{of_column}` writes them all")
 
 
 @app.command()
 def remove(
     name: GraphName,
     nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
+    label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
     """Take the labels of some nodes back."""
     with open_session() as session:
         graph = session.graph(name)
-        receipt = _labeling(session).delete(
-            graph, [node_id(node, graph.settings.node_ids) for node in nodes]
-        )
+        ids = [node_id(node, graph.settings.node_ids) for node in nodes]
+        receipt = _labeling(session).delete(graph, ids, column=label_column or "")
     text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text, receipt, as_json=json)
 
@@ -140,6 +183,7 @@ def export(
         Path | None, typer.Argument(metavar="[FILE]", help="The same as --output.")
     ] = None,
     output: OutputFile = None,
+    label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
     """Write the present label of every labeled node, ready to be put again."""
@@ -151,13 +195,9 @@ def export(
         labels_format = Format.NDJSON
     with open_session() as session:
         graph = session.graph(name)
-        current = LabelStore(session.database).current(graph.id)
-    pieces = encode_labels(
-        current,
-        graph.settings.node_ids,
-        labels_format,
-        label_columns(graph.settings.columns, {}),
-    )
+        current = LabelStore(session.database).current(graph.id, column=label_column or "")
+    columns = label_columns(graph.settings.columns, given(label=label_column))
+    pieces = encode_labels(current, graph.settings.node_ids, labels_format, columns)
     if output is None:
         print_bytes(pieces)
         return

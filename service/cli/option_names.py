@@ -8,10 +8,15 @@ _ARGUMENT: Final = re.compile(
 )
 """As errors write what to give: ``src='from'`` is a keyword of Python and a parameter of HTTP."""
 
+_PLAIN: Final = {"max_bad_rows": "--skip-bad-rows", "positive_share": "--positive-share"}
+"""Arguments that errors and warnings name without a value."""
+
 
 def as_options(text: str) -> str:
     """An error with the arguments that it tells to give as the options that they are here."""
-    return _ARGUMENT.sub(_option, text).replace("max_bad_rows", "--skip-bad-rows")
+    for argument, option in _PLAIN.items():
+        text = text.replace(argument, option)
+    return _ARGUMENT.sub(_option, text)
 
 
 def _option(found: re.Match[str]) -> str:

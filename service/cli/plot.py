@@ -16,6 +16,7 @@ from peewit.service.cli.session import (
     open_session,
     print_json,
 )
+from peewit.service.cli.table_files import LabelColumnOption
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.prediction_files import PredictionFile
@@ -73,6 +74,7 @@ def plot(
     model: Annotated[
         str | None, typer.Option(help="Colour by its latest predictions; of any model by default.")
     ] = None,
+    label_column: LabelColumnOption = None,
     axes: Annotated[
         tuple[int, int] | None,
         typer.Option(
@@ -100,8 +102,8 @@ def plot(
         graph = session.graph(name)
         snapshot = _newest(session, graph)
         layout = laid_out(snapshot, seed=graph.settings.seed or 0, axes=axes)
-        file = _predictions(session, graph, model)
-        labeled = _labeled_nodes(session, graph)
+        file = _predictions(session, graph, model, label_column or "")
+        labeled = _labeled_nodes(session, graph, label_column or "")
     figure = _draw(figure_class, name, layout, file, labeled)
     publish_file(output, lambda path: figure.savefig(path, format=output.suffix[1:], dpi=150))
     told = {
@@ -202,10 +204,12 @@ def _newest(session: Session, graph: GraphRecord) -> Graph:
     return SnapshotStore(paths.snapshots).load(graph.progress.snapshot).graph
 
 
-def _predictions(session: Session, graph: GraphRecord, model: str | None) -> PredictionFile | None:
-    """The latest predictions; none is no fault unless a model is named."""
+def _predictions(
+    session: Session, graph: GraphRecord, model: str | None, column: str
+) -> PredictionFile | None:
+    """The latest predictions of a label column; none is no fault unless a model is named."""
     store = PredictionStore(session.database, session.settings.graphs_directory)
-    job = store.latest(graph.id, model)
+    job = store.latest(graph.id, model, column=column)
     if job is None and model is not None:
         raise ValueError(
             f"{graph.settings.name} has no predictions of {model} yet; make some with "
@@ -214,9 +218,9 @@ def _predictions(session: Session, graph: GraphRecord, model: str | None) -> Pre
     return None if job is None else store.read(job)
 
 
-def _labeled_nodes(session: Session, graph: GraphRecord) -> Int64Array:
-    """Dense ids of the nodes that have a label."""
-    current = LabelStore(session.database).current(graph.id)
+def _labeled_nodes(session: Session, graph: GraphRecord, column: str) -> Int64Array:
+    """Dense ids of the nodes that have a label in a column."""
+    current = LabelStore(session.database).current(graph.id, column=column)
     if not current.labels:
         return np.zeros(0, np.int64)
     ids = current.nodes.cast(id_type(graph.settings.node_ids))

@@ -1,5 +1,6 @@
 """`peewit predict`: new points through the model of a solve."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +16,18 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import (
+    LabelColumnOption,
     OutputFile,
     ZeroBased,
     print_bytes,
     table_format,
     write_table,
 )
+from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
+from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.predictors import (
     NotInductive,
@@ -47,7 +51,7 @@ def predict(
         typer.Argument(
             metavar="FILE",
             help="Column features, or indices and values; in CSV a column for each number; or "
-            ".npz of scipy.sparse.save_npz.",
+            ".npz of scipy.sparse.save_npz. In NDJSON also edges, a list of {node, weight}.",
             exists=True,
             dir_okay=False,
         ),
@@ -56,6 +60,7 @@ def predict(
     job: Annotated[
         str | None, typer.Option(help="Id of the solve; the freshest that can by default.")
     ] = None,
+    label_column: LabelColumnOption = None,
     from_libsvm: Annotated[
         bool, typer.Option("--from-libsvm", help="A file of libsvm text.")
     ] = False,
@@ -67,6 +72,8 @@ def predict(
     Columns label, score, margin and, unless there are many, a score per class; a row for each
     point, in the order of the file.
     """
+    if job is not None and label_column is not None:
+        raise typer.BadParameter("must be left out beside --job", param_hint="--label-column")
     if zero_based and not from_libsvm:
         raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
     is_matrix = from_libsvm or points.suffix == MATRIX_SUFFIX
@@ -76,14 +83,21 @@ def predict(
         table_format(output, "--output")
     with open_session() as session:
         store = PredictionStore(session.database, session.settings.graphs_directory)
-        predictor = predictor_of(store, _job(session, store, name, job))
-    if is_matrix:
-        rows = point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)
-        blocks = checked_points([rows], n_columns=predictor.n_columns)
-    else:
-        with points.open("rb") as file:
-            batches = point_batches(file, table_format(points, "FILE"))
-            blocks = checked_points(batches, n_columns=predictor.n_columns)
+        predictor = predictor_of(store, _job(session, store, name, job, label_column or ""))
+        graph = session.graph(name)
+        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+        check = partial(
+            checked_points,
+            n_columns=predictor.n_columns,
+            model=predictor.meta.model,
+            neighbors=predictor.neighbors(graph, nodes),
+        )
+        if is_matrix:
+            blocks = check([point_rows(points, is_libsvm=from_libsvm, zero_based=zero_based)])
+        else:
+            points_format, kind = table_format(points, "FILE"), graph.settings.node_ids
+            with points.open("rb") as file:
+                blocks = check(point_batches(file, points_format, kind))
     told = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:
@@ -91,7 +105,7 @@ def predict(
         print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
         return
     write_table(output, predictor.schema, told)
-    n_points = sum(block.shape[0] for block in blocks)
+    n_points = sum(block.features.shape[0] for block in blocks)
     tell(
         f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "
         f"features_version {meta.features_version}, labels_seq {meta.labels_seq})",
@@ -100,8 +114,10 @@ def predict(
     )
 
 
-def _job(session: Session, store: PredictionStore, name: str, job_id: str | None) -> Job:
-    """The job that was named, or the freshest that predicts new points."""
+def _job(
+    session: Session, store: PredictionStore, name: str, job_id: str | None, column: str
+) -> Job:
+    """The job that was named, or the freshest of a label column that predicts new points."""
     graph = session.graph(name)
     if job_id is not None:
         queue = JobQueue(session.database)
@@ -109,8 +125,9 @@ def _job(session: Session, store: PredictionStore, name: str, job_id: str | None
         if job.graph_id != graph.id:
             raise UnknownJob(f"no job {job_id!r} of graph {name}")
         return job
-    latest = latest_predictor(store, graph.id)
+    latest = latest_predictor(store, graph.id, column=column)
     if latest is None:
+        LabelStore(session.database).require_column(graph.id, column)
         raise NotInductive(
             f"{name} has no predictions by a model of features; give its nodes features and solve "
             f"with --model, one of {', '.join(inductive_models())}"

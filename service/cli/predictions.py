@@ -10,6 +10,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -23,6 +24,7 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import (
+    LabelColumnOption,
     LabelOption,
     NodeOption,
     OutputFile,
@@ -92,6 +94,7 @@ def predictions(
     name: GraphName,
     output: OutputFile = None,
     model: ModelName = None,
+    label_column: LabelColumnOption = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -126,7 +129,7 @@ def predictions(
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
-        file = _latest(session, name, model)
+        file = _latest(session, name, model, label_column)
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
         if chosen is not None:
@@ -156,6 +159,7 @@ def evaluate(
         ),
     ],
     model: ModelName = None,
+    label_column: LabelColumnOption = None,
     node: NodeOption = None,
     label: LabelOption = None,
     top_k: Annotated[
@@ -178,12 +182,13 @@ def evaluate(
     """
     with open_session() as session:
         graph = session.graph(name)
-        columns = label_columns(graph.settings.columns, given(node=node, label=label))
-        store = LabelStore(session.database)
-        is_text = store.are_text(graph.id) is True
+        file = _latest(session, name, model, label_column)
+        of_truth = given(node=node, label=label_column if label is None else label)
+        columns = label_columns(graph.settings.columns, of_truth)
+        store, column = LabelStore(session.database), file.meta.label_column
+        is_text = store.are_text(graph.id, column=column) is True
         rows = labels_of_file(truth, graph.settings.node_ids, columns, csv_is_text=is_text)
-        file = _latest(session, name, model)
-        labels = store.current(graph.id, upto_seq=file.meta.labels_seq)
+        labels = store.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
         chosen = asked_threshold(
             file,
             positive=positive,
@@ -216,6 +221,7 @@ def threshold(
     name: GraphName,
     positive: Annotated[str, typer.Option(metavar="CLASS", help="The class to decide.")],
     model: ModelName = None,
+    label_column: LabelColumnOption = None,
     min_recall: MinRecall = None,
     min_precision: MinPrecision = None,
     cost_fn: CostFn = None,
@@ -229,7 +235,7 @@ def threshold(
     costs. Where labels were not drawn at random, give --positive-share as well.
     """
     with open_session() as session:
-        file = _latest(session, name, model)
+        file = _latest(session, name, model, label_column)
     chosen = class_threshold(
         file,
         positive,
@@ -244,7 +250,10 @@ def threshold(
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
         return
     _print_threshold(found)
-    decided = f"--positive {quote(positive)} --threshold {found.threshold:.9g}"
+    if found.warning is not None:
+        say(f"warning: {as_options(found.warning)}")
+    of_column = f"--label-column {quote(label_column)} " if label_column else ""
+    decided = f"{of_column}--positive {quote(positive)} --threshold {found.threshold:.9g}"
     say(f"`peewit predictions {quote(name)} {decided}` decides by it")
 
 
@@ -363,16 +372,23 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
     }
 
 
-def _latest(session: Session, name: str, model: str | None) -> PredictionFile:
+def _latest(
+    session: Session, name: str, model: str | None, label_column: str | None
+) -> PredictionFile:
     store = PredictionStore(session.database, session.settings.graphs_directory)
-    job = store.latest(session.graph(name).id, model)
+    graph_id = session.graph(name).id
+    job = store.latest(graph_id, model, column=label_column or "")
     if job is None:
-        command = f"peewit solve {name}"
-        if model is None:
-            raise PredictionsNotFound(f"{name} has no predictions yet; make some with `{command}`")
-        # loads all models: a second
-        import_module("peewit.service.tasks.solve_options").model_class(model)
+        if label_column is not None:
+            LabelStore(session.database).require_column(graph_id, label_column)
+        if model is not None:  # loads all models: a second
+            import_module("peewit.service.tasks.solve_options").model_class(model)
+        of_what = "" if model is None else f" of {model}"
+        command = f"peewit solve {name}" + ("" if model is None else f" --model {model}")
+        if label_column is not None:
+            of_what += f" of label column {label_column!r}"
+            command += f" --label-column {quote(label_column)}"
         raise PredictionsNotFound(
-            f"{name} has no predictions of {model} yet; make some with `{command} --model {model}`"
+            f"{name} has no predictions{of_what} yet; make some with `{command}`"
         )
     return store.read(job)

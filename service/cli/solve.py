@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from shlex import quote
 from typing import Annotated, Any, Final
 
 import typer
@@ -16,9 +17,9 @@ from peewit.service.cli.session import (
     print_json,
     say,
 )
-from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.table_files import parsed_settings
-from peewit.service.jobs.job import MAX_PRIORITY
+from peewit.service.cli.submission import require_valid, run_columns, run_job
+from peewit.service.cli.table_files import LabelColumnOption, parsed_settings, with_label_column
+from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.service.wire.jobs import Estimate
@@ -41,6 +42,15 @@ def solve(
     name: GraphName,
     model: ModelName = DEFAULT_MODEL,
     parameters: Parameters = None,
+    label_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-column",
+            metavar="NAME",
+            help="A named column of labels, instead of the one without a name; repeatable: a job "
+            "for each, all on one snapshot.",
+        ),
+    ] = None,
     priority: Annotated[
         int,
         typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="Of the job; higher runs earlier."),
@@ -52,8 +62,14 @@ def solve(
     Works on the newest snapshot and the present labels. The job goes through the queue. While no
     worker is alive this command runs it itself.
     """
-    values = _check_parameters(model, parameters)
-    tell_result = partial(_tell_result, name)
+    columns = label_columns or []
+    if len(columns) > 1:
+        values = _check_parameters(model, parameters)
+        tell = partial(_tell_result, name)
+        run_columns(name, columns, values, tell, model=model, priority=priority, json=json)
+        return
+    values = _check_parameters(model, parameters, *columns)
+    tell_result = partial(_tell_result, name, values.get(LABEL_COLUMN, ""))
     run_job(name, _KIND, values, tell_result, model=model, priority=priority, json=json)
 
 
@@ -62,6 +78,7 @@ def estimate(
     name: GraphName,
     model: ModelName = DEFAULT_MODEL,
     parameters: Parameters = None,
+    label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
     """Say what a solve would take, and whether it fits; exit with 1 where it does not.
@@ -69,7 +86,7 @@ def estimate(
     Memory follows from the newest snapshot, the present features and the model. Seconds are those
     of the last equal solve, if there was one.
     """
-    values = _check_parameters(model, parameters)
+    values = _check_parameters(model, parameters, label_column)
     with open_session() as session:
         stores = JobStores.create(session.database, session.settings)
         found = stores.estimator.estimate(session.graph(name), model, values)
@@ -81,9 +98,11 @@ def estimate(
         raise typer.Exit(1)
 
 
-def _check_parameters(model: str, parameters: list[str] | None) -> dict[str, Any]:
-    """The parameters; wrong usage when the model does not take them."""
-    values = parsed_settings(parameters)
+def _check_parameters(
+    model: str, parameters: list[str] | None, label_column: str | None = None
+) -> dict[str, Any]:
+    """The parameters with the column of labels; wrong usage when the model does not take them."""
+    values = with_label_column(parsed_settings(parameters), label_column)
     require_valid(_KIND, model, values, hint="--model or --set")
     return values
 
@@ -112,7 +131,7 @@ def _size(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:,.0f} MiB"
 
 
-def _tell_result(name: str, result: Mapping[str, Any]) -> None:
+def _tell_result(name: str, label_column: str, result: Mapping[str, Any]) -> None:
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
     n_classes = result["n_classes"]
     kind = "real numbers" if n_classes is None else f"labels of {n_classes} classes"
@@ -135,19 +154,22 @@ def _tell_result(name: str, result: Mapping[str, Any]) -> None:
         say(f"predicted, and of the labels: {_shares(result['class_shares'], n_classes)}")
     if result["warning"]:
         say(f"warning: {result['warning']}")
-    n_bare = result["n_without_features"]
+    n_bare, reads_neighbors = result["n_without_features"], "teleport" in stats
     if result["features_version"]:
-        bare = f"; {n_bare:,} nodes have none and get no label" if n_bare else ""
+        fate = "get their neighbors'" if reads_neighbors else "get no label"
+        bare = f"; {n_bare:,} nodes have none and {fate}" if n_bare else ""
         say(f"used features_version {result['features_version']}{bare}")
     elif result["input"] != "graph":
         say(f"the graph has no features; its {result['input']} served instead")
-    if result["n_unreachable"] > n_bare:
-        say(f"{result['n_unreachable'] - n_bare:,} nodes cannot be reached by any label")
+    n_unreachable = result["n_unreachable"] - (0 if reads_neighbors else n_bare)
+    if n_unreachable > 0:
+        say(f"{n_unreachable:,} nodes cannot be reached by any label")
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
     for line in _worth(result["stats"]):
         say(line)
-    say(f"`peewit predictions {name} -o FILE` writes them")
+    of_column = f" --label-column {quote(label_column)}" if label_column else ""
+    say(f"`peewit predictions {name}{of_column} -o FILE` writes them")
 
 
 def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:

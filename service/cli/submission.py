@@ -1,7 +1,8 @@
 """Submission of a job: wait for it, and print its state."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import typer
@@ -20,8 +21,9 @@ from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.process_lifetime import StopSignal
 from peewit.service.tasks.job_kind import Kind
+from peewit.service.tasks.solve_columns import submit_columns
 from peewit.service.tasks.stores import JobStores
-from peewit.service.worker.run_one_job import run_until_finished
+from peewit.service.worker.run_one_job import run_all_until_finished
 
 
 def run_job(
@@ -42,12 +44,44 @@ def run_job(
         job = wait_for_job(session, JobQueue(session.database).submit(spec), is_quiet=json)
     if json:
         print_json(job)
-    elif job.result is None:
+    else:
+        _tell_end(job, tell_result)
+    if job.status is not JobStatus.SUCCEEDED:
+        raise typer.Exit(1)
+
+
+def run_columns(
+    name: str,
+    columns: Sequence[str],
+    values: Mapping[str, Any],
+    tell_result: Callable[[str, Mapping[str, Any]], None],
+    *,
+    model: str,
+    priority: int,
+    json: bool,
+) -> None:
+    """Solve several label columns as `run_job` runs one job; ``tell_result`` takes the column."""
+    with open_session() as session:
+        stores = JobStores.create(session.database, session.settings)
+        submitted = submit_columns(
+            stores, session.graph(name), columns, model=model, parameters=values, priority=priority
+        )
+        jobs = wait_for_jobs(session, submitted, is_quiet=json)
+    if json:
+        print_json(jobs)
+    else:
+        for column, job in zip(columns, jobs, strict=True):
+            say(f"label column {column!r}:" if column else "labels without a column's name:")
+            _tell_end(job, partial(tell_result, column))
+    if any(job.status is not JobStatus.SUCCEEDED for job in jobs):
+        raise typer.Exit(1)
+
+
+def _tell_end(job: Job, tell_result: Callable[[Mapping[str, Any]], None]) -> None:
+    if job.result is None:
         print_failure(job)
     else:
         tell_result(job.result)
-    if job.status is not JobStatus.SUCCEEDED:
-        raise typer.Exit(1)
 
 
 def require_valid(
@@ -65,22 +99,32 @@ def wait_for_job(session: Session, job: Job, *, is_quiet: bool, cancels: bool = 
 
     A signal ends the command, and the job unless it is another's.
     """
+    (ended,) = wait_for_jobs(session, [job], is_quiet=is_quiet, cancels=cancels)
+    return ended
+
+
+def wait_for_jobs(
+    session: Session, jobs: Sequence[Job], *, is_quiet: bool, cancels: bool = True
+) -> list[Job]:
+    """The same for some jobs, one after another."""
     with StopSignal() as stop, _StatePrinter() as teller:
-        job = run_until_finished(
+        ended = run_all_until_finished(
             session.database,
             session.settings,
-            job.id,
+            [job.id for job in jobs],
             on_change=None if is_quiet else teller,
             should_stop=stop,
         )
-    if not job.status.is_final and not cancels:
-        say(f"stopped waiting; job {job.id} is {job.status}")
+    unfinished = [job for job in ended if not job.status.is_final]
+    for job in unfinished:
+        if cancels:
+            JobQueue(session.database).cancel(job.id)
+            say(f"stopped; job {job.id} is cancelled")
+        else:
+            say(f"stopped waiting; job {job.id} is {job.status}")
+    if unfinished:
         raise typer.Exit(INTERRUPTED)
-    if not job.status.is_final:
-        JobQueue(session.database).cancel(job.id)
-        say(f"stopped; job {job.id} is cancelled")
-        raise typer.Exit(INTERRUPTED)
-    return job
+    return ended
 
 
 def print_failure(job: Job) -> None:

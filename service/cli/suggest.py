@@ -15,6 +15,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.submission import print_failure, wait_for_job
+from peewit.service.cli.table_files import LabelColumnOption
 from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
@@ -45,6 +46,7 @@ def suggest(
     model: Annotated[
         str | None, typer.Option(help="Look at its latest predictions; any model's by default.")
     ] = None,
+    label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
     """Say which nodes to label next: those whose label would help most.
@@ -62,7 +64,7 @@ def suggest(
             if job.status is not JobStatus.SUCCEEDED:
                 print_failure(job)
                 raise typer.Exit(1)
-        found = suggester.suggest(graph, strategy, n_nodes, model=model)
+        found = suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
     if json:
         print_json(_as_json(found))
         return

@@ -2,16 +2,23 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import orjson
 import pyarrow as pa
 import typer
 
+from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import encode
-from peewit.service.tables.uploads import LabelColumns, UploadedLabels, read_labels
+from peewit.service.tables.uploads import (
+    LabelColumns,
+    UploadedLabels,
+    read_label_columns,
+    read_labels,
+)
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -32,6 +39,14 @@ NodeOption = Annotated[
 ]
 LabelOption = Annotated[
     str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")
+]
+LabelColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
+        help="A named column of labels; the one without a name by default.",
+    ),
 ]
 BadRowsOption = Annotated[
     int | None,
@@ -94,12 +109,33 @@ def labels_of_file(
     csv_is_text: bool = False,
 ) -> UploadedLabels:
     """Labels of a file in the format that its name tells, unpacked where it is packed."""
+    with _unpacked(path) as (file, labels_format):
+        return read_labels(file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text)
+
+
+def label_columns_of_file(
+    path: Path,
+    node_kind: NodeKind,
+    *,
+    node: str,
+    names: Sequence[str],
+    csv_is_text: Collection[str],
+) -> dict[str, UploadedLabels]:
+    """Labels of several columns of such a file, by the name of their column."""
+    with _unpacked(path) as (file, labels_format):
+        return read_label_columns(
+            file, labels_format, node_kind, node=node, names=names, csv_is_text=csv_is_text
+        )
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[tuple[BinaryIO, Format]]:
     try:
-        labels_format, compression = format_of_file(path.name)
+        table_format, compression = format_of_file(path.name)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from error
     with content_faults(f"{path} is damaged"), unpacked(path, compression) as file:
-        return read_labels(file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text)
+        yield file, table_format
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
@@ -111,6 +147,18 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
             raise typer.BadParameter(f"must read NAME=VALUE, got {setting!r}", param_hint="--set")
         parsed[name] = json_or_text(value)
     return parsed
+
+
+def with_label_column(values: dict[str, Any], label_column: str | None) -> dict[str, Any]:
+    """The parameters of a job with the column of labels that an option names."""
+    if label_column is None:
+        return values
+    if LABEL_COLUMN in values:
+        raise typer.BadParameter(
+            f"must stand once, got --set {LABEL_COLUMN}={values[LABEL_COLUMN]} beside it",
+            param_hint="--label-column",
+        )
+    return {**values, LABEL_COLUMN: label_column}
 
 
 def json_or_text(text: str) -> Any:

@@ -10,7 +10,13 @@ import typer
 
 from peewit.service.cli.session import AsJson, GraphName, command_group, print_rows, say
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.table_files import given, json_or_text, parsed_settings
+from peewit.service.cli.table_files import (
+    LabelColumnOption,
+    given,
+    json_or_text,
+    parsed_settings,
+    with_label_column,
+)
 from peewit.service.tasks.kind_list import KINDS
 
 app = command_group()
@@ -37,6 +43,7 @@ def tune(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Hyperparameter that stays; repeatable."),
     ] = None,
+    label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
     """Choose hyperparameters by cross-validation over the present labels.
@@ -44,7 +51,7 @@ def tune(
     Every combination of the values is tried on the newest snapshot. The job goes through the
     queue; while no worker is alive this command runs it itself.
     """
-    values = parsed_settings(parameters) | given(folds=folds)
+    values = with_label_column(parsed_settings(parameters), label_column) | given(folds=folds)
     if grid:
         values["grid"] = _values_to_try(grid)
     require_valid(_KIND, model, values)

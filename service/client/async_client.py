@@ -164,16 +164,22 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     add_features = _method(features_calls.add_features)
     features = _method(features_calls.features)
     feature_set = _method(features_calls.feature_set)
+    filtered_features = _method(features_calls.filtered_features)
+    stream_filtered_features = _iterator(features_calls.stream_filtered_features)
+    download_filtered_features = _method(features_calls.download_filtered_features)
 
     put_labels = _method(labels_calls.put_labels)
     labels = _method(labels_calls.labels)
     delete_labels = _method(labels_calls.delete_labels)
+    label_columns = _method(labels_calls.label_columns)
 
     submit_solve = _method(jobs_calls.submit_solve)
+    submit_solve_columns = _method(jobs_calls.submit_solve_columns)
     submit_tune = _method(jobs_calls.submit_tune)
     submit_certify = _method(jobs_calls.submit_certify)
     submit_knn = _method(jobs_calls.submit_knn)
     submit_embed = _method(jobs_calls.submit_embed)
+    submit_filter = _method(jobs_calls.submit_filter)
     estimate = _method(jobs_calls.estimate)
     jobs = _iterator(jobs_calls.jobs)
     job = _method(jobs_calls.job)
@@ -183,6 +189,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     events = _iterator(events_calls.events)
 
     solve = _method(jobs_calls.solve)
+    solve_columns = _method(jobs_calls.solve_columns)
 
     predictions = _method(predictions_calls.predictions)
     predictions_if_changed = _method(predictions_calls.predictions_if_changed)

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -76,11 +76,35 @@ def table_body(table: TableLike) -> Body:
     )
 
 
-def labels_body(labels: Mapping[Any, Label] | TableLike) -> Body:
-    """Labels as the body of a request: a mapping as NDJSON, else a table."""
+def labels_body(
+    labels: Mapping[Any, Label | Mapping[str, Label]] | TableLike, columns: Sequence[str] = ()
+) -> Body:
+    """Labels as the body of a request: a mapping as NDJSON, else a table.
+
+    Raises
+    ------
+    ValueError
+        A mapping has one label of a node, and there are several ``columns``.
+    """
     if not isinstance(labels, Mapping):
         return table_body(labels)
-    return Body(Format.NDJSON.media_type, lambda: _label_lines(labels))
+    single = next((each for each in labels.values() if not isinstance(each, Mapping)), None)
+    if len(columns) > 1 and single is not None:
+        raise ValueError(
+            f"labels must be a mapping by column for each node, of {', '.join(columns)}, got "
+            f"{single!r}"
+        )
+    name = columns[0] if columns else "label"
+    return Body(Format.NDJSON.media_type, lambda: _label_lines(labels, name))
+
+
+def points_body(points: Sequence[Mapping[str, Any]] | TableLike) -> Body:
+    """New points as the body of a request: a list of mappings as NDJSON, else a table."""
+    if not isinstance(points, list | tuple) or not all(
+        isinstance(each, Mapping) for each in points
+    ):
+        return table_body(points)
+    return Body(Format.NDJSON.media_type, lambda: _point_lines(points))
 
 
 def plain(value: Any) -> Any:
@@ -88,16 +112,31 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _label_lines(labels: Mapping[Any, Label]) -> Iterator[bytes]:
+def _label_lines(labels: Mapping[Any, Label | Mapping[str, Label]], name: str) -> Iterator[bytes]:
     lines: list[str] = []
     for node, label in labels.items():
-        row = {"node": plain(node), "label": plain(label)}
+        cells = label if isinstance(label, Mapping) else {name: label}
+        row = {column: plain(cell) for column, cell in cells.items()} | {"node": plain(node)}
         lines.append(json.dumps(row, ensure_ascii=False))
         if len(lines) == _ROWS_PER_PIECE:
             yield "\n".join([*lines, ""]).encode()
             lines.clear()
     if lines:
         yield "\n".join([*lines, ""]).encode()
+
+
+def _point_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    for first in range(0, len(points), _ROWS_PER_PIECE):
+        some = points[first : first + _ROWS_PER_PIECE]
+        lines = [json.dumps(dict(each), ensure_ascii=False, default=_listed) for each in some]
+        yield "\n".join([*lines, ""]).encode()
+
+
+def _listed(value: Any) -> Any:
+    """Arrays and scalars of numpy as JSON has them."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"points must hold numbers, text, lists and mappings, got {value!r}")
+    return value.tolist()
 
 
 def _file_body(path: Path) -> Body:

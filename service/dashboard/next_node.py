@@ -33,8 +33,9 @@ def next_node(
     skipped: set[str],
     *,
     owner: str | None,
+    column: str = "",
 ) -> str:
-    """A node without label, as text; ``owner`` asks for the embedding where there is none.
+    """A node without label in a column; ``owner`` asks for the embedding where there is none.
 
     Raises
     ------
@@ -44,19 +45,19 @@ def next_node(
     """
     if graph.progress.snapshot is None:
         raise NoNode("no-snapshot", files=stores.manifest.counts(graph.id))
-    has_margins = _has_margins(graph, stores)
+    has_margins = _has_margins(graph, stores, column)
     if strategy == "margin":
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
     else:
         _require_embedding(graph, stores, owner=owner, has_margins=bool(has_margins))
-    node = rounds.next_node(graph, strategy, skipped)
+    node = rounds.next_node(graph, strategy, skipped, column)
     if node is not None:
         return node
-    n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph)
+    n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph, column)
     if n_left <= 0:
         raise NoNode("all-labeled")
-    is_skipped = bool(stores.suggester.suggest(graph, strategy, 1).nodes)
+    is_skipped = bool(stores.suggester.suggest(graph, strategy, 1, column=column).nodes)
     raise NoNode("all-skipped" if is_skipped else "elsewhere", n_left=n_left)
 
 
@@ -65,10 +66,10 @@ def is_worker_alive(stores: Stores, job: Job) -> bool:
     return bool(WorkerRegistry(stores.database).alive(job.lane))
 
 
-def _has_margins(graph: GraphRecord, stores: Stores) -> bool | None:
+def _has_margins(graph: GraphRecord, stores: Stores, column: str) -> bool | None:
     """Whether the freshest predictions have margins; None where there are none."""
     try:
-        file = stores.predictions.open(stores.predictions.find(graph))
+        file = stores.predictions.open(stores.predictions.find(graph, column=column))
     except PredictionsNotFound:
         return None
     return file.meta.score != "value"

@@ -128,7 +128,8 @@ def piece(request: Request, template: str, *, seen: str = "", **values: Any) -> 
 
 def back_to(path: str, **query: str) -> Response:
     """Send the browser to another page after a form."""
-    url = f"{path}?{urlencode(query)}" if query else path
+    separator = "&" if "?" in path else "?"
+    url = f"{path}{separator}{urlencode(query)}" if query else path
     return RedirectResponse(url, HTTPStatus.SEE_OTHER, headers=HEADERS)
 
 

@@ -36,7 +36,7 @@ class Rounds:
     def __init__(self, suggester: Suggester, labels: LabelStore) -> None:
         self._suggester = suggester
         self._labels = labels
-        self._nodes: OrderedDict[tuple[str, Strategy], list[str]] = OrderedDict()
+        self._nodes: OrderedDict[tuple[str, Strategy, str], list[str]] = OrderedDict()
         self._lock = Lock()
         self._is_prepared = False
 
@@ -47,7 +47,9 @@ class Rounds:
         if not is_prepared:
             Thread(target=preload, name="preload").start()
 
-    def next_node(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> str | None:
+    def next_node(
+        self, graph: GraphRecord, strategy: Strategy, skipped: set[str], column: str = ""
+    ) -> str | None:
         """A node to label now, as text; None where all that could be suggested are done.
 
         Parameters
@@ -58,6 +60,8 @@ class Rounds:
             See `peewit.service.predictions.suggestions`.
         skipped : set of str
             Nodes that the annotator does not want to see again.
+        column : str
+            The label column that it is to have no label in.
 
         Raises
         ------
@@ -65,25 +69,29 @@ class Rounds:
             Those of `Suggester.suggest`.
         """
         if strategy == "margin":
-            chosen = self._chosen(graph, strategy, skipped)
+            chosen = self._chosen(graph, strategy, skipped, column)
             return chosen[0] if chosen else None
-        key = (graph.id, strategy)
+        key = (graph.id, strategy, column)
         with self._lock:
             nodes = self._nodes.get(key, [])
-        left = self._unlabeled(graph, nodes, skipped)
+        left = self._unlabeled(graph, nodes, skipped, column)
         if not left:
-            left = self._chosen(graph, strategy, skipped)
+            left = self._chosen(graph, strategy, skipped, column)
             with self._lock:
                 self._nodes[key] = left
                 while len(self._nodes) > _MAX_KEPT:
                     self._nodes.popitem(last=False)
         return left[0] if left else None
 
-    def _chosen(self, graph: GraphRecord, strategy: Strategy, skipped: set[str]) -> list[str]:
+    def _chosen(
+        self, graph: GraphRecord, strategy: Strategy, skipped: set[str], column: str
+    ) -> list[str]:
         n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
-        nodes = self._suggester.suggest(graph, strategy, n_wanted).nodes
-        return self._unlabeled(graph, [str(each) for each in nodes], skipped)[:N_NODES]
+        nodes = self._suggester.suggest(graph, strategy, n_wanted, column=column).nodes
+        return self._unlabeled(graph, [str(each) for each in nodes], skipped, column)[:N_NODES]
 
-    def _unlabeled(self, graph: GraphRecord, nodes: list[str], skipped: set[str]) -> list[str]:
-        labeled = self._labels.of_nodes(graph.id, nodes)
+    def _unlabeled(
+        self, graph: GraphRecord, nodes: list[str], skipped: set[str], column: str
+    ) -> list[str]:
+        labeled = self._labels.of_nodes(graph.id, nodes, column=column)
         return [each for each in nodes if each not in labeled and each not in skipped]

@@ -1,6 +1,6 @@
 """Present labels: of each node its last label event, unless that takes the label back."""
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from peewit.service.database.tables import label_events
 
@@ -14,6 +14,7 @@ def is_present() -> ColumnElement[bool]:
         select(_later.seq)
         .where(
             _later.graph_id == events.graph_id,
+            _later.column_name == events.column_name,
             _later.node == events.node,
             _later.seq > events.seq,
         )
@@ -22,13 +23,29 @@ def is_present() -> ColumnElement[bool]:
     return events.label.is_not(None) & ~followed
 
 
-def count_to_two(connection: Connection, graph_id: str) -> int:
-    """How many different labels a graph has: 0, 1, or 2 where there are two or more.
+def column_names(connection: Connection, graph_id: str) -> list[str]:
+    """The columns in which labels were given, also those taken back since; '' for the unnamed one.
+
+    A look into the key for each, however many labels there are.
+    """
+    events, found = label_events.c, list[str]()
+    least = select(func.min(events.column_name)).where(events.graph_id == graph_id)
+    name = connection.execute(least).scalar()
+    while name is not None:
+        found.append(name)
+        name = connection.execute(least.where(events.column_name > name)).scalar()
+    return found
+
+
+def count_to_two(connection: Connection, graph_id: str, column: str = "") -> int:
+    """How many different labels a column of a graph has: 0, 1, or 2 for two or more.
 
     Of millions of labels it looks at a few, except where all are equal.
     """
     events = label_events.c
-    present = select(events.label).where(events.graph_id == graph_id, is_present())
+    present = select(events.label).where(
+        events.graph_id == graph_id, events.column_name == column, is_present()
+    )
     last = connection.execute(present.order_by(events.seq.desc()).limit(1)).scalar_one_or_none()
     if last is None:
         return 0

@@ -224,11 +224,13 @@ label_events = Table(
     "label_events",
     metadata,
     _graph_id(primary_key=True),
+    # Where a node may have several labels; empty for the one without a name.
+    Column("column_name", Text, primary_key=True, default="", server_default=""),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("node", Text, nullable=False),
     Column("label", Text),
     _time("created_at", nullable=False),
-    Index(None, "graph_id", "node", "seq"),
+    Index(None, "graph_id", "column_name", "node", "seq"),
 )
 
 jobs = Table(

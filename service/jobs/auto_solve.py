@@ -6,16 +6,16 @@ job is given up after some attempts, so that one that kills its worker does not 
 this promise it is asked for again, at longer and longer intervals.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
 from peewit.service.database.engine import Database
-from peewit.service.database.present_labels import count_to_two
+from peewit.service.database.present_labels import column_names, count_to_two
 from peewit.service.database.tables import graphs, jobs
 from peewit.service.database.timestamps import now
-from peewit.service.jobs.job import Job, JobSpec, JobStatus, lane_of
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, JobStatus, lane_of
 from peewit.service.jobs.queue import coalesce_key, submit_coalesced
 
 FIRST_REST_SECONDS: Final = 10.0
@@ -27,18 +27,28 @@ _later = jobs.alias("later")
 _is_given_up = (jobs.c.status == JobStatus.FAILED) & (jobs.c.attempt >= jobs.c.max_attempts)
 
 
-def request_auto_solve(connection: Connection, graph_id: str) -> Job | None:
-    """Submit the re-solve after a new snapshot or label, in the transaction that stores that.
+def request_auto_solve(
+    connection: Connection, graph_id: str, columns: Collection[str] | None = None
+) -> list[Job]:
+    """Submit the re-solves after a new snapshot or label, in the transaction that stores that.
+
+    One job for each of the ``columns`` of labels, all of them when left out; for the one alone that
+    the settings of ``auto_solve`` name by ``label_column``.
 
     Call it after the caller has written its own change to the row of the graph (the new
     ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
     label in an order, so that whoever comes second sees both.
 
-    None when the graph has no ``auto_solve``, no snapshot or too few labels yet, or is deleted.
+    None for a column with too few labels, and none at all where the graph has no ``auto_solve``
+    or no snapshot, or is deleted.
     """
     row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
-    spec = _spec(connection, row)
-    return None if spec is None else submit_coalesced(connection, spec)
+    specs = _specs(connection, row)
+    return [
+        submit_coalesced(connection, spec)
+        for column, spec in specs.items()
+        if columns is None or column in columns
+    ]
 
 
 def least_labels(parameters: Mapping[str, Any]) -> int:
@@ -46,21 +56,25 @@ def least_labels(parameters: Mapping[str, Any]) -> int:
     return 1 if parameters.get("target") == "real" else 2
 
 
-def _spec(connection: Connection, graph: Row[Any]) -> JobSpec | None:
-    """What the settings of a graph ask for."""
+def _specs(connection: Connection, graph: Row[Any]) -> dict[str, JobSpec]:
+    """What the settings of a graph ask for, by column of labels."""
     if graph.auto_solve is None or graph.state != "active":
-        return None
+        return {}
     model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
     if graph.snapshot is None or graph.labels_seq == 0:
-        return None
-    if count_to_two(connection, graph.id) < least_labels(parameters):
-        return None
-    return JobSpec(
-        graph_id=graph.id,
-        model=model,
-        parameters=parameters,
-        lane=lane_of(model, parameters),
-    )
+        return {}
+    named = parameters.get(LABEL_COLUMN)
+    columns = [named] if named else column_names(connection, graph.id)
+    return {
+        column: JobSpec(
+            graph_id=graph.id,
+            model=model,
+            parameters=parameters | ({LABEL_COLUMN: column} if column else {}),
+            lane=lane_of(model, parameters),
+        )
+        for column in columns
+        if count_to_two(connection, graph.id, column) >= least_labels(parameters)
+    }
 
 
 def renew_given_up(database: Database) -> list[Job]:
@@ -74,20 +88,19 @@ def renew_given_up(database: Database) -> list[Job]:
     asked = []
     for row in found:
         with database.write() as connection:
-            job = _renew(connection, row)
-        if job is not None:
-            asked.append(job)
+            asked += _renew(connection, row)
     return asked
 
 
-def _renew(connection: Connection, row: Row[Any]) -> Job | None:
-    """The next job, unless it is not its time or its settings are no longer the graph's."""
+def _renew(connection: Connection, row: Row[Any]) -> list[Job]:
+    """The next job, none where it is not its time or its settings are no longer the graph's."""
     graph = connection.execute(
         select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
     ).one_or_none()
-    spec = None if graph is None else _spec(connection, graph)
+    column = row.parameters.get(LABEL_COLUMN, "")
+    spec = None if graph is None else _specs(connection, graph).get(column)
     if spec is None or coalesce_key(spec) != row.coalesce_key:
-        return None
+        return []
     is_equal = (jobs.c.graph_id == row.graph_id) & (jobs.c.coalesce_key == row.coalesce_key)
     last_success = select(func.max(jobs.c.id)).where(is_equal, jobs.c.status == JobStatus.SUCCEEDED)
     n_given_up = connection.execute(
@@ -97,7 +110,7 @@ def _renew(connection: Connection, row: Row[Any]) -> Job | None:
     ).scalar_one()
     rest = min(FIRST_REST_SECONDS * 2.0 ** (n_given_up - 1), LAST_REST_SECONDS)
     still = connection.execute(_given_up_jobs(rest).where(jobs.c.id == row.id)).one_or_none()
-    return None if still is None else request_auto_solve(connection, row.graph_id)
+    return [] if still is None else request_auto_solve(connection, row.graph_id, [column])
 
 
 def _given_up_jobs(seconds: float) -> Select[Any]:

@@ -27,6 +27,9 @@ FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"}
 HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
 """Options of solve jobs with which any model takes long (`tasks.solve_options`)."""
 
+LABEL_COLUMN: Final = "label_column"
+"""Parameter of jobs with labels: the column that they work on, the one without a name otherwise."""
+
 MAX_KEY_LENGTH = 255
 MAX_PRIORITY = 100
 
@@ -107,6 +110,8 @@ class JobSpec:
         Attempts that may end with the death of the process before the job fails.
     owner : str, optional
         Prefix of the key that asks; None where nobody has a key.
+    snapshot : int, optional
+        What to work on; the newest when the job begins where left out.
 
     Raises
     ------
@@ -123,6 +128,7 @@ class JobSpec:
     idempotency_key: str | None = None
     max_attempts: int = 3
     owner: str | None = None
+    snapshot: int | None = None
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
@@ -166,7 +172,8 @@ class Job:
     worker_id : str, optional
         Who runs it, or ran it last.
     snapshot, labels_seq, features_version : int, optional
-        What the current attempt works on, fixed at its start.
+        What the current attempt works on, fixed at its start. The snapshot stays for later attempts
+        of a job that does not coalesce, and is fixed from the beginning where that was asked for.
     result : mapping, optional
         Of a job that succeeded: file, solver status, statistics.
     error : str, optional

@@ -366,12 +366,13 @@ class JobQueue:
                 "phase",
                 "progress",
                 "expected_end_at",
-                "snapshot",
                 "labels_seq",
                 "features_version",
                 "error",
             )
         )
+        if row.coalesce_key is not None:  # which waits for what is newest
+            forgotten["snapshot"] = None
         changed = _change(connection, row, started | forgotten)
         data = {"attempt": changed.attempt, "worker": worker_id}
         if row.status == JobStatus.RUNNING:
@@ -429,6 +430,7 @@ def _new_row(spec: JobSpec) -> dict[str, Any]:
         "idempotency_key": spec.idempotency_key,
         "max_attempts": spec.max_attempts,
         "owner": spec.owner,
+        "snapshot": spec.snapshot,
     }
 
 

@@ -19,11 +19,12 @@ _SQLITE_CACHE_KIBIBYTES: Final = 1 << 16
 """A place in each index is looked up for each row: in memory, as long as the index fits."""
 
 _SQLITE: Final = (
-    "INSERT INTO label_events (graph_id, created_at, seq, node, label) VALUES (?, ?, ?, ?, ?)"
+    "INSERT INTO label_events (graph_id, column_name, created_at, seq, node, label) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
 )
 _POSTGRESQL: Final = (
-    "INSERT INTO label_events (graph_id, created_at, seq, node, label) "
-    "SELECT %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
+    "INSERT INTO label_events (graph_id, column_name, created_at, seq, node, label) "
+    "SELECT %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
 )
 
 
@@ -34,6 +35,7 @@ def insert_events(
     labels: Sequence[str | None],
     *,
     first: int,
+    column: str = "",
 ) -> None:
     """Add events with the numbers from ``first`` on.
 
@@ -47,10 +49,18 @@ def insert_events(
         External ids, and labels as JSON scalars or None for a removal.
     first : int
         Number of the first event.
+    column : str
+        Name of the column of labels.
     """
     if len(nodes) <= _FEW:
         rows = [
-            {"graph_id": graph_id, "seq": seq, "node": node, "label": label}
+            {
+                "graph_id": graph_id,
+                "column_name": column,
+                "seq": seq,
+                "node": node,
+                "label": label,
+            }
             for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
         ]
         connection.execute(insert(label_events), rows)
@@ -60,7 +70,7 @@ def insert_events(
     stamp = Timestamp().process_bind_param(at, connection.dialect)
     for start in range(0, len(nodes), _ROWS_PER_STATEMENT):
         some = slice(start, start + _ROWS_PER_STATEMENT)
-        write(connection, (graph_id, stamp), first + start, nodes[some], labels[some])
+        write(connection, (graph_id, column, stamp), first + start, nodes[some], labels[some])
 
 
 def _into_sqlite(

@@ -3,10 +3,11 @@
 Both entries, REST and command line, come through here, so that they refuse the same things.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
 import orjson
 import pyarrow as pa
 from sqlalchemy import Connection
@@ -15,7 +16,13 @@ from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.labels.store import BadLabels, CurrentLabels, LabelReceipt, LabelStore
+from peewit.service.labels.store import (
+    MAX_LISTED,
+    BadLabels,
+    CurrentLabels,
+    LabelReceipt,
+    LabelStore,
+)
 from peewit.service.tables.formats import encode, json_integer
 from peewit.service.tables.uploads import (
     LabelColumns,
@@ -27,6 +34,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 
@@ -79,37 +87,61 @@ class Labeling:
     nodes: KnownNodes
 
     def put(
-        self, graph: GraphRecord, given: UploadedLabels, *, unknown: UnknownNodes = "refuse"
+        self,
+        graph: GraphRecord,
+        given: UploadedLabels | Mapping[str, UploadedLabels],
+        *,
+        unknown: UnknownNodes = "refuse",
     ) -> LabelReceipt:
         """Store labels and ask for the graph's ``auto_solve``, in one transaction.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        given : UploadedLabels, or mapping
+            Labels of the column without a name; or of columns by their names: those of all are
+            stored, or none.
+        unknown : UnknownNodes
+            What to do with labels of nodes that the graph does not know.
 
         Raises
         ------
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
         peewit.service.labels.store.BadLabels
-            A node or label is too long or holds a NUL, or some labels of the graph would be text
+            A node or label is too long or holds a NUL, or some labels of a column would be text
             and some numbers, which no model can solve.
         GraphNotFound
             The graph was deleted.
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
-        is_known = None
+        columns = {"": given} if isinstance(given, UploadedLabels) else given
+        are_known: dict[str, BoolArray] = {}
         if unknown == "refuse":
-            is_known = self.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
-        nodes = [str(node) for node in given.nodes]
+            for name, rows in columns.items():
+                ids = node_array(rows.nodes, graph.settings.node_ids)
+                are_known[name] = self.nodes.knows(graph, ids)
         with self.database.write() as connection:
             lock_graph(connection, graph.id)  # before the look at the labels that are there
-            self._require_one_kind(connection, graph.id, nodes, given.labels)
-            receipt = self.labels.put(
-                graph.id,
-                nodes,
-                given.labels,
-                is_known=is_known,
-                connection=connection,
-            )
-            if receipt.accepted:
-                request_auto_solve(connection, graph.id)
+            for name, rows in columns.items():
+                nodes = [str(node) for node in rows.nodes]
+                self._require_one_kind(connection, graph.id, name, nodes, rows.labels)
+            refusing = [name for name, known in are_known.items() if not np.all(known)]
+            receipts = {
+                name: self.labels.put(
+                    graph.id,
+                    [str(node) for node in columns[name].nodes],
+                    columns[name].labels,
+                    column=name,
+                    is_known=are_known.get(name),
+                    connection=connection,
+                )
+                for name in refusing or columns
+            }
+            if accepting := [name for name, each in receipts.items() if each.accepted]:
+                request_auto_solve(connection, graph.id, accepting)
+        receipt = _joined(list(receipts.values()))
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt
@@ -118,12 +150,13 @@ class Labeling:
         self,
         connection: Connection,
         graph_id: str,
+        column: str,
         nodes: Sequence[str],
         labels: Sequence[LabelValue],
     ) -> None:
-        """Refuse labels after which some of the graph's would be text and some numbers."""
+        """Refuse labels after which some of the column's would be text and some numbers."""
         are_text = [isinstance(label, str) for label in labels]
-        of_graph = self.labels.are_text(graph_id, connection=connection)
+        of_graph = self.labels.are_text(graph_id, column=column, connection=connection)
         if len(set(are_text)) == 2:
             is_text = are_text[0] if of_graph is None else of_graph
             row, other_row = are_text.index(not is_text), are_text.index(is_text)
@@ -133,28 +166,49 @@ class Labeling:
         else:
             row, is_text = 0, not are_text[0]
             found = self.labels.unlike(
-                graph_id, connection, is_text=are_text[0], besides=frozenset(nodes)
+                graph_id,
+                connection,
+                column=column,
+                is_text=are_text[0],
+                besides=frozenset(nodes),
             )
             if found is None:  # the batch replaces all of them
                 return
             other, its_label = found
+        owner = f"column {column!r}" if column else "a graph"
         raise BadLabels(
             f"label of node {nodes[row]!r} must be {'text' if is_text else 'a number'}: the labels "
-            f"of a graph are all text or all numbers, and node {other!r} has {its_label!r}",
+            f"of {owner} are all text or all numbers, and node {other!r} has {its_label!r}",
             argument="label",
             row=row,
             value=labels[row],
         )
 
-    def delete(self, graph: GraphRecord, nodes: Sequence[NodeId]) -> LabelReceipt:
-        """Take labels back and ask for the graph's ``auto_solve``, in one transaction."""
+    def delete(
+        self, graph: GraphRecord, nodes: Sequence[NodeId], *, column: str = ""
+    ) -> LabelReceipt:
+        """Take labels of a column back, and ask for ``auto_solve``, in one transaction."""
         with self.database.write() as connection:
             receipt = self.labels.delete(
-                graph.id, [str(node) for node in nodes], connection=connection
+                graph.id, [str(node) for node in nodes], column=column, connection=connection
             )
             if receipt.accepted:
-                request_auto_solve(connection, graph.id)
+                request_auto_solve(connection, graph.id, [column])
         return receipt
+
+
+def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
+    """What became of labels of several columns; a node that is refused in each counts once.
+
+    Beyond those that receipts list the largest number of a column stands for all.
+    """
+    refused = tuple(dict.fromkeys(node for each in receipts for node in each.refused))
+    return LabelReceipt(
+        labels_seq=max(each.labels_seq for each in receipts),
+        accepted=sum(each.accepted for each in receipts),
+        refused=refused[:MAX_LISTED],
+        n_refused=max(len(refused), *(each.n_refused for each in receipts)),
+    )
 
 
 def encode_labels(

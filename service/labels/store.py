@@ -2,6 +2,8 @@
 
 The label of a node is that of its last event. All events up to a number are what a job works on, so
 a prediction can name its labels for ever. Nodes stand by their external id, as text.
+A node has at most one label in each column: that without a name, and named ones. Events of all
+columns of a graph are counted together.
 """
 
 import json
@@ -14,11 +16,11 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
-from peewit.service.database.present_labels import count_to_two, is_present
+from peewit.service.database.present_labels import column_names, count_to_two, is_present
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.event_rows import insert_events
 from peewit.service.tables.uploads import LabelValue
@@ -42,6 +44,10 @@ class BadLabels(BadTable):
     def __init__(self, reason: str, *, argument: str, row: int, value: object) -> None:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
         super().__init__(reason, argument=argument, row=row, value=shown)
+
+
+class LabelColumnNotFound(ValueError):
+    """No label was ever given in the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +114,29 @@ class LabelEvent:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelColumn:
+    """A column of labels of a graph.
+
+    Attributes
+    ----------
+    name : str
+        Empty for the one without a name.
+    n_labeled, n_labels : int
+        Nodes that have a label in it, and how many different ones.
+    """
+
+    name: str
+    n_labeled: int
+    n_labels: int
+
+
 class LabelStore:
     """Label events of all graphs.
 
     With a ``connection`` the writing methods join the caller's transaction, so that labels and the
-    job they lead to are stored together.
+    job they lead to are stored together. ``column`` names the column of labels that is meant, empty
+    for the one without a name.
     """
 
     def __init__(self, database: Database) -> None:
@@ -124,6 +148,7 @@ class LabelStore:
         nodes: Sequence[str],
         labels: Sequence[LabelValue],
         *,
+        column: str = "",
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
@@ -135,6 +160,8 @@ class LabelStore:
             Which graph.
         nodes, labels : sequences of equal length
             External ids as text; strings, whole numbers or real numbers.
+        column : str
+            Name of the column of labels.
         is_known : (n_nodes,) bool, optional
             Whether the graph knows each node. Unless it knows all, nothing is stored and the
             receipt lists the others. Without it every node is taken.
@@ -166,10 +193,15 @@ class LabelStore:
                     refused=tuple(unknown[:MAX_LISTED]),
                     n_refused=len(unknown),
                 )
-            return _append(joined, graph_id, nodes, values)
+            return _append(joined, graph_id, column, nodes, values)
 
     def delete(
-        self, graph_id: str, nodes: Sequence[str], *, connection: Connection | None = None
+        self,
+        graph_id: str,
+        nodes: Sequence[str],
+        *,
+        column: str = "",
+        connection: Connection | None = None,
     ) -> LabelReceipt:
         """Take the labels of some nodes back; those that have none are passed over.
 
@@ -186,21 +218,48 @@ class LabelStore:
             labeled: list[str] = []
             for start in range(0, len(wanted), _NODES_PER_QUERY):
                 some = label_events.c.node.in_(wanted[start : start + _NODES_PER_QUERY])
-                labeled += joined.execute(_latest(graph_id, some)).scalars()
-            return _append(joined, graph_id, labeled, [None] * len(labeled))
+                labeled += joined.execute(_latest(graph_id, column, some)).scalars()
+            if not labeled:
+                _require_column(joined, find_graph(joined, graph_id), column)
+            return _append(joined, graph_id, column, labeled, [None] * len(labeled))
 
-    def current(self, graph_id: str, *, upto_seq: int | None = None) -> CurrentLabels:
+    def columns(self, graph_id: str) -> list[str]:
+        """Names of the columns in which labels were given, '' for the one without."""
+        with self._database.read() as connection:
+            return column_names(connection, graph_id)
+
+    def require_column(self, graph_id: str, column: str) -> None:
+        """Raise `LabelColumnNotFound` where a column is named in which no label was ever given."""
+        with self._database.read() as connection:
+            _require_column(connection, find_graph(connection, graph_id), column)
+
+    def described_columns(self, graph_id: str) -> list[LabelColumn]:
+        """The columns in which labels were given, by name; reads all labels."""
+        counts = {name: self.class_counts(graph_id, column=name) for name in self.columns(graph_id)}
+        return [
+            LabelColumn(name=name, n_labeled=sum(each.values()), n_labels=len(each))
+            for name, each in counts.items()
+        ]
+
+    def current(
+        self, graph_id: str, *, column: str = "", upto_seq: int | None = None
+    ) -> CurrentLabels:
         """The label of every labeled node, now or after an earlier event.
 
         Raises
         ------
         GraphNotFound
             There is no such graph.
+        LabelColumnNotFound
+            No label was ever given in the column that is named.
         """
         rules = [] if upto_seq is None else [label_events.c.seq <= upto_seq]
         with self._database.read() as connection:
-            labels_seq = find_graph(connection, graph_id).labels_seq
-            rows = connection.execute(_latest(graph_id, *rules)).all()
+            graph = find_graph(connection, graph_id)
+            labels_seq = graph.labels_seq
+            rows = connection.execute(_latest(graph_id, column, *rules)).all()
+            if not rows:
+                _require_column(connection, graph, column)
         values: dict[str, LabelValue] = {}
         for row in rows:
             if row.label not in values:
@@ -211,11 +270,13 @@ class LabelStore:
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
-    def are_text(self, graph_id: str, *, connection: Connection | None = None) -> bool | None:
+    def are_text(
+        self, graph_id: str, *, column: str = "", connection: Connection | None = None
+    ) -> bool | None:
         """Whether the last of the present labels is text, as all then are; None without any."""
         statement = (
             select(label_events.c.label)
-            .where(label_events.c.graph_id == graph_id, is_present())
+            .where(*_of_column(graph_id, column), is_present())
             .order_by(label_events.c.seq.desc())
             .limit(1)
         )
@@ -224,13 +285,19 @@ class LabelStore:
         return None if last is None else last.startswith('"')
 
     def unlike(
-        self, graph_id: str, connection: Connection, *, is_text: bool, besides: Collection[str]
+        self,
+        graph_id: str,
+        connection: Connection,
+        *,
+        column: str = "",
+        is_text: bool,
+        besides: Collection[str],
     ) -> tuple[str, LabelValue] | None:
         """A node and its label where it is a number among text, or the other way round.
 
         Reads the labels of all nodes; those of the nodes ``besides`` do not count.
         """
-        latest = _latest(graph_id).subquery()
+        latest = _latest(graph_id, column).subquery()
         begins_as_text = latest.c.label.startswith('"')
         statement = select(latest.c.node, latest.c.label).where(
             ~begins_as_text if is_text else begins_as_text
@@ -240,13 +307,15 @@ class LabelStore:
                 return row.node, json.loads(row.label)
         return None
 
-    def of_nodes(self, graph_id: str, nodes: Sequence[str]) -> dict[str, LabelValue]:
+    def of_nodes(
+        self, graph_id: str, nodes: Sequence[str], *, column: str = ""
+    ) -> dict[str, LabelValue]:
         """The labels of those of some nodes that have one, by external id as text."""
         found: dict[str, LabelValue] = {}
         with self._database.read() as connection:
             for start in range(0, len(nodes), _NODES_PER_QUERY):
                 some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
-                rows = connection.execute(_latest(graph_id, some))
+                rows = connection.execute(_latest(graph_id, column, some))
                 found |= {row.node: json.loads(row.label) for row in rows}
         return found
 
@@ -254,6 +323,7 @@ class LabelStore:
         self,
         graph_id: str,
         *,
+        column: str = "",
         prefix: str = "",
         label: LabelValue | None = None,
         before_seq: int | None = None,
@@ -265,6 +335,8 @@ class LabelStore:
         ----------
         graph_id : str
             Which graph.
+        column : str
+            Name of the column of labels.
         prefix : str
             Only nodes whose ids begin so.
         label : str, int or float, optional
@@ -274,7 +346,7 @@ class LabelStore:
         limit : int
             Most entries.
         """
-        rules = _page_rules(graph_id, prefix, before_seq)
+        rules = _page_rules(graph_id, column, prefix, before_seq)
         if label is not None:
             rules.append(label_events.c.label == _label_text(0, label))
         return self._events(is_present(), *rules, limit=limit)
@@ -283,13 +355,14 @@ class LabelStore:
         self,
         graph_id: str,
         *,
+        column: str = "",
         node: str | None = None,
         prefix: str = "",
         before_seq: int | None = None,
         limit: int = 50,
     ) -> Sequence[LabelEvent]:
         """What was given and taken back, newest first; of one node, or as of `page`."""
-        rules = _page_rules(graph_id, prefix, before_seq)
+        rules = _page_rules(graph_id, column, prefix, before_seq)
         if node is not None:
             rules.append(label_events.c.node == node)
         return self._events(*rules, limit=limit)
@@ -313,14 +386,14 @@ class LabelStore:
                 for row in connection.execute(statement)
             ]
 
-    def count_to_two(self, graph_id: str) -> int:
+    def count_to_two(self, graph_id: str, *, column: str = "") -> int:
         """How many different labels there are: 0, 1, or 2 where there are two or more."""
         with self._database.read() as connection:
-            return count_to_two(connection, graph_id)
+            return count_to_two(connection, graph_id, column)
 
-    def class_counts(self, graph_id: str) -> dict[LabelValue, int]:
+    def class_counts(self, graph_id: str, *, column: str = "") -> dict[LabelValue, int]:
         """Nodes of each label, most frequent first."""
-        latest = _latest(graph_id).order_by(None).subquery()
+        latest = _latest(graph_id, column).order_by(None).subquery()
         n_nodes = func.count().label("n_nodes")
         statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
         with self._database.read() as connection:
@@ -332,8 +405,25 @@ class LabelStore:
         return counts
 
 
-def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
-    """The last event of each node among those that follow the rules, unless it is a removal.
+def _require_column(connection: Connection, graph: Row[Any], column: str) -> None:
+    if not column:
+        return
+    names = column_names(connection, graph.id)
+    if column not in names:
+        named = ", ".join(repr(name) for name in names if name) or "none with a name"
+        raise LabelColumnNotFound(
+            f"label_column must be one in which labels were given, got {column!r}; graph "
+            f"{graph.name} has {named}"
+        )
+
+
+def _of_column(graph_id: str, column: str) -> tuple[ColumnElement[bool], ...]:
+    events = label_events.c
+    return events.graph_id == graph_id, events.column_name == column
+
+
+def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[Any]:
+    """The last event of each node among those of a column and some rules, unless a removal.
 
     A window, since both planners read it in one pass over the index; joins with the maxima and
     "no later event" each took quadratic time on one of them.
@@ -342,7 +432,7 @@ def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
     age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
     ranked = (
         select(events.node, events.label, events.seq, age.label("age"))
-        .where(events.graph_id == graph_id, *rules)
+        .where(*_of_column(graph_id, column), *rules)
         .subquery()
         .c
     )
@@ -353,9 +443,11 @@ def _latest(graph_id: str, *rules: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[ColumnElement[bool]]:
+def _page_rules(
+    graph_id: str, column: str, prefix: str, before_seq: int | None
+) -> list[ColumnElement[bool]]:
     events = label_events.c
-    rules = [events.graph_id == graph_id]
+    rules = [*_of_column(graph_id, column)]
     if prefix:
         rules.append(events.node.startswith(prefix, autoescape=True))
     if before_seq is not None:
@@ -364,7 +456,11 @@ def _page_rules(graph_id: str, prefix: str, before_seq: int | None) -> list[Colu
 
 
 def _append(
-    connection: Connection, graph_id: str, nodes: Sequence[str], labels: Sequence[str | None]
+    connection: Connection,
+    graph_id: str,
+    column: str,
+    nodes: Sequence[str],
+    labels: Sequence[str | None],
 ) -> LabelReceipt:
     """Number the events and store them; the graph's row keeps the numbers in order of commits."""
     present = lock_graph(connection, graph_id).labels_seq
@@ -376,7 +472,8 @@ def _append(
         .values(labels_seq=graphs.c.labels_seq + len(nodes))
         .returning(graphs.c.labels_seq)
     ).scalar_one()
-    insert_events(connection, graph_id, nodes, labels, first=last - len(nodes) + 1)
+    first = last - len(nodes) + 1
+    insert_events(connection, graph_id, nodes, labels, first=first, column=column)
     return LabelReceipt(labels_seq=last, accepted=len(nodes))
 
 

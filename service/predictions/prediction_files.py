@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import json_integer
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from peewit.streaming.durable_files import naming, publish_file
@@ -27,6 +28,7 @@ SCORE_PREFIX: Final = "score:"
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
+GIVEN_SUFFIX: Final = ".npy"
 
 _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
@@ -79,6 +81,11 @@ class PredictionMeta:
     score: ScoreKind
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def label_column(self) -> str:
+        """The column of labels that is predicted, empty for the one without a name."""
+        return str(self.parameters.get(LABEL_COLUMN, ""))
 
     @property
     def file_name(self) -> str:
@@ -433,6 +440,11 @@ def file_name(job_id: str, attempt: int) -> str:
 def predictor_path(path: Path) -> Path:
     """Path of the predictor that belongs to a file of predictions, if there is one."""
     return path.with_suffix(PREDICTOR_SUFFIX)
+
+
+def given_path(path: Path) -> Path:
+    """Path of what nodes give new points that belongs to a file of predictions, if any."""
+    return path.with_suffix(GIVEN_SUFFIX)
 
 
 def left_out_path(path: Path) -> Path:

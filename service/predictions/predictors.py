@@ -1,7 +1,8 @@
 """Predictors of new points: the functions of a solve, in a file beside its predictions.
 
 A predictor is an uncompressed ``.npz`` without pickled objects, published whole before the
-predictions are, and removed with them (`peewit.service.predictions.store`).
+predictions are, and removed with them (`peewit.service.predictions.store`). Where new points may
+have edges, so does an ``.npy`` of what each node gives them, of which only neighbors are read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,23 +14,36 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
+from peewit.service.predictions.checked_points import Neighbors, PointBlock, PointEdges
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
     PredictionMeta,
     class_columns,
+    given_path,
     label_values,
     predictor_path,
     write_arrays,
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
+from peewit.solvers.arrays import Float32Array, FloatArray
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.filtered_ridge import (
+    FilteredFeatures,
+    FilteredRidge,
+    given_scores,
+    joined_scores,
+)
 from peewit.solvers.models.inductive_base import InductiveModel
-from peewit.solvers.solution import Functions
+from peewit.solvers.solution import Functions, Solution
+from peewit.streaming.durable_files import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
 """Columns of predictions that new points have not."""
@@ -70,12 +84,34 @@ def read_functions(path: Path) -> Functions:
         return _read_linear(parts) if "weights" in parts else _read_expansion(parts)
 
 
+def given_of(model: Model, prepared: Any, solution: Solution) -> FloatArray | None:
+    """(n_nodes, n_classes) what nodes give new points with edges; None where points have none."""
+    functions = solution.functions
+    if not isinstance(model, FilteredRidge) or not isinstance(functions, LinearFunctions):
+        return None
+    features: FilteredFeatures = prepared
+    inverse_root = features.columns.pagerank.inverse_root
+    return given_scores(solution.scores, inverse_root, functions.weights[-1])
+
+
+def write_given(path: Path, given: FloatArray) -> None:
+    """Write what nodes give new points whole, in float32, flushed to the disk."""
+
+    def write(temporary: Path) -> None:
+        with naming(temporary), temporary.open("wb") as file:
+            np.save(file, given.astype(np.float32))
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_file(path, write)
+
+
 def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "weights": functions.weights,
         "is_unit": functions.form.is_unit,
         "constant": functions.form.constant,
         "center": functions.form.center,
+        "zeros_stay": functions.form.zeros_stay,
     }
     if functions.sigmoid is not None:
         parts["sigmoid"] = functions.sigmoid
@@ -84,7 +120,10 @@ def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:
 
 def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
     form = RowScaling(
-        is_unit=bool(parts["is_unit"]), constant=float(parts["constant"]), center=parts["center"]
+        is_unit=bool(parts["is_unit"]),
+        constant=float(parts["constant"]),
+        center=parts["center"],
+        zeros_stay=bool(parts.get("zeros_stay", False)),  # of files from before there was any
     )
     return LinearFunctions(weights=parts["weights"], form=form, sigmoid=parts.get("sigmoid"))
 
@@ -132,6 +171,29 @@ def _read_expansion(parts: Mapping[str, Any]) -> Expansion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Joining:
+    """Scores of new points by features and edges (K5b).
+
+    Attributes
+    ----------
+    given : (n_nodes, n_classes) float32
+        What nodes give points with edges to them, mapped from a file.
+    teleport : float
+    constant : (n_classes,) float64
+        As of `peewit.solvers.models.filtered_ridge.joined_scores`.
+    """
+
+    given: Float32Array
+    teleport: float
+    constant: FloatArray
+
+    def scores(self, own: FloatArray, edges: PointEdges) -> FloatArray:
+        """(n_points, n_classes) those of points whose features alone have the scores ``own``."""
+        given = self.given[edges.nodes].astype(np.float64)
+        return joined_scores(own, edges.weights, given, self.teleport, self.constant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictor:
     """Predicts new points as the solve of a job did its nodes.
 
@@ -143,22 +205,34 @@ class Predictor:
         Of the answers: ``label``, ``score``, ``margin`` and, unless there are many classes,
         ``score:<class>`` each, as in the predictions of the job.
     functions : Functions
+    joining : Joining or None
+        Where points may have edges.
     """
 
     meta: PredictionMeta
     schema: pa.Schema
     functions: Functions
+    joining: Joining | None = None
 
     @property
     def n_columns(self) -> int:
         """Numbers that a point has."""
         return self.functions.n_columns
 
-    def batches(self, blocks: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        """Answers in the order of the points, blocks of which `Functions.class_scores` takes."""
+    def neighbors(self, graph: GraphRecord, nodes: KnownNodes) -> Neighbors | None:
+        """Nodes that points may have edges to; None where they may have none."""
+        if self.joining is None:
+            return None
+        n_nodes = len(self.joining.given)
+        return Neighbors(graph=graph, nodes=nodes, snapshot=self.meta.snapshot, n_nodes=n_nodes)
+
+    def batches(self, blocks: Iterable[PointBlock]) -> Iterator[pa.RecordBatch]:
+        """Answers in the order of the points."""
         labels = label_values(self.meta.class_names)
-        for points in blocks:
-            scores = self.functions.class_scores(points)
+        for block in blocks:
+            scores = self.functions.class_scores(block.features)
+            if self.joining is not None and block.edges is not None:
+                scores = self.joining.scores(scores, block.edges)
             told = class_columns(labels, scores, np.ones(len(scores), bool))
             columns = [each for name, each in told.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
@@ -201,12 +275,31 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
         raise PredictionsNotFound(
             f"the predictor of job {job.id} was removed with its predictions; solve again"
         ) from None
-    return Predictor(meta=file.meta, schema=_schema(file), functions=functions)
+    return Predictor(
+        meta=file.meta,
+        schema=_schema(file),
+        functions=functions,
+        joining=_joining(file, functions),
+    )
 
 
-def latest_predictor(store: PredictionStore, graph_id: str) -> Job | None:
-    """The job with the freshest predictions of those that predict new points."""
-    return next((job for job in store.kept(graph_id) if (job.result or {}).get("inductive")), None)
+def _joining(file: PredictionFile, functions: Functions) -> Joining | None:
+    path = given_path(file.path)
+    if not isinstance(functions, LinearFunctions) or not path.exists():
+        return None
+    return Joining(
+        given=np.asanyarray(np.load(path, mmap_mode="r")),
+        teleport=float(file.meta.stats["teleport"]),
+        constant=functions.weights[-1],
+    )
+
+
+def latest_predictor(store: PredictionStore, graph_id: str, *, column: str = "") -> Job | None:
+    """The job with the freshest predictions of those of a column that predict new points."""
+    for job in store.kept(graph_id):
+        if (job.result or {}).get("inductive") and job.parameters.get(LABEL_COLUMN, "") == column:
+            return job
+    return None
 
 
 def inductive_models() -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from peewit.service.catalog import GraphRecord
 from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.jobs.job import Job, UnknownJob
+from peewit.service.jobs.job import LABEL_COLUMN, Job, UnknownJob
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
@@ -65,16 +65,21 @@ class PredictionReader:
     recent: Recent
 
     def find(
-        self, graph: GraphRecord, *, model: str | None = None, job_id: str | None = None
+        self,
+        graph: GraphRecord,
+        *,
+        model: str | None = None,
+        job_id: str | None = None,
+        column: str | None = None,
     ) -> Job:
-        """The job asked for, else the one with the freshest predictions.
+        """The job asked for, else the one with the freshest predictions of a column of labels.
 
         Raises
         ------
         UnknownJob
             The graph has no such job.
         PredictionsNotFound
-            The job was for another model, or there are no predictions yet.
+            The job was for another model or column, or there are no predictions yet.
         """
         if job_id is not None:
             job = self.recent.get(("job", job_id), lambda: self.jobs.get(job_id))
@@ -82,12 +87,21 @@ class PredictionReader:
                 raise UnknownJob(f"no job {job_id!r} of graph {graph.settings.name}")
             if model is not None and job.model != model:
                 raise PredictionsNotFound(f"job {job_id} is for model {job.model}, not for {model}")
+            of_job = job.parameters.get(LABEL_COLUMN, "")
+            if column is not None and of_job != column:
+                raise PredictionsNotFound(
+                    f"job {job_id} is for {of_column(of_job)}, not for {of_column(column)}"
+                )
             return job
+        column = column or ""
         latest = self.recent.get(
-            _freshest(graph, model), lambda: self.store.latest(graph.id, model)
+            _freshest(graph, model, column),
+            lambda: self.store.latest(graph.id, model, column=column),
         )
         if latest is None:
             of_model = "" if model is None else f" of model {model}"
+            if column:
+                of_model += f" of {of_column(column)}"
             raise PredictionsNotFound(
                 f"graph {graph.settings.name} has no predictions{of_model} yet; put labels, submit "
                 "a job of kind solve and wait for it"
@@ -95,16 +109,22 @@ class PredictionReader:
         return latest
 
     def cached(
-        self, graph: GraphRecord, node: NodeId, *, model: str | None, job_id: str | None
+        self,
+        graph: GraphRecord,
+        node: NodeId,
+        *,
+        model: str | None,
+        job_id: str | None,
+        column: str | None = None,
     ) -> tuple[PredictionFile, Prediction] | None:
         """Result of `find`, `open` and `one` where memory has it; else None.
 
         For callers who must not wait: it reads no row and opens no file.
         """
-        key = _freshest(graph, model) if job_id is None else ("job", job_id)
+        key = _freshest(graph, model, column or "") if job_id is None else ("job", job_id)
         if not self.recent.is_cached(key):
             return None
-        file = self.store.cached(self.find(graph, model=model, job_id=job_id))
+        file = self.store.cached(self.find(graph, model=model, job_id=job_id, column=column))
         if file is None:
             return None
         dense = self.nodes.cached_ids(graph, node_array([node], graph.settings.node_ids))
@@ -152,6 +172,13 @@ class PredictionReader:
         return found.predictions[0]
 
 
-def _freshest(graph: GraphRecord, model: str | None) -> tuple[str, str, str | None]:
+def of_column(column: str) -> str:
+    """A column of labels in words."""
+    return f"label column {column!r}" if column else "the labels without a column's name"
+
+
+def _freshest(
+    graph: GraphRecord, model: str | None, column: str
+) -> tuple[str, str, str | None, str]:
     """What the freshest predictions are remembered by."""
-    return "freshest predictions", graph.id, model
+    return "freshest predictions", graph.id, model, column

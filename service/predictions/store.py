@@ -14,14 +14,15 @@ from threading import Lock
 from time import time
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Select, and_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
-from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (
+    GIVEN_SUFFIX,
     LEFT_OUT_SUFFIX,
     PREDICTOR_SUFFIX,
     SUFFIX,
@@ -35,7 +36,7 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
-_SUFFIXES: Final = (PREDICTOR_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
+_SUFFIXES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
 
 
 class PredictionsNotFound(LookupError):
@@ -101,13 +102,14 @@ class PredictionStore:
                 self._open.popitem(last=False)
             return file
 
-    def latest(self, graph_id: str, model: str | None = None) -> Job | None:
-        """The job with the freshest predictions, of one model or of any.
+    def latest(self, graph_id: str, model: str | None = None, *, column: str = "") -> Job | None:
+        """The job with the freshest predictions of a column of labels, of one model or of any.
 
         Freshest: newest snapshot, then newest labels, then last finished. A slow job that began
         before a quick one and ended after it does not hide what the quick one knew.
         """
-        statement = _freshest_first(graph_id).limit(1)
+        of_column = func.coalesce(jobs.c.parameters[LABEL_COLUMN].as_string(), "")
+        statement = _freshest_first(graph_id).where(of_column == column).limit(1)
         if model is not None:
             statement = statement.where(jobs.c.model == model)
         with self._database.read() as connection:
@@ -123,12 +125,14 @@ class PredictionStore:
         return [job_from_row(row) for row in rows if row.result["file"] in names]
 
     def kept_snapshots(self, graph_id: str) -> set[int]:
-        """Numbers of the snapshots behind the predictions on the disk and the jobs that run."""
-        running = select(jobs.c.snapshot).where(
-            jobs.c.graph_id == graph_id, jobs.c.status == "running", jobs.c.snapshot.is_not(None)
+        """Numbers of the snapshots behind the predictions on the disk and the jobs not yet over."""
+        under_way = select(jobs.c.snapshot).where(
+            jobs.c.graph_id == graph_id,
+            jobs.c.status.in_((JobStatus.QUEUED, JobStatus.RUNNING)),
+            jobs.c.snapshot.is_not(None),
         )
         with self._database.read() as connection:  # before the files: a job that ends has one
-            in_use = set(connection.execute(running).scalars())
+            in_use = set(connection.execute(under_way).scalars())
         return in_use | {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
 
     def discard(self, graph_id: str, file_name: str) -> None:
@@ -140,9 +144,9 @@ class PredictionStore:
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove what nobody will read again.
 
-        Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model have replaced, and
-        files that no job names, each once it has been so for ``grace_seconds``. What belongs to
-        predictions goes with them.
+        Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model and column of labels
+        have replaced, and files that no job names, each once it has been so for ``grace_seconds``.
+        What belongs to predictions goes with them.
 
         Returns
         -------
@@ -172,9 +176,10 @@ class PredictionStore:
 
 def _replaced_files(published: Sequence[Row[Any]]) -> set[str]:
     """Of rows with the freshest first: files that enough fresher ones replaced long enough ago."""
-    of_model: dict[str, list[Row[Any]]] = {}
+    of_model: dict[tuple[str, str], list[Row[Any]]] = {}
     for row in published:
-        of_model.setdefault(row.model, []).append(row)
+        key = row.model, row.parameters.get(LABEL_COLUMN, "")
+        of_model.setdefault(key, []).append(row)
     return {
         row.result["file"]
         for rows in of_model.values()

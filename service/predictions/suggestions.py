@@ -137,7 +137,7 @@ class Suggester:
         self._jobs, self._nodes = predictions.jobs, predictions.nodes
         self._graphs_directory = graphs_directory
         self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
-        self._labeled: OrderedDict[str, _LabeledNodes] = OrderedDict()
+        self._labeled: OrderedDict[tuple[str, str], _LabeledNodes] = OrderedDict()
         self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
         self._lock = Lock()
 
@@ -179,6 +179,7 @@ class Suggester:
         *,
         model: str | None = None,
         job_id: str | None = None,
+        column: str | None = None,
     ) -> Suggestions:
         """Nodes to label next; fewer where fewer are left. None of them has a label.
 
@@ -192,6 +193,8 @@ class Suggester:
             How many, 1 to `MAX_SUGGESTIONS`.
         model, job_id : str, optional
             Whose predictions to look at; the freshest by default.
+        column : str, optional
+            The column of labels that nodes lack; that of the job, or the one without a name.
 
         Raises
         ------
@@ -202,8 +205,10 @@ class Suggester:
         NoEmbedding
             There is none, and one is needed: see `request_embedding`.
         """
-        file = self._file(graph, model, job_id, is_needed=strategy == "margin")
-        labeled = self._labeled_nodes(graph)
+        file = self._file(graph, model, job_id, column, is_needed=strategy == "margin")
+        if column is None:
+            column = "" if file is None else file.meta.label_column
+        labeled = self._labeled_nodes(graph, column)
         if strategy == "margin":
             if file is None or file.meta.score == "value":
                 raise NoMargins(
@@ -236,9 +241,9 @@ class Suggester:
         )
         return self._jobs.submit_coalesced(spec)
 
-    def n_labeled(self, graph: GraphRecord) -> int:
+    def n_labeled(self, graph: GraphRecord, column: str = "") -> int:
         """How many nodes of the graph have a label."""
-        return int(self._labeled_nodes(graph).nodes.size)
+        return int(self._labeled_nodes(graph, column).nodes.size)
 
     def _embedding_job(self, graph: GraphRecord, snapshot: int, owner: str | None) -> Job:
         """The job that is to embed a snapshot: one that waits, runs or has failed, or a new one."""
@@ -267,30 +272,36 @@ class Suggester:
         )
 
     def _file(
-        self, graph: GraphRecord, model: str | None, job_id: str | None, *, is_needed: bool
+        self,
+        graph: GraphRecord,
+        model: str | None,
+        job_id: str | None,
+        column: str | None,
+        *,
+        is_needed: bool,
     ) -> PredictionFile | None:
         try:
-            job = self._predictions.find(graph, model=model, job_id=job_id)
+            job = self._predictions.find(graph, model=model, job_id=job_id, column=column)
             return self._predictions.open(job)
         except PredictionsNotFound:
             if is_needed or model is not None or job_id is not None:
                 raise
             return None
 
-    def _labeled_nodes(self, graph: GraphRecord) -> _LabeledNodes:
+    def _labeled_nodes(self, graph: GraphRecord, column: str) -> _LabeledNodes:
         """The nodes that have a label now; looked up again when a label has changed."""
         with self._lock:
-            known = self._labeled.get(graph.id)
+            known = self._labeled.get((graph.id, column))
         if known is not None and known.labels_seq == graph.labels_seq:
             return known
-        current = self._labels.current(graph.id)
+        current = self._labels.current(graph.id, column=column)
         ids = current.nodes.cast(id_type(graph.settings.node_ids))
         dense = self._nodes.lookup(graph, ids)
         found = _LabeledNodes(
             labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
         )
         with self._lock:
-            self._labeled[graph.id] = found
+            self._labeled[graph.id, column] = found
             while len(self._labeled) > _KEPT:
                 self._labeled.popitem(last=False)
         return found

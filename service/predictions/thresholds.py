@@ -1,7 +1,7 @@
 """Thresholds on the score of one class: chosen on labels left out, judged, and applied."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from peewit.solvers.assessment.thresholds import (
     choose_threshold,
     precision_of,
 )
+from peewit.solvers.models.label_sample import DOUBT
 
 _MAX_NAMES: Final = 10
 
@@ -73,6 +74,7 @@ class ClassThreshold:
             positive_share=share,
             by_threshold=self._decision(is_positive, scores >= self.threshold, share),
             by_largest_score=self._decision(is_positive, is_largest, share),
+            warning=None,
         )
 
     def _decision(self, is_positive: BoolArray, is_found: BoolArray, share: float) -> Decision:
@@ -156,7 +158,16 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     left_out = read_left_out(file)
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
-    return chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+    found = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+    p_value = float(file.meta.stats.get("sample_p_value", 1.0))
+    if chosen.goal.positive_share is not None or p_value >= DOUBT:
+        return found
+    doubt = (
+        f"the labels are no random sample of the nodes (p = {p_value:.0e}), so {chosen.positive!r} "
+        f"is hardly {found.positive_share:.0%} of them, as precision and cost take it to be, and "
+        "the threshold may be far off: give its share of all nodes, positive_share"
+    )
+    return replace(found, warning=doubt)
 
 
 def with_threshold(

@@ -74,6 +74,8 @@ class Estimator:
         ------
         ValueError
             See `peewit.service.tasks.solve_options.validate_solve`.
+        peewit.service.labels.store.LabelColumnNotFound
+            No label was ever given in the column that is named.
         NoSnapshot
             The graph has none yet.
         peewit.streaming.snapshots.store.SnapshotNotFound
@@ -81,6 +83,7 @@ class Estimator:
             Newer ones came between two looks at the graph, or files are gone.
         """
         chosen, options = validate_solve(model, parameters)
+        self.labels.require_column(graph.id, options.label_column)
         paths = GraphPaths(root=self.graphs_directory / graph.id)
         snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
         version = graph.features_version if chosen.uses_features else 0
@@ -114,7 +117,7 @@ class Estimator:
         )
 
     def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit; one without an estimate passes."""
+        """Raise `DoesNotFit` for a solve that cannot fit; one without a snapshot passes."""
         try:
             estimate = self.estimate(graph, model, parameters)
         except NoSnapshot:  # the job says so, unless one is there when it begins
@@ -175,7 +178,8 @@ class Estimator:
 
         if held(_LEAST_CLASSES) == 0:  # classes cost a look at every label
             return 0
-        return held(max(_LEAST_CLASSES, len(self.labels.class_counts(graph.id))))
+        counts = self.labels.class_counts(graph.id, column=options.label_column)
+        return held(max(_LEAST_CLASSES, len(counts)))
 
 
 def newest_snapshot(graph: GraphRecord) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.jobs.job import Job, JobSpec, Lane
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, Lane
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled, Report
@@ -209,12 +209,19 @@ class ModelKind(Kind[LabelsTaskT]):
         """Raise ValueError unless a job may be asked this of a model."""
 
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> LabelsTaskT:
-        """The newest snapshot and all labels."""
-        labels = stores.labels.current(job.graph_id)
-        model, snapshot = self.named(job.model), newest_snapshot(graph)
+        """The snapshot that the job is for, else the newest, and all labels of its column."""
+        column = job.parameters.get(LABEL_COLUMN, "")
+        labels = stores.labels.current(job.graph_id, column=column)
+        model = self.named(job.model)
+        snapshot = newest_snapshot(graph) if job.snapshot is None else job.snapshot
         if not labels.labels:
             name = graph.settings.name
-            raise ValueError(f"graph {name} has no labels; put labels of at least two classes")
+            where = f" in label column {column!r}" if column else ""
+            if named := [repr(each) for each in stores.labels.columns(job.graph_id) if each]:
+                where += f" (say label_column for one of {', '.join(named)})"
+            raise ValueError(
+                f"graph {name} has no labels{where}; put labels of at least two classes"
+            )
         stores.capture(job, graph, snapshot, labels_seq=labels.labels_seq)
         return self.task(
             job_id=job.id,

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from peewit.service.tasks.certify import CertifyKind
 from peewit.service.tasks.embed import EmbedKind
+from peewit.service.tasks.filter import FilterKind
 from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.knn import KnnKind
 from peewit.service.tasks.solve import SolveKind
@@ -18,6 +19,7 @@ KINDS: Final[dict[str, Kind[Any]]] = {
         CertifyKind(),
         KnnKind(),
         EmbedKind(),
+        FilterKind(),
     )
 }
 """By name."""

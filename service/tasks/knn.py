@@ -39,7 +39,7 @@ class ConnectedBefore(ValueError):
 
 
 class NoFeatures(ValueError):
-    """The graph has no features yet, of which to make edges."""
+    """The graph has no features yet, which the job would work on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +177,15 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
                 left.unlink(missing_ok=True)
 
 
+def require_features(graph: GraphRecord) -> None:
+    """Raise `NoFeatures` unless the graph has some."""
+    if not graph.features_version:
+        raise NoFeatures(
+            f"graph {graph.settings.name} has no features yet; put them, or let ingest take those "
+            "that wait"
+        )
+
+
 def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
     """Raise unless the graph has features and no edges made from features.
 
@@ -187,11 +196,8 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
     ConnectedBefore
         A file of such edges is in the graph, or waits.
     """
+    require_features(graph)
     name = graph.settings.name
-    if not graph.features_version:
-        raise NoFeatures(
-            f"graph {name} has no features yet; put them, or let ingest take those that wait"
-        )
     before = manifest.files_in(graph.id, GraphPaths(root=directory).knn)
     if before:
         raise ConnectedBefore(

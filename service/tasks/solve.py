@@ -12,14 +12,24 @@ import numpy as np
 import structlog
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane, LeaseLost, UnknownJob, lane_of
+from peewit.service.jobs.job import (
+    LABEL_COLUMN,
+    Job,
+    JobSpec,
+    JobStatus,
+    Lane,
+    LeaseLost,
+    UnknownJob,
+    lane_of,
+)
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionMeta,
+    given_path,
     predictor_path,
     write_predictions,
 )
-from peewit.service.predictions.predictors import write_predictor
+from peewit.service.predictions.predictors import given_of, write_given, write_predictor
 from peewit.service.tasks.assessment import Answered, Assessment, assess
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
@@ -68,7 +78,7 @@ class SolveKind(ModelKind[SolveTask]):
         return lane_of(self.named(model), parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit the memory."""
+        """Raise `DoesNotFit` for a solve that cannot fit the memory, or `LabelColumnNotFound`."""
         stores.estimator.require_room(graph, self.named(spec.model), spec.parameters)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
@@ -118,9 +128,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     with phases.phase("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
     with phases.phase("solving"):
-        start = _start_of(model, graph, labels)
-        started_from = None if start is None else graph.last[type(model)].snapshot
-        solution = _solve(model, graph, prepared, labels, start, phases, cancelled)
+        start = _start_of(task, model, graph, labels)
+        started_from = None if start is None else graph.last[_key(task, model)].snapshot
+        solution = _solve(task, model, graph, prepared, labels, start, phases, cancelled)
     answer = Answered(
         model=model,
         prepared=prepared,
@@ -153,7 +163,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     return {
         "file": file_name,
         "status": solution.status.value,
-        "warning": _warning(solution, [*assessment.warnings, *_doubts(answer, assessment, shares)]),
+        "warning": _warning(
+            solution, [*assessment.warnings, *_doubts(answer, solution, assessment, shares)]
+        ),
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
         "n_labels": labels.n_labeled,
@@ -196,15 +208,23 @@ def _class_names(labels: Labels | RealLabels) -> tuple[str | int, ...] | None:
     return labels.class_names if isinstance(labels, Labels) else None
 
 
-def _start_of(model: Model, graph: WarmGraph, labels: Labels | RealLabels) -> Solution | None:
+def _start_of(
+    task: SolveTask, model: Model, graph: WarmGraph, labels: Labels | RealLabels
+) -> Solution | None:
     """The last solution for the same classes, on this snapshot or an older one."""
-    last = graph.last.get(type(model))
+    last = graph.last.get(_key(task, model))
     if last is None or last.class_names != _class_names(labels):
         return None
     return grown(last.solution, graph.snapshot.graph.adjacency)
 
 
+def _key(task: SolveTask, model: Model) -> tuple[type[Model], str]:
+    """What the next solve of the same may start from is kept by."""
+    return type(model), task.parameters.get(LABEL_COLUMN, "")
+
+
 def _solve(
+    task: SolveTask,
     model: Model,
     graph: WarmGraph,
     prepared: Any,
@@ -218,9 +238,10 @@ def _solve(
         prepared, labels, start=start, progress=phases.iteration, cancelled=cancelled
     )
     _require_whole(solution)
-    graph.last[type(model)] = LastSolution(
+    last = LastSolution(
         snapshot=graph.snapshot.meta.number, class_names=_class_names(labels), solution=solution
     )
+    graph.keep(_key(task, model), last)
     return solution
 
 
@@ -277,6 +298,9 @@ def _write(
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:
         write_predictor(predictor_path(directory / meta.file_name), functions)
+        given = given_of(answer.model, answer.prepared, solution)
+        if given is not None:
+            write_given(given_path(directory / meta.file_name), given)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
         write_left_out(directory / meta.file_name, labels.classes, assessment.left_out_scores)
     path = write_predictions(
@@ -291,13 +315,13 @@ def _write(
 
 
 def _doubts(
-    answer: Answered, assessment: Assessment, shares: ComparedShares | None
+    answer: Answered, solution: Solution, assessment: Assessment, shares: ComparedShares | None
 ) -> Iterator[str]:
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
         judged = None if folds is None else (folds["accuracy"], folds["n_left_out"])
-        graph, solution = answer.snapshot.graph, answer.solution
+        graph = answer.snapshot.graph
         yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, Final
 
+from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
@@ -51,6 +52,13 @@ class SolveOptions:
         A value breaks its rule.
     """
 
+    label_column: str = option(
+        "",
+        Rule(
+            doc="Predict the labels of this column, instead of those without a column's name.",
+            kind=str,
+        ),
+    )
     refine: bool = option(
         False,
         Rule(
@@ -109,6 +117,8 @@ class SolveOptions:
     def __post_init__(self) -> None:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
+        if self.label_column and not is_column_name(self.label_column):
+            raise BadArgument("label_column", f"{COLUMN_NAME_RULE}, got {self.label_column!r}")
         if self.cross_validate == 1:
             raise BadArgument("cross_validate", "must be 0 or at least 2 folds, got 1")
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.jobs.job import JobSpec
+from peewit.service.jobs.job import LABEL_COLUMN, JobSpec
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Phases, StoppedEarly
@@ -44,7 +44,8 @@ class TuneKind(ModelKind[TuneTask]):
     example_model = "lapsvm"
     parameters_doc = (
         "grid: lists of values by hyperparameter, the model's own where left out; "
-        "folds: at least 2, 5 where left out; and hyperparameters that stay as they are."
+        "folds: at least 2, 5 where left out; label_column: whose labels to judge by, those "
+        "without a column's name where left out; and hyperparameters that stay as they are."
     )
     example_parameters: ClassVar[Mapping[str, Any]] = {
         "grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}
@@ -138,7 +139,7 @@ def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
     """
     fixed = {name: value for name, value in parameters.items() if name not in {_GRID, _FOLDS}}
     built, options = validate_solve(model, fixed)
-    if chosen := sorted(options.chosen()):
+    if chosen := sorted(options.chosen().keys() - {LABEL_COLUMN}):
         raise BadArgument(chosen[0], f"must be left out of a tune job, got {fixed[chosen[0]]!r}")
     folds = parameters.get(_FOLDS, _DEFAULT_FOLDS)
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:

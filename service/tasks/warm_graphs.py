@@ -29,6 +29,9 @@ from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""
 
+_MOST_SOLUTIONS: Final = 8
+"""Solutions of a graph that stay: each is as large as its predictions, and columns may be many."""
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LastSolution:
@@ -55,14 +58,22 @@ class _Prepared:
 class WarmGraph:
     """One snapshot in memory with what was prepared on it, by class of model.
 
-    ``bequests`` are what preparations of the snapshot before left.
+    ``bequests`` are what preparations of the snapshot before left; ``last`` are the last solutions
+    by class of model and column of labels, which share what was prepared.
     """
 
     snapshot: Snapshot
     nodes: Nodes
     prepared: dict[str, _Prepared] = field(default_factory=dict)
     bequests: dict[str, Any] = field(default_factory=dict)
-    last: dict[type[Model], LastSolution] = field(default_factory=dict)
+    last: dict[tuple[type[Model], str], LastSolution] = field(default_factory=dict)
+
+    def keep(self, key: tuple[type[Model], str], last: LastSolution) -> None:
+        """Remember a solution, and forget the one longest unused where there are too many."""
+        self.last.pop(key, None)
+        self.last[key] = last
+        while len(self.last) > _MOST_SOLUTIONS:
+            del self.last[next(iter(self.last))]
 
     def forget_features_but(self, version: int) -> None:
         """Drop what was prepared with other features; what needs none stays."""

@@ -54,7 +54,14 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.segments import CorruptSegment, require_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 
-WORK_DIRECTORIES: Final = ("staging", "knn_work", "certify", "refine", "embedding")
+WORK_DIRECTORIES: Final = (
+    "staging",
+    "knn_work",
+    "certify",
+    "refine",
+    "embedding",
+    "filtered_features",
+)
 """Of a graph: what a run needs while it lasts, and what is made again."""
 
 STAGING_PREFIX: Final = f"{TEMPORARY_PREFIX}backup-"

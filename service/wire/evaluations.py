@@ -67,6 +67,7 @@ class ThresholdEvaluation:
     positive_share: float = described("What precision and cost take for the part that is positive.")
     by_threshold: Decision
     by_largest_score: Decision = described("As predictions are without a threshold.")
+    warning: str | None = described("Why the share that was taken is doubtful; null else.")
 
 
 @record

@@ -11,3 +11,19 @@ class LabelReceipt:
 
     labels_seq: int = described("Number of the graph's last label event, with these.")
     accepted: int
+
+
+@record
+class LabelColumn:
+    """A column of labels: of each node at most one."""
+
+    name: str = described("Empty for the one without a name.")
+    n_labeled: int = described("Nodes that have a label in it.")
+    n_labels: int = described("How many different ones.")
+
+
+@record
+class LabelColumnList:
+    """The columns in which labels were given."""
+
+    label_columns: list[LabelColumn]

@@ -33,6 +33,9 @@ class Provenance:
     solver_status: str
     refined: bool = described("Whether scores are those of the full graph.")
     score: str = described("How to read scores: probability, class score or value.")
+    label_column: str | None = described(
+        "The column of labels that is predicted; null for the one without a name.", default=None
+    )
 
 
 @record

@@ -1,6 +1,6 @@
-"""One job, waited for: commands and the demo run it themselves while no worker is alive."""
+"""Jobs, waited for: commands and the demo run them themselves while no worker is alive."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
 from time import monotonic, sleep
@@ -25,7 +25,22 @@ def run_until_finished(
     on_change: Callable[[Job], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Job:
-    """Wait for a job, running it here whenever no worker is alive.
+    """Wait for a job, running it here whenever no worker is alive; see `run_all_until_finished`."""
+    (job,) = run_all_until_finished(
+        database, settings, [job_id], on_change=on_change, should_stop=should_stop
+    )
+    return job
+
+
+def run_all_until_finished(
+    database: Database,
+    settings: Settings,
+    job_ids: Sequence[str],
+    *,
+    on_change: Callable[[Job], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[Job]:
+    """Wait for jobs, running them here, in one child, whenever no worker is alive.
 
     The pause between two looks is a quarter of the time waited so far, at most half a second.
 
@@ -33,16 +48,16 @@ def run_until_finished(
     ----------
     database : Database
     settings : Settings
-    job_id : str
-        The job.
+    job_ids : sequence of str
+        The jobs, in the order in which they run here; at least one.
     on_change : callable, optional
-        Told the job whenever it has changed.
+        Told the first that is not finished whenever it has changed.
     should_stop : callable
         Once it is true, a job that runs here goes back to the queue and the wait ends.
 
     Returns
     -------
-    Job
+    list of Job
         Finished, unless ``should_stop`` came first.
 
     Raises
@@ -54,23 +69,27 @@ def run_until_finished(
     registry = WorkerRegistry(database)
     worker = Worker(database, settings)
     is_over = Event()
-    running: Future[Job] | None = None
+    waiting = list(job_ids)
+    running: Future[None] | None = None
     seen: Job | None = None
     started = monotonic()
     with ThreadPoolExecutor(1, thread_name_prefix="one-job") as pool:
         try:
             while True:
-                job = queue.get(job_id)
+                job = queue.get(waiting[0])
                 if on_change is not None and job != seen:
                     on_change(job)
                 seen = job
+                if job.status.is_final and len(waiting) > 1:
+                    del waiting[0]
+                    continue
                 if job.status.is_final or should_stop():
                     break
                 if running is not None and running.done():
                     running.result()
                     running = None
                 if running is None and not registry.alive(job.lane):
-                    running = pool.submit(worker.run_one, job_id, should_stop=is_over.is_set)
+                    running = pool.submit(worker.run_some, waiting[:], should_stop=is_over.is_set)
                 pause = max((monotonic() - started) / 4, _FIRST_POLL_SECONDS)
                 pause = min(pause, _LAST_POLL_SECONDS)
                 if running is None:
@@ -79,4 +98,4 @@ def run_until_finished(
                     wait([running], pause)
         finally:
             is_over.set()
-    return queue.get(job_id)
+    return [queue.get(job_id) for job_id in job_ids]

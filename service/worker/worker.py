@@ -6,7 +6,7 @@ whatever the children do; the last write of an attempt is refused when the lease
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from functools import partial
@@ -121,17 +121,24 @@ class Worker:
         It stands as it was when another worker runs it, or an equal one, and as queued when this
         was told to stop.
         """
+        self.run_some([job_id], should_stop=should_stop)
+        return self._queue.get(job_id)
+
+    def run_some(
+        self, job_ids: Sequence[str], *, should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Run some jobs, one after another, in one child, as `run_one` does."""
         child = WarmChild("one-job", self._settings)
         with self._heartbeats():
             try:
-                while not should_stop():
-                    job = self._queue.claim(self.id, LANES, job_id=job_id)
-                    if job is None:
-                        break
-                    self._run_job(job, child, should_stop)
+                for job_id in job_ids:
+                    while not should_stop():
+                        job = self._queue.claim(self.id, LANES, job_id=job_id)
+                        if job is None:
+                            break
+                        self._run_job(job, child, should_stop)
             finally:
                 child.stop()
-        return self._queue.get(job_id)
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
         with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import chdtr, ndtr, pdtrc
+from scipy.special import bdtr, chdtr, ndtr, pdtrc
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -138,8 +138,11 @@ def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Ite
     n_labels, n_others = int(shares.n_labels.sum()), int(shares.n_predicted.sum())
     if n_others == 0 or given.size < 2:
         return
-    if _diversity(predicted) < _LEAST_DIVERSITY * _diversity(given):
-        largest = int(predicted.argmax())
+    chances = bdtr(shares.n_predicted, n_others, given)  # of so few nodes, at the labels' shares
+    largest = int(predicted.argmax())
+    n_elsewhere = n_others - int(shares.n_predicted[largest])
+    is_beyond_chance = bdtr(n_elsewhere, n_others, 1 - given[largest]) < _P_VALUE
+    if is_beyond_chance and _diversity(predicted) < _LEAST_DIVERSITY * _diversity(given):
         yield (
             f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
             f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
@@ -147,7 +150,8 @@ def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Ite
             "or with more labels"
         )
         return
-    lost = np.flatnonzero((shares.n_labels >= 2) & (predicted < _LEAST_PART * given))
+    is_lost = (shares.n_labels >= 2) & (predicted < _LEAST_PART * given) & (chances < _P_VALUE)
+    lost = np.flatnonzero(is_lost)
     if lost.size:
         named = ", ".join(
             f"{shares.class_names[place]!r} ({shares.n_labels[place]:,} labels, "

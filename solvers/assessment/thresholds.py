@@ -190,11 +190,13 @@ def _require_met(name: str, meets: BoolArray, asked: float, reached: FloatArray)
 
 
 def _between(scores: FloatArray, n_above: int) -> float:
-    """A threshold with so many of the different scores at or above it."""
+    """A threshold with so many of the different scores at or above it, which are float32."""
     if scores.size == 0:
         return 0.0
     if n_above == 0:
         return float(np.nextafter(np.float32(scores[0]), np.float32(np.inf)))
     if n_above == scores.size:
         return float(scores[-1])
-    return float((scores[n_above - 1] + scores[n_above]) / 2)
+    above, below = scores[n_above - 1], scores[n_above]
+    middle = float(np.float32((above + below) / 2))
+    return middle if middle > below else float(above)

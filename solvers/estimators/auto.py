@@ -11,7 +11,7 @@ class Auto(ProbabilityClassifier):
 
     _model = auto.Auto
 
-    rtol: float = 1e-5
+    rtol: float = 1e-4
     max_iter: int = 10_000
 
     def fit(self, X: Any, y: Any, features: Any = None) -> Self:

@@ -12,6 +12,7 @@ from peewit.solvers.arrays import Float32Array
 from peewit.solvers.estimators.base import graph_of
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 
 _WIDTH = 32
@@ -24,6 +25,7 @@ def filter_features(
     *,
     teleport: float = 0.1,
     max_bytes: int = 1 << 30,
+    watch: Watch = UNWATCHED,
 ) -> Float32Array:
     """Features smoothed along the edges by personalized PageRank, P X of (K1).
 
@@ -39,6 +41,8 @@ def filter_features(
         Part of the result that is a node's own, in (0, 1]; less reaches farther.
     max_bytes : int
         Memory of the columns that are read in one pass over the features, at least one.
+    watch : Watch
+        Told how many columns are done, and asked before every step whether to go on.
 
     Returns
     -------
@@ -52,6 +56,8 @@ def filter_features(
         its rule.
     OSError
         The file cannot be written.
+    Stopped
+        The caller asked for the run to end.
 
     References
     ----------
@@ -65,7 +71,7 @@ def filter_features(
     given = graph_of(graph)
     nodes = Graph.from_adjacency(graph) if given is None else given
     rows = checked_rows(features, nodes.n_nodes)
-    blocks = _filtered(nodes, rows, teleport, max_bytes)
+    blocks = _filtered(nodes, rows, teleport, max_bytes, watch)
     if path is None:
         out = np.empty((nodes.n_nodes, rows.n_columns), np.float32)
         first = 0
@@ -86,20 +92,23 @@ def filter_features(
             for block in blocks:
                 file.write(np.ascontiguousarray(block.T).data)
         part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        part.unlink(missing_ok=True)  # of a run that came to nothing
     return np.asanyarray(np.load(target, mmap_mode="r"))
 
 
-def _filtered(graph: Graph, rows: Rows, teleport: float, max_bytes: int) -> Iterator[Float32Array]:
+def _filtered(
+    graph: Graph, rows: Rows, teleport: float, max_bytes: int, watch: Watch
+) -> Iterator[Float32Array]:
     """Some columns of the result after others."""
     pagerank = PersonalizedPageRank.of_graph(graph)
     step = max(1, max_bytes // (4 * max(1, graph.n_nodes)))
     for start in range(0, rows.n_columns, step):
         columns = _columns(rows, slice(start, min(start + step, rows.n_columns)), graph.n_nodes)
         for first in range(0, columns.shape[1], _WIDTH):
-            yield pagerank.filtered(columns[:, first : first + _WIDTH], teleport)
+            watch.step("columns", start + first, rows.n_columns)
+            some = columns[:, first : first + _WIDTH]
+            yield pagerank.filtered(some, teleport, watch=watch)
 
 
 def _columns(rows: Rows, some: slice, n_nodes: int) -> Float32Array:

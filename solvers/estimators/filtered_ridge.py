@@ -67,9 +67,8 @@ class FilteredRidge(PenalizedClassifier):
         if edges is None:
             return own
         teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
-        return filtered_ridge.joined_scores(
-            own, edges, self.decision_, self._inverse_root, teleport, constant
-        )
+        given = filtered_ridge.given_scores(self.decision_, self._inverse_root, constant)
+        return filtered_ridge.joined_scores(own, edges, given, teleport, constant)
 
     def _keep(self, prepared: Any, solution: Solution) -> None:
         super()._keep(prepared, solution)

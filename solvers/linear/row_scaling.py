@@ -22,7 +22,7 @@ class RowScaling:
     Attributes
     ----------
     is_unit : bool
-        Whether rows are brought to unit length, and dense ones centred before; rows of zeros stay.
+        Whether rows are brought to unit length, and dense ones centred before.
     constant : float
         The feature that all rows have.
     center : (n_columns,) float64
@@ -31,12 +31,16 @@ class RowScaling:
     length : float
         Median length of the rows so made that are not zeros, the constant left out; 1 where all
         are zeros.
+    zeros_stay : bool
+        Whether rows of zeros are made no other ones by ``center``: they say nothing of a node, and
+        neither do rows that differ from it by rounding.
     """
 
     is_unit: bool
     constant: float
     center: FloatArray = field(default_factory=lambda: np.zeros(0))
     length: float = 1.0
+    zeros_stay: bool = False
 
     @classmethod
     def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowScaling":
@@ -57,17 +61,22 @@ class RowScaling:
         """(n_rows,) what each row is multiplied by."""
         if not self.is_unit:
             return np.ones(block.shape[0])
-        if self.center.size and sp.issparse(block):
+        if self.center.size and (sp.issparse(block) or self.zeros_stay):
             lengths = self._centred_lengths(block)
         else:
             lengths = _lengths(block - self.center if self.center.size else block)
-        return np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths > 0)
+        nothing = np.zeros_like(lengths) if self.zeros_stay else np.ones_like(lengths)
+        return np.divide(1.0, lengths, out=nothing, where=lengths > 0)
 
     def _centred_lengths(self, block: Any) -> FloatArray:
-        """(n_rows,) |x - center| of sparse rows; 0 where that is rounding beside |x|."""
+        """(n_rows,) |x - center|; 0 where that is rounding beside |x|, or x has to stay 0."""
         own, center = np.square(_lengths(block)), float(self.center @ self.center)
-        squares = own - 2.0 * (block @ self.center) + center
-        squares[squares < _ROUNDING * (own + center)] = 0.0
+        if sp.issparse(block):
+            squares = own - 2.0 * (block @ self.center) + center
+        else:
+            squares = np.square(_lengths(block - self.center))
+        is_nothing = squares < _ROUNDING * (own + center)
+        squares[is_nothing | (self.zeros_stay & (own == 0))] = 0.0
         return np.asarray(np.sqrt(squares))
 
 

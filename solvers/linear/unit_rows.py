@@ -40,7 +40,8 @@ class UnitRows:
         sums = np.zeros(rows.n_columns)
         for _, block in rows.blocks():
             sums += block.sum(axis=0, dtype=np.float64)
-        form = RowScaling(is_unit=True, constant=1.0, center=frozen(sums / rows.n_rows))
+        center = frozen(sums / rows.n_rows)
+        form = RowScaling(is_unit=True, constant=1.0, center=center, zeros_stay=True)
         scale = np.concatenate([form.scale(block) for _, block in rows.blocks()])
         return cls(rows=rows, form=form, scale=scale, n_nodes=n_nodes)
 

@@ -46,6 +46,9 @@ _DENSITY_RTOL: Final = 1e-4
 _EVERYWHERE: Final = 0.3
 """Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
 
+_TOSS_UP: Final = 0.02
+"""Classes whose probabilities differ by less are equally likely to be right."""
+
 _SHARE: Final = 0.05
 _FEW_PER_CLASS: Final = 5
 """Up to so many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
@@ -222,13 +225,16 @@ class Auto(FeatureModel, Refinable):
         }
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
+        warnings: tuple[str, ...] = ()
         if prepared.features is not None:
-            filtered = FilteredRidge().solve_watched(prepared.features, labels, None, watch)
+            filtered, left_out = FilteredRidge().solved_and_left_out(
+                prepared.features, labels, watch
+            )
             if filtered.status is Status.CANCELLED:
                 raise Stopped
-            left_out = FilteredRidge().left_out(prepared.features, labels, watch)
             arms["features"] = _scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
+            warnings = filtered.warnings
             told = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
         stack, covariate = _stacked(prepared, groups, arms)
@@ -244,7 +250,7 @@ class Auto(FeatureModel, Refinable):
             reachable=reachable,
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
-            warnings=_warnings(labels, sample),
+            warnings=(*warnings, *_warnings(labels, sample)),
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
@@ -524,7 +530,7 @@ def _density_maker(
 ) -> Callable[[list[Int64Array]], Float32Array]:
     """From the nodes of some groups to the columns of their densities."""
     pagerank = prepared.pagerank
-    root = pagerank.inverse_root
+    root = pagerank.inverse_root / np.median(pagerank.inverse_root)  # weights have any unit
     volume = float((1.0 / np.square(root)).sum())
 
     def make(members: list[Int64Array]) -> Float32Array:
@@ -607,12 +613,15 @@ def _indicators(members: list[Int64Array], n_nodes: int, dtype: type) -> RealArr
 def _stacked(
     prepared: PreparedAuto, groups: LabelGroups, arms: dict[str, StackedArm]
 ) -> tuple[Stack, FloatArray]:
-    """The stack, and the standardised logarithms of the degrees."""
+    """The stack, and the standardised logarithms of the degrees, within those of the labels."""
     labels, degree = groups.labels, prepared.graph.degree
     mean = float(degree.mean()) or 1.0
     covariate = np.log1p(degree / mean)
     covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
     used = groups.usable
+    if used.size:  # a slope says nothing of degrees that no label has
+        of_labels = covariate[labels.nodes[used]]
+        covariate = np.clip(covariate, of_labels.min(), of_labels.max())
     stack = fitted_stack(
         arms,
         labels.classes,
@@ -642,7 +651,11 @@ def _told(
     def right(scores: FloatArray) -> float:
         return float((scores.argmax(axis=1) == known).mean())
 
-    told |= {"loo_accuracy": right(stack.left_out), "loo_labels": int(used.size)}
+    # without a label its class is a little rarer: a toss-up between shares would never find it
+    whole = stack.left_out
+    best = whole >= whole.max(axis=1, keepdims=True) - _TOSS_UP
+    accuracy = float((best[np.arange(known.size), known] / best.sum(axis=1)).mean())
+    told |= {"loo_accuracy": accuracy, "loo_labels": int(used.size)}
     told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
     told["majority"] = float(np.bincount(classes).max() / classes.size)
     told["sample_p_value"] = sample.p_value

@@ -67,6 +67,13 @@ class Mixing:
         least = float(np.finfo(np.float64).tiny)
         return (1.0 - self.assortativity) / max(1.0 - other.assortativity, least)
 
+    def improves(self, other: "Mixing") -> bool:
+        """Whether a cut is better than another, both beside chance and class by class."""
+        return (
+            self.assortativity > other.assortativity + _MORE
+            and self.retention > other.retention + _MORE
+        )
+
     def beats(self, other: "Mixing", fit: float, other_fit: float) -> bool:
         """Whether a partition is to be taken in place of another that was found first (H4).
 

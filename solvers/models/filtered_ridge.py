@@ -6,7 +6,7 @@ and free, and it guards against a graph or features that say nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from peewit.solvers.models.kernel_ridge import (
     fitted_ridge,
     usable,
 )
+from peewit.solvers.models.label_groups import node_hash
 from peewit.solvers.models.pagerank_columns import KernelEntries, PageRankColumns, RecentVectors
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -47,6 +48,10 @@ rarer among the nodes than among the labels lose, and much more of it is an inte
 labels do not tell. Left-out labels are predicted best between 0.01 and 0.1 (K.1)."""
 
 _STANDARD_ERRORS: Final = 2.0
+
+MOST_LABELS: Final = 3_000
+"""Labels that a ridge is fitted to: its kernels take eight bytes for each pair of labels, a dozen
+times, and seconds that grow with the third power. 1,500 labels take 5 CPU seconds, 4,000 28."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,22 +281,72 @@ class FilteredRidge(InductiveModel):
         watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
+        return self.solved_and_left_out(prepared, labels, watch)[0]
+
+    def solved_and_left_out(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
+    ) -> tuple[Solution, FloatArray]:
+        """The solution, and what the arm that is taken says of each label by the others (K5).
+
+        Returns
+        -------
+        solution : Solution
+        left_out : (n_labeled, n_classes) float64
+        """
         check_labels(labels, prepared.graph)
+        if labels.n_labeled <= MOST_LABELS:
+            return self._solved(prepared, labels, watch)
+        chosen = _evenly_chosen(labels, MOST_LABELS)
+        found, left_out = self._solved(prepared, labels.subset(chosen), watch)
+        told = (
+            f"the ridge was fitted to {MOST_LABELS:,} of the {labels.n_labeled:,} labels, the same "
+            "part of each class: its cost grows with their third power"
+        )
+        values = found.scores[labels.nodes]  # the others are left out as it is
+        values[chosen] = left_out
+        return replace(found, warnings=(*found.warnings, told)), values
+
+    def _solved(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch
+    ) -> tuple[Solution, FloatArray]:
+        """`solved_and_left_out` of at most `MOST_LABELS`."""
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else GIVEN
         }
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
+        prior, n_before = labels.class_prior(), prepared.columns.n_filtered
+        arms, _ = self._arms(prepared.rows is not None)
         try:
-            return self._solution(prepared, labels, stats, watch)
+            judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
+            taken = _taken(judged, labels, stats)
+            scores, functions = self._scores(prepared, labels, judged, taken, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
-            return Solution(
-                scores=np.tile(labels.class_prior(), (n_nodes, 1)),
+            cancelled = Solution(
+                scores=np.tile(prior, (n_nodes, 1)),
                 reachable=np.zeros(n_nodes, bool),
                 status=Status.CANCELLED,
                 stats={**stats, "n_iter": 0},
             )
+            return cancelled, np.tile(prior, (labels.n_labeled, 1))
+        reachable = np.asarray(scores.any(axis=1))
+        scores[~reachable] = prior
+        stats |= {
+            "arm": taken.name,
+            "teleport": taken.teleport,
+            "n_iter": n_steps(taken.teleport, RTOL),
+            "n_columns": prepared.columns.n_filtered - n_before,
+        }
+        solution = Solution(
+            scores=scores,
+            reachable=reachable,
+            status=Status.CONVERGED,
+            stats=stats,
+            functions=functions,
+        )
+        judged.sort(key=lambda each: each.arm != taken)
+        return solution, judged[0].left_out(judged[1:], prior)
 
     def predict(
         self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
@@ -317,30 +372,9 @@ class FilteredRidge(InductiveModel):
         functions = solution.functions
         if edges is None or not isinstance(functions, LinearFunctions):
             return own
-        return joined_scores(
-            own,
-            edges,
-            solution.scores,
-            prepared.columns.pagerank.inverse_root,
-            float(solution.stats["teleport"]),
-            functions.weights[-1],
-        )
-
-    def left_out(
-        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
-    ) -> FloatArray:
-        """(n_labeled, n_classes) what the arm that is taken says of labels by the others (K5).
-
-        Raises
-        ------
-        Stopped
-            The caller asked for the run to end.
-        """
-        arms, _ = self._arms(prepared.rows is not None)
-        judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-        taken = _taken(judged, labels, {})
-        judged.sort(key=lambda each: each.arm != taken)
-        return judged[0].left_out(judged[1:], labels.class_prior())
+        constant = functions.weights[-1]
+        given = given_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
+        return joined_scores(own, edges, given, float(solution.stats["teleport"]), constant)
 
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
         """The arms that compete, of which the first has to be beaten; and the one of the graph."""
@@ -370,49 +404,49 @@ class FilteredRidge(InductiveModel):
             is_informed=np.asarray(others.any(axis=1)),
         )
 
-    def _solution(
+    def _scores(
         self,
         prepared: FilteredFeatures,
         labels: Labels,
-        stats: dict[str, float | int | str],
+        judged: list[Judged],
+        taken: Arm,
         watch: Watch,
-    ) -> Solution:
-        n_before = prepared.columns.n_filtered
-        arms, of_graph = self._arms(prepared.rows is not None)
-        judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-        taken = _taken(judged, labels, stats)
+    ) -> tuple[FloatArray, LinearFunctions | None]:
+        """(n_nodes, n_classes) scores, 0 where no arm tells any, and those of new points.
+
+        What the arm that is taken cannot tell the first one may, and last the graph alone.
+        """
         graph = prepared.graph
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
-        for arm in dict.fromkeys((taken, arms[0], of_graph)):  # what one cannot tell the next may
+        known = {each.arm: each for each in judged}
+        _, of_graph = self._arms(prepared.rows is not None)
+        for arm in dict.fromkeys((taken, judged[0].arm, of_graph)):
             lost = ~scores.any(axis=1)
             is_asked = lost if arm.has_features else lost & is_labeled
             if not is_asked.any() and (functions is not None or not arm.has_features):
                 continue
-            known = {each.arm: each for each in judged}
             each = known.get(arm) or self._judged(prepared, arm, labels, watch)
             found, weights = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
             lost &= found.any(axis=1)
             scores[lost] = found[lost] + each.fit.constant
             if weights is not None and functions is None:
                 functions = prepared.unit.functions(weights, each.fit.constant)
-        reachable = np.asarray(scores.any(axis=1))
-        scores[~reachable] = labels.class_prior()
         watch.step("scores", 1, 1)
-        stats |= {
-            "arm": taken.name,
-            "teleport": taken.teleport,
-            "n_iter": n_steps(taken.teleport, RTOL),
-            "n_columns": prepared.columns.n_filtered - n_before,
-        }
-        return Solution(
-            scores=scores,
-            reachable=reachable,
-            status=Status.CONVERGED,
-            stats=stats,
-            functions=functions,
-        )
+        return scores, functions
+
+
+def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
+    """Places of so many labels, increasing: the same part of each class, one at least, by a hash.
+
+    A label more so leaves most of them as they were.
+    """
+    counts = np.bincount(labels.classes, minlength=labels.n_classes)
+    order = np.lexsort((node_hash(labels.nodes), labels.classes))
+    rank = np.arange(labels.n_labeled) - (np.cumsum(counts) - counts)[labels.classes[order]]
+    part = np.where(rank == 0, 0.0, (rank + 0.5) / counts[labels.classes[order]])
+    return np.sort(order[np.argsort(part, kind="stable")[:n_chosen]])
 
 
 def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
@@ -444,13 +478,23 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
     return judged[best].arm
 
 
+def given_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
+    """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1, for (K5b).
+
+    Parameters
+    ----------
+    scores : (n_nodes, n_classes) float64
+    inverse_root : (n_nodes,) float64
+        Of `PersonalizedPageRank`.
+    constant : (n_classes,) float64
+        What all scores have in common, and the walk does not change.
+    """
+    given: FloatArray = inverse_root[:, None] * (scores - constant)
+    return given
+
+
 def joined_scores(
-    own: FloatArray,
-    edges: Any,
-    scores: FloatArray,
-    inverse_root: FloatArray,
-    teleport: float,
-    constant: FloatArray,
+    own: FloatArray, edges: Any, given: FloatArray, teleport: float, constant: FloatArray
 ) -> FloatArray:
     """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
 
@@ -462,12 +506,11 @@ def joined_scores(
         Scores by their features alone.
     edges : (n_points, n_nodes) array or scipy sparse matrix
         Weights.
-    scores : (n_nodes, n_classes) float64
-    inverse_root : (n_nodes,) float64
-        Of `PersonalizedPageRank`.
+    given : (n_nodes, n_classes) float64
+        From `given_scores`.
     teleport : float
     constant : (n_classes,) float64
-        What all scores have in common, and the walk does not change.
+        As of `given_scores`.
 
     Raises
     ------
@@ -475,7 +518,7 @@ def joined_scores(
         ``edges`` of another shape, or with a weight that is negative or not finite.
     """
     matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
-    shape = (len(own), len(scores))
+    shape = (len(own), len(given))
     if matrix.shape != shape:
         raise ValueError(f"edges must have shape {shape}, got {matrix.shape}")
     if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
@@ -485,7 +528,7 @@ def joined_scores(
     degree = matrix.sum(axis=1)
     whole = degree + np.divide(degree, counts, out=np.ones_like(degree), where=counts > 0)
     loop = 1.0 / (counts + 1.0)
-    neighbors = matrix @ (inverse_root[:, None] * (scores - constant))
-    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors / np.sqrt(whole)[:, None]
+    neighbors = (matrix @ given) / np.sqrt(whole)[:, None]
+    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors
     joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant
     return joined

@@ -10,7 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    UInt64Array,
+)
 from peewit.solvers.labels import Labels
 
 _MAX_FOLDS: Final = 5
@@ -34,6 +41,13 @@ def _n_folds(n_nodes: int, n_classes: int) -> int:
 
 def _n_columns(n_nodes: int) -> int:
     return _GROUPS if n_nodes < _LARGE else _GROUPS_OF_LARGE
+
+
+def node_hash(nodes: IntArray) -> UInt64Array:
+    """(n_nodes,) numbers that order nodes as if at random, each always alike."""
+    hashed = nodes.astype(np.uint64) * _HASH_FACTOR
+    hashed ^= hashed >> np.uint64(29)
+    return np.asarray(hashed * _HASH_FACTOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,9 +79,7 @@ class LabelGroups:
         n_folds = _n_folds(n_nodes, labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
-        hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
-        hashed ^= hashed >> np.uint64(29)
-        order = np.lexsort((hashed * _HASH_FACTOR, labels.classes))
+        order = np.lexsort((node_hash(labels.nodes), labels.classes))
         starts = np.cumsum(counts) - counts
         rank = np.empty(labels.n_labeled, np.int64)
         rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]

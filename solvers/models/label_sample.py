@@ -16,6 +16,9 @@ from peewit.solvers.arrays import FloatArray
 DOUBT: Final = 0.003
 """Of labels that are less likely to be a random sample, class shares are not believed."""
 
+_LEAST_LEFT_OUT: Final = 10
+"""Fewer are mostly of the classes that chance gave two labels, and no normal deviates."""
+
 _LEAST_PER_CLASS: Final = 10
 _PSEUDO_NODES: Final = 0.2
 _MAX_NODES: Final = 20_000
@@ -29,7 +32,8 @@ class LabelSample:
     Attributes
     ----------
     p_value : float
-        That a random sample would be as far from the nodes; 1 where no label could be left out.
+        That a random sample would be as far from the nodes; 1 where fewer than 10 labels could be
+        left out.
     shares : (n_classes,) float64
         Class shares of all nodes: of the labels, or estimated where these are no random sample.
     is_estimated : bool
@@ -60,7 +64,7 @@ class LabelSample:
         only from 10 labels a class on, since of fewer it was off by up to 60 points.
         """
         n_used, n_classes = left_out.shape
-        if n_used < 2 or not len(nodes):
+        if n_used < _LEAST_LEFT_OUT or not len(nodes):
             return cls(p_value=1.0, shares=shares, is_estimated=False)
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
         variance = np.maximum(nodes.var(axis=0), left_out.var(axis=0))

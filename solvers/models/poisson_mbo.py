@@ -37,7 +37,6 @@ fill sizes with the wrong nodes."""
 _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
 
-_MORE: Final = 1e-4
 _N_FUNCTIONS: Final = 4
 _N_IN_VAIN: Final = 2
 _PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
@@ -353,14 +352,6 @@ class _Cuts:
             partitions.append(classes)
         return partitions
 
-    def _is_better(self, mixing: Mixing) -> bool:
-        """Whether a cut is better than the best, both beside chance and class by class."""
-        best = self.best.mixing
-        return (
-            mixing.assortativity > best.assortativity + _MORE
-            and mixing.retention > best.retention + _MORE
-        )
-
     def _pays(self, found: _Cut, pair: tuple[int, int]) -> bool:
         """Whether a split lowers the cut by much and still agrees with Poisson learning."""
         best = self.best
@@ -368,7 +359,7 @@ class _Cuts:
             found.between(pair) <= _PAIR_CUT * best.between(pair)
             and found.mixing.cut_ratio(best.mixing) <= _WHOLE_CUT
             and self._fit(found.classes) >= _FIT
-            and (self.bounds is not None or self._is_better(found.mixing))
+            and (self.bounds is not None or found.mixing.improves(best.mixing))
         )
 
     def _fit(self, classes: Int64Array) -> float:

@@ -28,6 +28,10 @@ _VARIANCE_OF_SCALE = 1.0 / 0.6
 _ROWS = 1 << 16
 _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
+_LEAST_ORDERING = 20
+_LEAST_LOG_RATIO = 0.1
+"""Of the shares of the commonest and the rarest class: nearer ones leave nodes a toss-up, which
+the little that contradicted arms say decides worse than nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,7 +126,8 @@ class Fit:
     name : str
     uses_shares : bool
     weights : mapping of str to float
-        Of the arms, posterior mode; the mean where that is 0 and the belief names the arm.
+        Of the arms, posterior mode; the mean where that is 0, the belief names the arm, and the
+        classes have uneven shares.
     intercept, slope : (n_classes,) float64
         Of every class, and what it gains with the degree.
     log_evidence : float
@@ -173,20 +178,14 @@ class Stack:
                 total[name] = total.get(name, 0.0) + float(share * weight)
         return total
 
-    @property
-    def _best_with_arms(self) -> Fit | None:
-        """Without it the class shares, when nearly certain, would rank no node before another."""
-        able = [pair for pair in zip(self.posterior, self.fits, strict=True) if pair[1].weights]
-        return max(able, key=lambda pair: pair[0])[1] if able else None
-
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
         n_nodes, n_classes = covariate.size, self.shares.of_all.size
-        counted = [
-            (weight, fit)
-            for weight, fit in zip(self.posterior, self.fits, strict=True)
-            if weight > _NEGLIGIBLE or fit is self._best_with_arms
-        ]
+        pairs = list(zip(self.posterior, self.fits, strict=True))
+        # class shares that are nearly certain would rank no node before another
+        able = [pair for pair in pairs if pair[1].weights]
+        ranking = max(able, key=lambda pair: pair[0], default=None)
+        counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
         mixed = np.zeros((n_nodes, n_classes))
         for start in range(0, n_nodes, _ROWS):
             rows = slice(start, start + _ROWS)
@@ -309,6 +308,8 @@ def fitted_stack(
     left_out = shares.left_out[used]
     known = classes[used]
     n_classes = shares.of_all.size
+    is_uneven = np.ptp(shares.of_all) > _LEAST_LOG_RATIO
+    keeps_order = bool(is_uneven) and used.size >= _LEAST_ORDERING
     fits = []
     for name, belief in beliefs.items():
         if not set(belief.weights) <= set(names):
@@ -332,7 +333,7 @@ def fitted_stack(
                 mean=mean,
                 precision=precision,
             )
-            fits.append(_fit(name, belief, names, problem, mass))
+            fits.append(_fit(name, belief, names, problem, mass, keeps_order=keeps_order))
     evidence = np.array([fit.log_evidence for fit in fits])
     return Stack(fits=tuple(fits), posterior=softmax(evidence), shares=shares)
 
@@ -372,8 +373,16 @@ def _mean_above_zero(slope: FloatArray, curvature: FloatArray) -> FloatArray:
     return np.asarray((ratio - at) / np.sqrt(curvature))
 
 
-def _fit(name: str, belief: Belief, names: list[str], problem: _Problem, mass: float) -> Fit:
-    """The mode of one belief, and its evidence."""
+def _fit(
+    name: str,
+    belief: Belief,
+    names: list[str],
+    problem: _Problem,
+    mass: float,
+    *,
+    keeps_order: bool,
+) -> Fit:
+    """The mode of one belief, and its evidence; the mean of named weights at 0 to order nodes."""
     n_arms, n_classes = problem.n_arms, problem.offset.shape[1]
     parameters, loss = problem.mean, 0.0
     log_evidence = float(np.log(belief.mass * mass))
@@ -390,7 +399,7 @@ def _fit(name: str, belief: Belief, names: list[str], problem: _Problem, mass: f
         volume = np.linalg.slogdet(curvature[np.ix_(is_free, is_free)])[1]
         log_evidence -= loss + 0.5 * float(volume - np.linalg.slogdet(prior)[1])
         at_zero = np.flatnonzero((problem.mean > 0) & ~is_free)
-        if at_zero.size:
+        if keeps_order and at_zero.size:
             parameters = parameters.copy()
             slopes, own = problem.loss(parameters)[1][at_zero], np.diag(curvature)[at_zero]
             parameters[at_zero] = _mean_above_zero(slopes, own)

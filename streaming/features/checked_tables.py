@@ -22,6 +22,7 @@ from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_
 from peewit.streaming.edges.node_kinds import NodeKind
 
 NODE: Final = "node"
+EDGES: Final = "edges"
 DENSE_COLUMNS: Final = ("features",)
 SPARSE_COLUMNS: Final = ("indices", "values")
 COLUMNS: Final = (NODE, *DENSE_COLUMNS, *SPARSE_COLUMNS)

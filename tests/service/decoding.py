@@ -67,10 +67,10 @@ def decode(sent: Sent) -> None:
             for node, label in zip(found.nodes, found.labels, strict=True):
                 _check_label(node, label, sent)
         case _:
-            batches = point_batches(*_opened(sent), limits=_LIMITS)
-            for points in checked_points(batches, n_columns=4):
-                _check_values(points, points.shape[0])
-                assert points.shape[1] == 4
+            batches = point_batches(*_opened(sent), sent.node_kind, limits=_LIMITS)
+            for block in checked_points(batches, n_columns=4, model="svm"):
+                _check_values(block.features, block.features.shape[0])
+                assert block.features.shape[1] == 4
 
 
 def _opened(sent: Sent) -> tuple[Any, Any]:

@@ -1,10 +1,11 @@
-"""Routes of features: upload of tables, sparse matrices and status."""
+"""Routes of features: upload of tables, sparse matrices, status, and the smoothed ones."""
 
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere, requires
@@ -20,13 +21,26 @@ from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NodeColumn, resource
 from peewit.service.api.schemas.features import feature_set_of, features_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    IfNoneMatch,
+    not_modified,
+    table_answer,
+    table_response,
+)
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord, SetMode
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.inbox_records import BacklogFull
+from peewit.service.jobs.job import UnknownJob
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.service.tasks.filter import files_of
 from peewit.service.wire.features import Features, FeatureSet
+from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import NODE, BadFeatures
+from peewit.streaming.features.store import FeaturesNotFound
 
 router = resource("features", f"{ONE_GRAPH}/features")
 
@@ -97,6 +111,48 @@ async def add_features(
 def get_features(graph: GraphHere, stores: StoresHere) -> Features:
     """The present version of the features, how many nodes have none, and what waits."""
     return features_of(stores.features.status(graph))
+
+
+@router.get(
+    "/filtered",
+    dependencies=[requires("read", streams=True)],
+    response_class=StreamingResponse,
+    responses=table_answer(
+        "Columns `node` and `features`, a list of each; in CSV and NDJSON `f0`, `f1`, ... for its "
+        "numbers. Headers name job, snapshot and features_version."
+    )
+    | {304: {"description": "The `ETag` in If-None-Match is that of these features."}}
+    | problems(GraphNotFound, UnknownJob, FeaturesNotFound, FormatNotOffered),
+)
+def get_filtered_features(
+    graph: GraphHere,
+    stores: StoresHere,
+    table_format: ChosenFormat,
+    job_id: Annotated[
+        str | None, Query(alias="job", description="Those of this job; of the last otherwise.")
+    ] = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Features of all nodes, smoothed along the edges by a job of kind `filter`."""
+    files = files_of(stores.job_stores)
+    job = files.find(graph, job_id)
+    tag = f'"{job.id}-{table_format}"'
+    unchanged = not_modified(tag, if_none_match)
+    if unchanged is not None:
+        return unchanged
+    found = files.read(graph, job, stores.nodes)
+    is_flat = table_format in (Format.CSV, Format.NDJSON)
+    return table_response(
+        encode(found.schema(is_flat=is_flat), found.batches(is_flat=is_flat), table_format),
+        table_format,
+        name=f"{graph.settings.name}-filtered-features",
+        headers={
+            "Peewit-Job": job.id,
+            "Peewit-Snapshot": str(found.snapshot),
+            "Peewit-Features-Version": str(found.features_version),
+            "ETag": tag,
+        },
+    )
 
 
 @router.get(

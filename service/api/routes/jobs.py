@@ -21,15 +21,17 @@ from peewit.service.api.routes.query_parameters import (
     PageSize,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
-from peewit.service.api.schemas.jobs import JobIn, SolveIn, job_of
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
+from peewit.service.api.schemas.jobs import JobIn, SolveColumnsIn, SolveIn, job_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.streams import streams_of
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
+from peewit.service.labels.store import LabelColumnNotFound
 from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
+from peewit.service.tasks.solve_columns import submit_columns
 from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.snapshots.store import SnapshotNotFound
@@ -55,21 +57,20 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
 }
 _EVENTS_PAUSE_SECONDS = 0.25
 
+_OF_SOLVES = (
+    GraphNotFound,
+    LabelColumnNotFound,
+    SnapshotNotFound,
+    FeaturesNotFound,
+    InvalidArgument,
+)
+
 
 @router.post(
     ONE_GRAPH.removeprefix("/v1") + "/jobs",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[requires("label")],
-    responses=problems(
-        GraphNotFound,
-        SnapshotNotFound,
-        FeaturesNotFound,
-        IdempotencyConflict,
-        InvalidArgument,
-        DoesNotFit,
-        NoFeatures,
-        ConnectedBefore,
-    ),
+    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit, NoFeatures, ConnectedBefore),
 )
 def submit_job(
     body: JobIn,
@@ -94,11 +95,43 @@ def submit_job(
 
 
 @router.post(
+    ONE_GRAPH.removeprefix("/v1") + "/jobs:solve",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[requires("label")],
+    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit),
+)
+def solve_columns(
+    body: SolveColumnsIn,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    idempotency_key: IdempotencyKey = None,
+) -> JobList:
+    """Submit a solve for each of several label columns, all of them or none.
+
+    All work on the snapshot that is newest now, and share what is prepared on it.
+    """
+    with refusing():
+        jobs = submit_columns(
+            stores.job_stores,
+            graph,
+            body.label_columns,
+            model=body.model,
+            parameters=body.parameters,
+            priority=body.priority,
+            idempotency_key=idempotency_key,
+            owner=caller.name,
+        )
+    for job in jobs:
+        caller.require_own(job.owner)
+        _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
+    return JobList(jobs=[job_of(job) for job in jobs], next_page=None)
+
+
+@router.post(
     ONE_GRAPH.removeprefix("/v1") + "/jobs:estimate",
     dependencies=[requires("read")],
-    responses=problems(
-        GraphNotFound, SnapshotNotFound, FeaturesNotFound, NoSnapshot, InvalidArgument
-    ),
+    responses=problems(*_OF_SOLVES, NoSnapshot),
 )
 def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""

@@ -1,5 +1,6 @@
 """Labels of nodes: put, read, take back."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -18,28 +19,34 @@ from peewit.service.api.bodies import (
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import (
     ONE_GRAPH,
-    LabelColumn,
+    ColumnOfLabels,
+    NamedColumn,
+    NamedColumns,
     NodeColumn,
     named,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import answer_of
-from peewit.service.api.schemas.labels import LabelsIn, LabelsOut
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
+from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
-from peewit.service.labels.store import BadLabels, LabelReceipt
+from peewit.service.labels.store import BadLabels, LabelColumnNotFound, LabelReceipt
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import (
     BadUpload,
     LabelColumns,
     TableTooLarge,
     UploadedLabels,
+    json_label_columns,
     json_labels,
     node_id,
+    read_label_columns,
     read_labels,
 )
+from peewit.service.tables.uploads.labels import PLAIN_LABELS
+from peewit.service.wire.labels import LabelColumn, LabelColumnList
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
@@ -50,7 +57,10 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
 @router.put(
     "",
     dependencies=[requires("label")],
-    openapi_extra=body_schema("Columns `node` and `label`.", json=LabelsIn),
+    openapi_extra=body_schema(
+        "Columns `node` and `label`, or `node` and those of `label_column`.",
+        json=LabelColumnsIn,
+    ),
     responses=problems(
         GraphNotFound,
         BodyTooLarge,
@@ -59,6 +69,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
         TableTooLarge,
         BadLabels,
         LabelsRefused,
+        InvalidArgument,
     ),
 )
 async def put_labels(
@@ -70,12 +81,23 @@ async def put_labels(
         Query(description="Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
     node: NodeColumn = None,
-    label: LabelColumn = None,
+    label: ColumnOfLabels = None,
+    label_column: NamedColumns = None,
 ) -> LabelsOut:
-    """Put labels; the latest of a node holds, and all are durable before the answer."""
+    """Put labels; the latest of a node holds, and all are durable before the answer.
+
+    With `label_column` those of one or several columns, all of them or none.
+    """
+    if label is not None and label_column:
+        raise InvalidArgument(
+            f"label must be left out beside label_column, got {label!r}", argument="label"
+        )
 
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
+        if label_column:
+            given = _uploaded_columns(graph, stores, body, columns.node, label_column)
+            return stores.labeling.put(graph, given, unknown=unknown)
         is_text = stores.labels.are_text(graph.id) is True
         rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
         return stores.labeling.put(graph, rows, unknown=unknown)
@@ -90,16 +112,22 @@ async def put_labels(
     "",
     dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
-    responses=table_answer("Columns `node` and `label`, ready to be put again.")
-    | problems(GraphNotFound, FormatNotOffered),
+    responses=table_answer(
+        "Columns `node` and `label`, or that of `label_column`, ready to be put again."
+    )
+    | problems(GraphNotFound, LabelColumnNotFound, FormatNotOffered),
 )
 def get_labels(
-    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat
+    graph: GraphHere,
+    stores: StoresHere,
+    table_format: ChosenFormat,
+    label_column: NamedColumn = None,
 ) -> StreamingResponse:
     """The present label of every labeled node."""
-    current = stores.labels.current(graph.id)
+    current = stores.labels.current(graph.id, column=label_column or "")
+    columns = PLAIN_LABELS if label_column is None else LabelColumns(label=label_column)
     return table_response(
-        encode_labels(current, graph.settings.node_ids, table_format),
+        encode_labels(current, graph.settings.node_ids, table_format, columns),
         table_format,
         name=f"{graph.settings.name}-labels",
         headers={"Peewit-Labels-Seq": str(current.labels_seq)},
@@ -107,16 +135,51 @@ def get_labels(
 
 
 @router.delete(
-    "", dependencies=[requires("label")], responses=problems(GraphNotFound, BadUpload, BadLabels)
+    "",
+    dependencies=[requires("label")],
+    responses=problems(GraphNotFound, LabelColumnNotFound, BadUpload, BadLabels),
 )
 def delete_labels(
     graph: GraphHere,
     stores: StoresHere,
     node: Annotated[list[str], Query(min_length=1, description="May be given several times.")],
+    label_column: NamedColumn = None,
 ) -> LabelsOut:
     """Take labels back; `accepted` counts the nodes that had one."""
     nodes = [node_id(each, graph.settings.node_ids) for each in node]
-    return _told(stores.labeling.delete(graph, nodes))
+    return _told(stores.labeling.delete(graph, nodes, column=label_column or ""))
+
+
+@router.get(":columns", dependencies=[requires("read")], responses=problems(GraphNotFound))
+def list_label_columns(graph: GraphHere, stores: StoresHere) -> LabelColumnList:
+    """The columns in which labels were given, with how many nodes have one; reads all labels."""
+    found = stores.labels.described_columns(graph.id)
+    return LabelColumnList(label_columns=[answer_of(LabelColumn, each) for each in found])
+
+
+def _uploaded_columns(
+    graph: GraphRecord,
+    stores: Stores,
+    body: TableUpload | JsonUpload,
+    node: str,
+    names: Sequence[str],
+) -> dict[str, UploadedLabels]:
+    """The labels of a body by column; raises as `read_label_columns`."""
+    kind = graph.settings.node_ids
+    if isinstance(body, JsonUpload):
+        rows = body.rows("labels", '{"node": ..., "<label_column>": ...}')
+        return json_label_columns(rows, kind, node="node", names=names)
+    return read_label_columns(
+        body.file,
+        body.table_format,
+        kind,
+        node=node,
+        names=names,
+        limits=stores.upload_limits,
+        csv_is_text=[
+            name for name in names if stores.labels.are_text(graph.id, column=name) is True
+        ],
+    )
 
 
 def uploaded_labels(

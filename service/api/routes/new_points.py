@@ -59,7 +59,8 @@ HeldBody = Annotated[TableUpload | JsonUpload, Depends(_held)]
     response_class=StreamingResponse,
     openapi_extra=body_schema(
         "Column `features`, lists of as many numbers as the model was trained on, or `indices` and "
-        "`values`, one list of each; in CSV a column for each number. A column `node` is ignored.",
+        "`values`, one list of each; in CSV a column for each number. A column `node` is ignored. "
+        "In JSON and NDJSON also `edges` to nodes, for a job of `filtered-ridge`.",
         json=PointsIn,
     ),
     responses=table_answer(
@@ -83,12 +84,20 @@ def predict_points(
     job_id: str, stores: StoresHere, body: HeldBody, table_format: ChosenFormat
 ) -> StreamingResponse:
     """Predict points that are no nodes of the graph; the model must have worked on features."""
-    predictor = predictor_of(stores.predictions.store, stores.jobs.get(job_id))
+    job = stores.jobs.get(job_id)
+    predictor = predictor_of(stores.predictions.store, job)
+    graph = stores.catalog.get_by_id(job.graph_id)
+    node_kind, limits = graph.settings.node_ids, stores.upload_limits
     if isinstance(body, TableUpload):
-        batches = point_batches(body.file, body.table_format, limits=stores.upload_limits)
+        batches = point_batches(body.file, body.table_format, node_kind, limits=limits)
     else:
-        batches = json_point_batches(body.rows("points", '{"features": [...]}'))
-    points = checked_points(batches, n_columns=predictor.n_columns)
+        batches = json_point_batches(body.rows("points", '{"features": [...]}'), node_kind)
+    points = checked_points(
+        batches,
+        n_columns=predictor.n_columns,
+        model=predictor.meta.model,
+        neighbors=predictor.neighbors(graph, stores.nodes),
+    )
     return table_response(
         encode(predictor.schema, predictor.batches(points), table_format),
         table_format,

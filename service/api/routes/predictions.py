@@ -19,7 +19,8 @@ from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.labels import uploaded_labels
 from peewit.service.api.routes.query_parameters import (
     ONE_GRAPH,
-    LabelColumn,
+    ColumnOfLabels,
+    NamedColumn,
     NodeColumn,
     named,
     resource,
@@ -103,6 +104,7 @@ def get_predictions(
     table_format: ChosenFormat,
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
     positive: Positive = None,
     threshold: ThresholdValue = None,
     if_none_match: IfNoneMatch = None,
@@ -112,7 +114,7 @@ def get_predictions(
     With `positive` and `threshold` a node is of that class where its score is at least the
     threshold, else of the best of the others; `margin` is the distance from the threshold.
     """
-    job = stores.predictions.find(graph, model=model, job_id=job_id)
+    job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
     tag = f'"{job.id}-{job.attempt}-{table_format}{decided}"'
     unchanged = not_modified(tag, if_none_match)
@@ -147,14 +149,15 @@ async def get_prediction(
     node: Annotated[str, Query(alias="id", description="External id of the node.")],
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
 ) -> Response:
     """The prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
     reader = stores.predictions
     # Changing over to a thread and back takes as long as all the rest.
-    told = reader.cached(graph, asked, model=model, job_id=job_id)
+    told = reader.cached(graph, asked, model=model, job_id=job_id, column=label_column)
     if told is None:
-        told = await run_in_threadpool(_read_one, reader, graph, asked, model, job_id)
+        told = await run_in_threadpool(_read_one, reader, graph, asked, model, job_id, label_column)
     file, prediction = told
     return json_response({**_provenance(file), "prediction": prediction})
 
@@ -171,13 +174,16 @@ def look_up_predictions(
     stores: StoresHere,
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
 ) -> Response:
     """The predictions of some nodes; those that have none are named."""
     asked = [
         node_id(node, graph.settings.node_ids, name="nodes", row=row)
         for row, node in enumerate(body.nodes)
     ]
-    file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
+    file = stores.predictions.open(
+        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    )
     found = stores.predictions.lookup(graph, file, asked)
     return json_response(
         {
@@ -202,6 +208,7 @@ def get_threshold(
     positive: Annotated[str, Query(description="The class to decide.")],
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
     min_recall: MinRecall = None,
     min_precision: MinPrecision = None,
     cost_fn: CostFn = None,
@@ -213,7 +220,9 @@ def get_threshold(
     The job must have solved with `cross_validate`. Exactly one goal: `min_recall`, `min_precision`,
     or costs.
     """
-    file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
+    file = stores.predictions.open(
+        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    )
     with refusing():
         chosen = class_threshold(
             file,
@@ -249,8 +258,9 @@ async def evaluate_predictions(
     body: TableOrJsonBody,
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
     node: NodeColumn = None,
-    label: LabelColumn = None,
+    label: ColumnOfLabels = None,
     top_k: Annotated[
         int | None, Query(description="A class counts as found among so many; 3 by default.")
     ] = None,
@@ -269,11 +279,15 @@ async def evaluate_predictions(
     """
 
     def evaluated() -> PredictionEvaluation:
+        job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+        file = stores.predictions.open(job)
+        column = file.meta.label_column
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
-        is_text = stores.labels.are_text(graph.id) is True
+        if column and label is None:
+            columns = columns._replace(label=column)
+        is_text = stores.labels.are_text(graph.id, column=column) is True
         truth = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
-        file = stores.predictions.open(stores.predictions.find(graph, model=model, job_id=job_id))
-        labels = stores.labels.current(graph.id, upto_seq=file.meta.labels_seq)
+        labels = stores.labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
         with refusing():
             chosen = asked_threshold(
                 file,
@@ -305,8 +319,9 @@ def _read_one(
     node: NodeId,
     model: str | None,
     job_id: str | None,
+    column: str | None,
 ) -> tuple[PredictionFile, Prediction]:
-    file = reader.open(reader.find(graph, model=model, job_id=job_id))
+    file = reader.open(reader.find(graph, model=model, job_id=job_id, column=column))
     return file, reader.one(graph, file, node)
 
 
@@ -322,4 +337,5 @@ def _provenance(file: PredictionFile) -> dict[str, Any]:
         "solver_status": meta.solver_status,
         "refined": bool(meta.stats.get("refined")),
         "score": meta.score,
+        "label_column": meta.label_column or None,
     }

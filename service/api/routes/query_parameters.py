@@ -28,7 +28,24 @@ SrcColumn = Annotated[str | None, Query(description="Column of one end; the grap
 DstColumn = Annotated[str | None, Query(description="Column of the other end.")]
 WeightColumn = Annotated[str | None, Query(description="Column of the weight.")]
 NodeColumn = Annotated[str | None, Query(description="Column of the node; the graph's otherwise.")]
-LabelColumn = Annotated[str | None, Query(description="Column of the label.")]
+ColumnOfLabels = Annotated[str | None, Query(description="Column of the label.")]
+
+NamedColumn = Annotated[
+    str | None,
+    Query(
+        alias="label_column",
+        min_length=1,
+        description="A named column of labels; the one without a name otherwise.",
+    ),
+]
+NamedColumns = Annotated[
+    list[str] | None,
+    Query(
+        alias="label_column",
+        description="Named columns of labels, each a column of the table; may be given several "
+        "times. Cells without a value say nothing.",
+    ),
+]
 
 
 def named(**columns: str | None) -> dict[str, str]:

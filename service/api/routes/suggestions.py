@@ -11,7 +11,7 @@ from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.predictions import JobId, Model
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
+from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
 from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.stores import GraphHere, StoresHere
@@ -65,6 +65,7 @@ async def get_suggestions(
     k: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Most nodes.")] = 20,
     model: Model = None,
     job_id: JobId = None,
+    label_column: NamedColumn = None,
     wait: WaitSeconds = 0,
 ) -> Suggestions | Job:
     """Nodes whose label would help most; never one that has a label.
@@ -90,7 +91,13 @@ async def get_suggestions(
             return job_of(job)
     async with stores.suggestions:
         found = await run_in_threadpool(
-            suggester.suggest, graph, strategy, k, model=model, job_id=job_id
+            suggester.suggest,
+            graph,
+            strategy,
+            k,
+            model=model,
+            job_id=job_id,
+            column=label_column,
         )
     return _suggestions_of(found)
 

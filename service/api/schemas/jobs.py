@@ -17,19 +17,23 @@ from pydantic import Discriminator, Field, Tag, create_model, model_validator
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
 from peewit.service.jobs.job import Job as JobRecord
+from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.wire.jobs import Job
+
+Priority = Annotated[
+    int,
+    Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older."),
+]
 
 
 class JobBody(Body):
     """A body that asks for a job; those of the kinds derive from it."""
 
     kind: str
-    priority: int = Field(
-        0, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older."
-    )
+    priority: Priority = 0
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
@@ -73,6 +77,18 @@ class SolveIn(JobBody, Solve):
     """A job that predicts labels."""
 
     kind: Literal["solve"] = "solve"
+
+
+class SolveColumnsIn(Solve):
+    """Solves of several label columns, a job for each, all on the newest snapshot."""
+
+    label_columns: list[str] = Field(
+        min_length=1,
+        max_length=MAX_LABEL_COLUMNS,
+        description="Their names, each once; empty for the labels without a column's name.",
+        examples=[["topic", "language"]],
+    )
+    priority: Priority = 0
 
 
 def _body_of(kind: Kind[Any]) -> type[JobBody]:

@@ -1,5 +1,7 @@
 """Request bodies of labels."""
 
+from pydantic import ConfigDict
+
 from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
 from peewit.service.wire.labels import LabelReceipt
 from peewit.service.wire.records import described, record
@@ -12,10 +14,25 @@ class LabelIn(Body):
     label: int | str | float
 
 
+class LabelRowIn(Body):
+    """A node and its label in each `label_column`, under its name; null says nothing."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | str | float | None]
+
+    node: NodeIn
+
+
 class LabelsIn(Body):
     """Labels to put; of a node named twice the later one holds."""
 
     labels: list[LabelIn]
+
+
+class LabelColumnsIn(Body):
+    """Labels to put: of the column without a name, or with `label_column` of named ones."""
+
+    labels: list[LabelIn] | list[LabelRowIn]
 
 
 @record

@@ -10,12 +10,20 @@ MAX_LOOKUP: int = 10_000
 """Nodes in one lookup; more come as a table."""
 
 
+class PointEdgeIn(Body):
+    """An edge from a point to a node."""
+
+    node: NodeIn
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+
 class PointIn(Body):
-    """A point: all of its numbers, or those that are not 0 and where they stand."""
+    """A point: all of its numbers, or those that are not 0 and where they stand; its edges."""
 
     features: list[float] | None = None
     indices: list[int] | None = None
     values: list[float] | None = None
+    edges: list[PointEdgeIn] | None = None
 
 
 class PointsIn(Body):

@@ -1,9 +1,13 @@
 """Calls about features of nodes."""
 
+from pathlib import Path
 from typing import Literal
 
-from peewit.service.client.call_steps import Call, Request
+import pyarrow as pa
+
+from peewit.service.client.call_steps import Call, Flow, Request
 from peewit.service.client.calls.common import broken_contract, get, path, read, until
+from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.features import Features, FeatureSet
 
@@ -69,6 +73,40 @@ def feature_set(graph: str, set_id: str, *, wait: float | None = 0.0) -> Call[Fe
     return _require_taken(
         (yield from until(FeatureSet, request, lambda each: each.status != "pending", seconds=wait))
     )
+
+
+def filtered_features(graph: str, *, job: str | None = None) -> Call[pa.Table]:
+    """Smoothed features of all nodes in memory: columns ``node`` and ``features``, a list of each.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    job : str, optional
+        Those that this job of `submit_filter` has made; of the last one otherwise.
+
+    Raises
+    ------
+    NotFound
+        There are none, or later ones have replaced them.
+    """
+    return (yield from table_of(_filtered(graph, job)))[0]
+
+
+def stream_filtered_features(graph: str, *, job: str | None = None) -> Flow[pa.RecordBatch]:
+    """The smoothed features, a batch at a time; see `stream_predictions`."""
+    return batches_of(_filtered(graph, job))
+
+
+def download_filtered_features(
+    graph: str, target: Path | str, *, table_format: str | None = None, job: str | None = None
+) -> Call[Path]:
+    """The smoothed features in a file; see `download_predictions`."""
+    return (yield from download(_filtered(graph, job), target, table_format))
+
+
+def _filtered(graph: str, job: str | None) -> Request:
+    return get("graphs", graph, "features", "filtered", job=job)
 
 
 def _send(

@@ -1,6 +1,7 @@
 """Jobs: submit, watch, cancel, wait, and a solve in one call."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -52,6 +53,53 @@ def submit_solve(
         There is no such model, or a parameter breaks a rule.
     """
     return (yield from _submit("solve", graph, model, parameters, priority, key))
+
+
+def submit_solve_columns(
+    graph: str,
+    label_columns: Sequence[str],
+    model: str = DEFAULT_MODEL,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
+) -> Call[list[Job]]:
+    """Have several columns of labels predicted: a job for each, all on the newest snapshot.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    label_columns : sequence of str
+        Their names, each once; empty for the labels without a column's name.
+    model, parameters, priority, key
+        As in `submit_solve`.
+
+    Returns
+    -------
+    list of Job
+        In the order of the columns; all were submitted, or none.
+
+    Raises
+    ------
+    NotFound
+        No label was ever given in one of the columns.
+    DoesNotFit, InvalidArgument
+        As in `submit_solve`.
+    """
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "jobs", verb="solve"),
+        headers={"Idempotency-Key": key or uuid4().hex},
+        json={
+            "label_columns": list(label_columns),
+            "model": model,
+            "parameters": dict(parameters or {}),
+            "priority": priority,
+        },
+        is_repeatable=True,
+    )
+    return (yield from read(JobList, request)).jobs
 
 
 def submit_tune(
@@ -133,6 +181,32 @@ def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Ca
         As in `submit_solve`.
     """
     return (yield from _submit("embed", graph, None, None, priority, key))
+
+
+def submit_filter(
+    graph: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    priority: int = 0,
+    key: str | None = None,
+) -> Call[Job]:
+    """Have the features of all nodes smoothed along the edges; `filtered_features` reads them.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    parameters : mapping, optional
+        ``teleport``, the part of the result that is a node's own.
+    priority, key
+        As in `submit_solve`.
+
+    Raises
+    ------
+    NotYet
+        The graph has no features, or no snapshot.
+    """
+    return (yield from _submit("filter", graph, None, parameters, priority, key))
 
 
 def estimate(
@@ -233,9 +307,62 @@ def solve(
     ------
     JobFailed, JobCancelled, StillWaiting
         As in `wait`.
+
+    Warns
+    -----
+    UserWarning
+        What makes the answer doubtful.
     """
     submitted = yield from submit_solve(graph, model, parameters)
+    return (yield from _solved(graph, submitted, timeout, progress))
+
+
+def solve_columns(
+    graph: str,
+    label_columns: Sequence[str],
+    model: str = DEFAULT_MODEL,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    progress: Callable[[Job], None] | None = None,
+) -> Call[dict[str, Predictions]]:
+    """Submit solves of several columns of labels, wait for them, and read what they predict.
+
+    Parameters
+    ----------
+    graph, label_columns, model, parameters
+        As in `submit_solve_columns`.
+    timeout, progress
+        As in `wait`; of each job.
+
+    Returns
+    -------
+    dict
+        Predictions by the name of their column.
+
+    Raises
+    ------
+    JobFailed, JobCancelled, StillWaiting
+        As in `wait`.
+
+    Warns
+    -----
+    UserWarning
+        What makes the answer for a column doubtful.
+    """
+    submitted = yield from submit_solve_columns(graph, label_columns, model, parameters)
+    found = {}
+    for column, each in zip(label_columns, submitted, strict=True):
+        found[column] = yield from _solved(graph, each, timeout, progress)
+    return found
+
+
+def _solved(
+    graph: str, submitted: Job, timeout: float | None, progress: Callable[[Job], None] | None
+) -> Call[Predictions]:
     ended = yield from wait(submitted, timeout=timeout, progress=progress)
+    if told := (ended.result or {}).get("warning"):
+        warnings.warn(f"job {ended.id} of {graph}: {told}", stacklevel=2)
     return (yield from predictions(graph, job=ended.id))
 
 

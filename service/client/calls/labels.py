@@ -9,7 +9,7 @@ from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
 from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.labels import Label, LabelReceipt
+from peewit.service.wire.labels import Label, LabelColumn, LabelColumnList, LabelReceipt
 from peewit.service.wire.predictions import NodeId
 
 _NODES_PER_REQUEST = 200
@@ -18,11 +18,12 @@ _NODES_PER_REQUEST = 200
 
 def put_labels(
     graph: str,
-    labels: Mapping[Any, Label] | TableLike,
+    labels: Mapping[Any, Label | Mapping[str, Label]] | TableLike,
     *,
     unknown: Literal["refuse", "keep"] = "refuse",
     node: str | None = None,
     label: str | None = None,
+    label_columns: Sequence[str] = (),
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
 
@@ -31,13 +32,17 @@ def put_labels(
     graph : str
         Its name.
     labels : mapping or TableLike
-        Label by node, or a table or file with a column of nodes and one of labels.
+        Label by node, or a table or file with a column of nodes and one of labels. Of several
+        ``label_columns`` labels by column, by node.
     unknown : {"refuse", "keep"}
         What becomes of labels of nodes that the graph does not know: all labels of the call are
         refused, or theirs take effect when the node arrives.
     node, label : str, optional
         What the columns of a table are called; as the graph says when left out, else ``node`` and
         ``label``.
+    label_columns : sequence of str
+        Names of the columns of labels to put, each a column of the table; those of all are stored,
+        or none. Cells without a value say nothing.
 
     Returns
     -------
@@ -51,24 +56,34 @@ def put_labels(
         A row breaks a rule.
     """
     if isinstance(labels, Mapping):
-        node, label = "node", "label"
+        node, label = "node", None if label_columns else "label"
     request = Request(
         method="PUT",
         path=path("graphs", graph, "labels"),
-        params={"unknown": unknown, "node": node, "label": label},
-        body=labels_body(labels),
+        params={
+            "unknown": unknown,
+            "node": node,
+            "label": label,
+            "label_column": list(label_columns) or None,
+        },
+        body=labels_body(labels, label_columns),
         is_repeatable=True,
     )
     return (yield from read(LabelReceipt, request))
 
 
-def labels(graph: str) -> Call[pa.Table]:
-    """The present label of every labeled node: columns ``node`` and ``label``."""
-    return (yield from table_of(get("graphs", graph, "labels")))[0]
+def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
+    """The present label of every labeled node: columns ``node`` and ``label``.
+
+    With ``label_column`` those of a named column, under its name.
+    """
+    return (yield from table_of(get("graphs", graph, "labels", label_column=label_column)))[0]
 
 
-def delete_labels(graph: str, nodes: Sequence[NodeId]) -> Call[int]:
-    """Take labels back; how many of the nodes had one.
+def delete_labels(
+    graph: str, nodes: Sequence[NodeId], *, label_column: str | None = None
+) -> Call[int]:
+    """Take labels back, of a named column or of the one without a name; how many nodes had one.
 
     Nodes go in several requests where they are many: those before one that fails stay taken back.
     """
@@ -77,8 +92,19 @@ def delete_labels(graph: str, nodes: Sequence[NodeId]) -> Call[int]:
         request = Request(
             method="DELETE",
             path=path("graphs", graph, "labels"),
-            params={"node": [str(node) for node in nodes[first : first + _NODES_PER_REQUEST]]},
+            params={
+                "node": [str(node) for node in nodes[first : first + _NODES_PER_REQUEST]],
+                "label_column": label_column,
+            },
             is_repeatable=True,
         )
         n_taken += (yield from read(LabelReceipt, request)).accepted
     return n_taken
+
+
+def label_columns(graph: str) -> Call[list[LabelColumn]]:
+    """The columns in which labels were given, with how many nodes have one; '' has no name."""
+    request = Request(
+        method="GET", path=path("graphs", graph, "labels", verb="columns"), is_repeatable=True
+    )
+    return (yield from read(LabelColumnList, request)).label_columns

@@ -12,7 +12,7 @@ from peewit.service.client.call_steps import Call, Flow, Item, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.further_answers import Predictions
-from peewit.service.client.tables import TableLike, labels_body, plain, table_body
+from peewit.service.client.tables import TableLike, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
@@ -26,6 +26,7 @@ def predictions(
     *,
     model: str | None = None,
     job: str | None = None,
+    label_column: str | None = None,
     positive: Label | None = None,
     threshold: float | None = None,
 ) -> Call[Predictions]:
@@ -39,6 +40,8 @@ def predictions(
         Its latest predictions; of any model otherwise.
     job : str, optional
         Those of this job.
+    label_column : str, optional
+        Those of a named column of labels; of the one without a name otherwise.
     positive, threshold : optional
         A node is of this class where its score of it is at least the threshold, else of the best of
         the others; see `threshold`.
@@ -53,28 +56,37 @@ def predictions(
         Nothing has been predicted yet, or not by this model.
     """
     decided = {"positive": positive, "threshold": threshold}
-    request = get("graphs", graph, "predictions", model=model, job=job, **decided)
+    request = get(
+        "graphs", graph, "predictions", model=model, job=job, label_column=label_column, **decided
+    )
     return _predictions(*(yield from table_of(request)))
 
 
 def predictions_if_changed(
-    graph: str, etag: str, *, model: str | None = None, job: str | None = None
+    graph: str,
+    etag: str,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
 ) -> Call[Predictions | None]:
     """The same, or None while they are those that had this `Predictions.etag`."""
-    request = get("graphs", graph, "predictions", model=model, job=job)
+    request = get("graphs", graph, "predictions", model=model, job=job, label_column=label_column)
     table, headers = yield from table_of(replace(request, headers={"If-None-Match": etag}))
     return None if table is None else _predictions(table, headers)
 
 
 def stream_predictions(
-    graph: str, *, model: str | None = None, job: str | None = None
+    graph: str, *, model: str | None = None, job: str | None = None, label_column: str | None = None
 ) -> Flow[pa.RecordBatch]:
     """All predictions, a batch at a time; no more than one is held.
 
     The connection stays open until the last batch, or until the iterator is closed. What breaks off
     on the way raises `ServerUnreachable`.
     """
-    return batches_of(get("graphs", graph, "predictions", model=model, job=job))
+    return batches_of(
+        get("graphs", graph, "predictions", model=model, job=job, label_column=label_column)
+    )
 
 
 def download_predictions(
@@ -84,6 +96,7 @@ def download_predictions(
     table_format: str | None = None,
     model: str | None = None,
     job: str | None = None,
+    label_column: str | None = None,
 ) -> Call[Path]:
     """All predictions in a file, which appears when it is whole.
 
@@ -95,15 +108,20 @@ def download_predictions(
         Where to write; what is there is replaced.
     table_format : {"arrow", "parquet", "csv", "ndjson"}, optional
         The suffix of the file says it when left out.
-    model, job : str, optional
+    model, job, label_column : str, optional
         As in `predictions`.
     """
-    request = get("graphs", graph, "predictions", model=model, job=job)
+    request = get("graphs", graph, "predictions", model=model, job=job, label_column=label_column)
     return (yield from download(request, target, table_format))
 
 
 def prediction(
-    graph: str, node: NodeId, *, model: str | None = None, job: str | None = None
+    graph: str,
+    node: NodeId,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
 ) -> Call[NodePrediction]:
     """The prediction of one node, which is named as it was asked for.
 
@@ -114,13 +132,27 @@ def prediction(
     PredictionsNotFound
         Nothing has been predicted yet, or not by this model.
     """
-    request = get("graphs", graph, "predictions", "node", id=str(node), model=model, job=job)
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "node",
+        id=str(node),
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
     found = yield from read(NodePrediction, request)
     return replace(found, prediction=replace(found.prediction, node=node))
 
 
 def look_up(
-    graph: str, nodes: Sequence[NodeId], *, model: str | None = None, job: str | None = None
+    graph: str,
+    nodes: Sequence[NodeId],
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
 ) -> Flow[Lookup]:
     """The predictions of some nodes, up to 10,000 in each answer, named as they were asked for.
 
@@ -131,7 +163,7 @@ def look_up(
         request = Request(
             method="POST",
             path=path("graphs", graph, "predictions", verb="lookup"),
-            params={"model": model, "job": job},
+            params={"model": model, "job": job, "label_column": label_column},
             json={"nodes": asked},
             is_repeatable=True,
         )
@@ -149,6 +181,7 @@ def threshold(
     positive_share: float | None = None,
     model: str | None = None,
     job: str | None = None,
+    label_column: str | None = None,
 ) -> Call[Threshold]:
     """A threshold on the score of a class, chosen on labels that the job left out.
 
@@ -167,7 +200,7 @@ def threshold(
         the one left out. Their mean is then the least.
     positive_share : float, optional
         Part of all nodes that is of the class, where the labels were not drawn at random.
-    model, job : str, optional
+    model, job, label_column : str, optional
         As in `predictions`.
 
     Raises
@@ -190,6 +223,7 @@ def threshold(
         positive_share=positive_share,
         model=model,
         job=job,
+        label_column=label_column,
     )
     return (yield from read(Threshold, request))
 
@@ -200,6 +234,7 @@ def evaluate(
     *,
     model: str | None = None,
     job: str | None = None,
+    label_column: str | None = None,
     node: str | None = None,
     label: str | None = None,
     top_k: int | None = None,
@@ -219,7 +254,7 @@ def evaluate(
         Its name.
     truth : mapping or TableLike
         True label by node, or a table or file with a column of nodes and one of labels.
-    model, job : str, optional
+    model, job, label_column : str, optional
         As in `predictions`.
     node, label : str, optional
         What the columns of a table are called, as in `put_labels`.
@@ -248,6 +283,7 @@ def evaluate(
         params={
             "model": model,
             "job": job,
+            "label_column": label_column,
             "node": node,
             "label": label,
             "top_k": top_k,
@@ -265,27 +301,29 @@ def evaluate(
     return (yield from read(PredictionEvaluation, request))
 
 
-def predict(job: str, points: TableLike) -> Call[Predictions]:
+def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[Predictions]:
     """Predictions of points that are no nodes, in their order, by the model of a job.
 
     Parameters
     ----------
     job : str
         Id of a job whose model worked on features.
-    points : TableLike
+    points : list of mappings, or TableLike
         Column ``features``, or ``indices`` and ``values``; a CSV file has a column for each number.
+        Mappings and NDJSON files may also have ``edges``, a list of mappings with ``node`` and, if
+        you like, ``weight``, where the job is a solve by ``filtered-ridge``.
 
     Raises
     ------
     InvalidArgument
-        The model predicts no new points, or a point breaks a rule.
+        The model predicts no new points, or none with edges; or a point breaks a rule.
     NotYet
         The job has not succeeded.
     """
     request = Request(
         method="POST",
         path=path("jobs", job, verb="predict"),
-        body=table_body(points),
+        body=points_body(points),
         is_repeatable=True,
     )
     return _predictions(*(yield from table_of(request)))

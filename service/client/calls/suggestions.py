@@ -19,6 +19,7 @@ def suggestions(
     *,
     model: str | None = None,
     job: str | None = None,
+    label_column: str | None = None,
     timeout: float | None = None,
 ) -> Call[Suggestions]:
     """Nodes whose label would help most; none of them has a label.
@@ -35,6 +36,8 @@ def suggestions(
         Most nodes, 1 to 200.
     model, job : str, optional
         Whose predictions to look at; the freshest by default.
+    label_column : str, optional
+        The named column that labels are wanted of; the one without a name otherwise.
     timeout : float, optional
         Seconds to wait until the nodes are located; for ever when left out.
 
@@ -49,7 +52,16 @@ def suggestions(
     StillWaiting
         Time is over; the job goes on.
     """
-    request = get("graphs", graph, "suggestions", strategy=strategy, k=k, model=model, job=job)
+    request = get(
+        "graphs",
+        graph,
+        "suggestions",
+        strategy=strategy,
+        k=k,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)

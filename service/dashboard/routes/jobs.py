@@ -17,7 +17,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
-from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.tasks.kind_list import KINDS
 from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 
@@ -102,6 +102,8 @@ async def submit(
     form = await form_of(request)
     model = form.get("model", DEFAULT_MODEL)
     parameters = _parameters(form.get("parameters", ""))
+    if column := form.get("label_column", ""):
+        parameters[LABEL_COLUMN] = column
     folds = form.get("folds", "")
     if folds:
         parameters["cross_validate"] = _value(folds)

@@ -18,10 +18,10 @@ from peewit.service.dashboard.next_node import NoNode, is_worker_alive, next_nod
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
-from peewit.service.dashboard.routes.common import Seen, label_of
+from peewit.service.dashboard.routes.common import Column, Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
-from peewit.service.jobs.job import JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.suggestions import STRATEGIES, Strategy
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
@@ -39,9 +39,14 @@ Skipped = Annotated[str, Query(max_length=100_000, description="A JSON list of n
 
 @router.get("/graphs/{graph}/label-next", dependencies=[viewing("label")])
 def show_label_next(
-    request: Request, graph: GraphHere, stores: StoresHere, strategy: Chosen = "coverage"
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    strategy: Chosen = "coverage",
+    column: Column = "",
 ) -> Response:
     """The page of an annotator."""
+    stores.labels.require_column(graph.id, column)
     request.app.state.rounds.prepare()
     return page(
         request,
@@ -49,7 +54,8 @@ def show_label_next(
         seen="",
         strategy=strategy,
         strategies=STRATEGIES,
-        **_effect(request, graph, stores),
+        columns=stores.labels.columns(graph.id),
+        **_effect(request, graph, stores, column),
     )
 
 
@@ -59,11 +65,12 @@ def show_card(
     graph: GraphHere,
     stores: StoresHere,
     strategy: Chosen = "coverage",
+    column: Column = "",
     skipped: Skipped = "[]",
     seen: Seen = "",
 ) -> Response:
     """The node to label now."""
-    return _card(request, graph, stores, strategy, _nodes_in(skipped), seen=seen)
+    return _card(request, graph, stores, strategy, _nodes_in(skipped), column, seen=seen)
 
 
 @router.post("/graphs/{graph}/label-next", dependencies=[viewing("label")])
@@ -74,24 +81,26 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
         (each for each in STRATEGIES if each == form.get("strategy")), "coverage"
     )
     name, label = form.get("node", ""), form.get("label", "").strip()
+    column = form.get("label_column", "")
     skipped = _nodes_in(form.get("skipped", "[]"))
 
     def take() -> Response:
         node = node_id(name, graph.settings.node_ids)
-        present = stores.labels.of_nodes(graph.id, [str(node)]).get(str(node))
+        stores.labels.require_column(graph.id, column)
+        present = stores.labels.of_nodes(graph.id, [str(node)], column=column).get(str(node))
         if form.get("undo"):
             _require_same(present, name, label)
             label_before = form.get("before", "")
             if label_before:
-                _put(graph, stores, node, label_before)
+                _put(graph, stores, node, label_before, column)
             else:
-                stores.labeling.delete(graph, [node])
+                stores.labeling.delete(graph, [node], column=column)
             current = stores.catalog.get_by_id(graph.id)
-            return _card(request, current, stores, strategy, skipped, node=name)
-        value = _put(graph, stores, node, label)
+            return _card(request, current, stores, strategy, skipped, column, node=name)
+        value = _put(graph, stores, node, label, column)
         done = {"node": name, "label": value, "before": present if present != value else None}
         current = stores.catalog.get_by_id(graph.id)
-        return _card(request, current, stores, strategy, skipped, done=done)
+        return _card(request, current, stores, strategy, skipped, column, done=done)
 
     return await run_in_threadpool(take)
 
@@ -104,19 +113,20 @@ async def retry_embedding(
     form = await form_of(request)
     submit = partial(stores.suggester.submit_embedding, owner=caller.name)
     await run_in_threadpool(submit, graph)
-    return back_to(
-        f"/graphs/{graph.settings.name}/label-next", strategy=form.get("strategy", "coverage")
-    )
+    asked = {"strategy": form.get("strategy", "coverage")}
+    if column := form.get("label_column", ""):
+        asked[LABEL_COLUMN] = column
+    return back_to(f"/graphs/{graph.settings.name}/label-next", **asked)
 
 
 @router.post("/graphs/{graph}/label-next/auto-solve", dependencies=[viewing("admin")])
 async def switch_auto_solve(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
     """Have labels predicted after every label, or no longer; at once where they can be."""
     form = await form_of(request)
-    is_on = bool(form.get("on"))
+    is_on, column = bool(form.get("on")), form.get("label_column", "")
 
     def switch() -> Response:
-        newest = stores.predictions.store.latest(graph.id)
+        newest = stores.predictions.store.latest(graph.id, column=column)
         model = None if newest is None else newest.model
         wanted = AutoSolve(model=model or DEFAULT_MODEL)
         changed = stores.catalog.update(
@@ -126,17 +136,18 @@ async def switch_auto_solve(request: Request, graph: GraphHere, stores: StoresHe
             ),
             request_solve=request_auto_solve,
         )
-        return piece(request, "label_effect.html", **_effect(request, changed, stores))
+        return piece(request, "label_effect.html", **_effect(request, changed, stores, column))
 
     return await run_in_threadpool(switch)
 
 
 @router.get("/graphs/{graph}/label-next/effect", dependencies=[viewing("label")])
 def show_effect(
-    request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
+    request: Request, graph: GraphHere, stores: StoresHere, column: Column = "", seen: Seen = ""
 ) -> Response:
     """What the labels have changed so far: the solve that runs, and the newest predictions."""
-    return piece(request, "label_effect.html", seen=seen, **_effect(request, graph, stores))
+    effect = _effect(request, graph, stores, column)
+    return piece(request, "label_effect.html", seen=seen, **effect)
 
 
 def _nodes_in(text: str) -> set[str]:
@@ -150,10 +161,10 @@ def _nodes_in(text: str) -> set[str]:
     return set(nodes)
 
 
-def _put(graph: GraphRecord, stores: Stores, node: NodeId, label: str) -> LabelValue:
+def _put(graph: GraphRecord, stores: Stores, node: NodeId, label: str, column: str) -> LabelValue:
     """Give a node a label as it was typed; the label."""
-    value = label_of(label, stores.labels, graph.id)
-    stores.labeling.put(graph, UploadedLabels(nodes=[node], labels=[value]))
+    value = label_of(label, stores.labels, graph.id, column)
+    stores.labeling.put(graph, {column: UploadedLabels(nodes=[node], labels=[value])})
     return value
 
 
@@ -172,26 +183,33 @@ def _card(
     stores: Stores,
     strategy: Strategy,
     skipped: set[str],
+    column: str,
     *,
     done: Mapping[str, Any] | None = None,
     node: str | None = None,
     seen: str = "",
 ) -> Response:
     """The next node with all that helps to label it; or why there is none."""
-    values: dict[str, Any] = {"graph": graph, "strategy": strategy, "done": done}
+    values: dict[str, Any] = {
+        "graph": graph,
+        "strategy": strategy,
+        "column": column,
+        "done": done,
+    }
     if node is None:
         rounds: Rounds = request.app.state.rounds
         caller: Caller = request.state.caller
         try:
-            node = next_node(graph, stores, rounds, strategy, skipped, owner=caller.name)
+            owner = caller.name
+            node = next_node(graph, stores, rounds, strategy, skipped, owner=owner, column=column)
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
-    shown = node_values(request, graph, stores, node)
+    shown = node_values(request, graph, stores, node, column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {
         each.label
-        for each in stores.labels.page(graph.id, limit=_LABELS_LOOKED_AT)
+        for each in stores.labels.page(graph.id, column=column, limit=_LABELS_LOOKED_AT)
         if each.label is not None
     }
     keys = _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
@@ -206,15 +224,22 @@ def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
     return list(zip(classes, keys, strict=False))
 
 
-def _effect(request: Request, graph: GraphRecord, stores: Stores) -> dict[str, Any]:
-    """The newest two predictions of a model, the solve under way, and what another one needs."""
+def _effect(request: Request, graph: GraphRecord, stores: Stores, column: str) -> dict[str, Any]:
+    """The newest two predictions of a model, the solve under way, and what another one needs.
+
+    All of one label column.
+    """
+
+    def is_of_column(job: Job) -> bool:
+        return str(job.parameters.get(LABEL_COLUMN, "")) == column
+
     under_way = [
         job
         for status in (JobStatus.RUNNING, JobStatus.QUEUED)
         for job in stores.jobs.list(graph_id=graph.id, status=status, limit=5).jobs
-        if job.kind == "solve"
+        if job.kind == "solve" and is_of_column(job)
     ]
-    kept = stores.predictions.store.kept(graph.id)
+    kept = list(filter(is_of_column, stores.predictions.store.kept(graph.id)))
     summaries: Summaries = request.app.state.summaries
     newest = kept[0] if kept else None
     earlier = next((job for job in kept[1:] if newest and job.model == newest.model), None)
@@ -224,13 +249,15 @@ def _effect(request: Request, graph: GraphRecord, stores: Stores) -> dict[str, A
         summary = summaries.summary(file)
         if earlier is not None:
             change = summaries.change(stores.predictions.open(earlier), file)
-    failed = stores.jobs.newest(graph.id, "solve")
+    last = stores.jobs.newest(graph.id, "solve")
+    is_failed = last is not None and last.status is JobStatus.FAILED and is_of_column(last)
     auto = graph.settings.auto_solve
     model = (auto.model if auto else None) or (newest.model if newest else None) or DEFAULT_MODEL
-    n_labels = stores.labels.count_to_two(graph.id)
-    only = stores.labels.page(graph.id, limit=1) if n_labels == 1 else []
+    n_labels = stores.labels.count_to_two(graph.id, column=column)
+    only = stores.labels.page(graph.id, column=column, limit=1) if n_labels == 1 else []
     return {
         "graph": graph,
+        "column": column,
         "job": under_way[0] if under_way else None,
         "n_more": len(under_way) - 1,
         "is_worker_alive": is_worker_alive(stores, under_way[0]) if under_way else None,
@@ -238,7 +265,7 @@ def _effect(request: Request, graph: GraphRecord, stores: Stores) -> dict[str, A
         "earlier": earlier,
         "change": change,
         "summary": summary,
-        "failed": failed if failed is not None and failed.status is JobStatus.FAILED else None,
+        "failed": last if is_failed else None,
         "model": model,
         "n_labels": n_labels,
         "only_label": only[0].label if only else None,

@@ -1,7 +1,9 @@
 """Labels: how many of each, search, add, change, take back, a file of them, and their history."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -9,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.bodies import TableOrJsonBody
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.labels import put_labels
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
-from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, label_of
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, Seen, label_of
 from peewit.service.labels.label_entry import UnknownNodes
 from peewit.service.tables.uploads import UploadedLabels, node_id
 
@@ -31,21 +34,28 @@ def show_labels(
     stores: StoresHere,
     prefix: Prefix = "",
     label: Annotated[str, Query(max_length=1000)] = "",
+    column: Column = "",
     before: Before = None,
     history_before: Before = None,
 ) -> Response:
-    """The labels of a graph."""
-    asked = label_of(label, stores.labels, graph.id) if label else None
+    """The labels of a graph, of one column."""
+    asked = label_of(label, stores.labels, graph.id, column) if label else None
     rows = stores.labels.page(
-        graph.id, prefix=prefix, label=asked, before_seq=before, limit=PAGE_ROWS + 1
+        graph.id, column=column, prefix=prefix, label=asked, before_seq=before, limit=PAGE_ROWS + 1
     )
     events = stores.labels.history(
-        graph.id, prefix=prefix, before_seq=history_before, limit=_HISTORY_ROWS + 1
+        graph.id,
+        column=column,
+        prefix=prefix,
+        before_seq=history_before,
+        limit=_HISTORY_ROWS + 1,
     )
     return page(
         request,
         "labels.html",
         graph=graph,
+        column=column,
+        columns=stores.labels.columns(graph.id),
         prefix=prefix,
         label=label,
         rows=rows[:PAGE_ROWS],
@@ -57,18 +67,18 @@ def show_labels(
 
 @router.get("/graphs/{graph}/labels/counts", dependencies=[viewing("read")])
 def show_counts(
-    request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
+    request: Request, graph: GraphHere, stores: StoresHere, column: Column = "", seen: Seen = ""
 ) -> Response:
     """Nodes of each label; asked for by itself, since millions take a while to count."""
-    counts = stores.labels.class_counts(graph.id)
-    return piece(request, "label_counts.html", seen=seen, graph=graph, counts=counts)
+    counts = stores.labels.class_counts(graph.id, column=column)
+    return piece(request, "label_counts.html", seen=seen, graph=graph, column=column, counts=counts)
 
 
 @router.post("/graphs/{graph}/labels", dependencies=[viewing("label")])
 async def put_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
     """Give one node a label, or another one."""
     form = await form_of(request)
-    await run_in_threadpool(_put, graph, stores, form.get("node", ""), form.get("label", ""))
+    await run_in_threadpool(_put, graph, stores, form)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
@@ -77,7 +87,8 @@ async def remove_one(request: Request, graph: GraphHere, stores: StoresHere) -> 
     """Take the label of one node back."""
     form = await form_of(request)
     node = node_id(form.get("node", ""), graph.settings.node_ids)
-    await run_in_threadpool(stores.labeling.delete, graph, [node])
+    delete = partial(stores.labeling.delete, graph, [node], column=form.get("label_column", ""))
+    await run_in_threadpool(delete)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
@@ -86,16 +97,26 @@ async def put_file(
     graph: GraphHere,
     stores: StoresHere,
     body: TableOrJsonBody,
+    column: Column = "",
     unknown: UnknownNodes = "refuse",
 ) -> Response:
     """Take a file of labels, as ``PUT /v1/graphs/{g}/labels`` does."""
-    receipt = await put_labels(graph=graph, stores=stores, body=body, unknown=unknown)
+    receipt = await put_labels(
+        graph=graph,
+        stores=stores,
+        body=body,
+        unknown=unknown,
+        label_column=[column] if column else None,
+    )
     return json_response(asdict(receipt))
 
 
-def _put(graph: Any, stores: Any, node: str, label: str) -> None:
+def _put(graph: GraphRecord, stores: Stores, form: Mapping[str, str]) -> None:
+    column = form.get("label_column", "")
+    if column:
+        stores.labels.require_column(graph.id, column)
     given = UploadedLabels(
-        nodes=[node_id(node, graph.settings.node_ids)],
-        labels=[label_of(label.strip(), stores.labels, graph.id)],
+        nodes=[node_id(form.get("node", ""), graph.settings.node_ids)],
+        labels=[label_of(form.get("label", "").strip(), stores.labels, graph.id, column)],
     )
-    stores.labeling.put(graph, given)
+    stores.labeling.put(graph, {column: given})

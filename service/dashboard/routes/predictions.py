@@ -77,7 +77,8 @@ def show_predictions(
     )
     found, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
     predictions = file.lookup(found)
-    labels = stores.labels.of_nodes(graph.id, [str(each["node"]) for each in predictions])
+    names = [str(each["node"]) for each in predictions]
+    labels = stores.labels.of_nodes(graph.id, names, column=file.meta.label_column)
     return page(
         request,
         "predictions.html",
@@ -152,9 +153,17 @@ def get_item(
 
 
 def node_values(
-    request: Request, graph: GraphRecord, stores: Stores, node: str, job_id: str | None = None
+    request: Request,
+    graph: GraphRecord,
+    stores: Stores,
+    node: str,
+    job_id: str | None = None,
+    *,
+    column: str | None = None,
 ) -> dict[str, Any]:
     """What is shown of a node: what it is, prediction, label, neighbors.
+
+    Of a label column, else of that of the predictions that are shown.
 
     Raises
     ------
@@ -166,11 +175,13 @@ def node_values(
     if dense < 0:
         raise NodeNotFound(f"graph {graph.settings.name} has no node {asked!r}")
     try:
-        file: PredictionFile | None = _file(graph, stores, job_id)
+        file: PredictionFile | None = _file(graph, stores, job_id, column)
     except PredictionsNotFound:
         file = None
     around = _around(graph, stores, dense, file)
-    neighbors = [] if around is None else _neighbors(request, graph, stores, around, file)
+    if column is None:
+        column = "" if file is None else file.meta.label_column
+    neighbors = [] if around is None else _neighbors(request, graph, stores, around, file, column)
     prediction = None
     if file is not None and dense < file.n_nodes:
         prediction = file.lookup(np.array([dense]))[0]
@@ -182,8 +193,9 @@ def node_values(
         "job_id": job_id,
         "prediction": prediction,
         "scores": _scores(prediction),
-        "label": stores.labels.of_nodes(graph.id, [str(asked)]).get(str(asked)),
-        "events": stores.labels.history(graph.id, node=str(asked), limit=10),
+        "column": column,
+        "label": stores.labels.of_nodes(graph.id, [str(asked)], column=column).get(str(asked)),
+        "events": stores.labels.history(graph.id, column=column, node=str(asked), limit=10),
         "around": around,
         "neighbors": neighbors,
         "drawing": None if around is None else SmallGraph.of(around),
@@ -198,8 +210,18 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _file(graph: GraphRecord, stores: Stores, job_id: str | None) -> PredictionFile:
-    job: Job = stores.predictions.find(graph, job_id=job_id)
+def _file(
+    graph: GraphRecord, stores: Stores, job_id: str | None, column: str | None = None
+) -> PredictionFile:
+    """Predictions of a job or a label column, else the freshest: the unnamed column's, or any."""
+    try:
+        job: Job = stores.predictions.find(graph, job_id=job_id, column=column)
+    except PredictionsNotFound:
+        is_any = job_id is None and column is None
+        kept = stores.predictions.store.kept(graph.id) if is_any else []
+        if not kept:
+            raise
+        job = kept[0]
     return stores.predictions.open(job)
 
 
@@ -244,12 +266,13 @@ def _neighbors(
     stores: Stores,
     around: Neighborhood,
     file: PredictionFile | None,
+    column: str,
 ) -> Sequence[Neighbor]:
     if around.neighbors.size == 0:
         return []
     ids = stores.nodes.external_ids(graph, int(around.neighbors.max()) + 1)
     names: list[str | int] = ids.take(pa.array(around.neighbors)).to_pylist()
-    labels = stores.labels.of_nodes(graph.id, [str(name) for name in names])
+    labels = stores.labels.of_nodes(graph.id, [str(name) for name in names], column=column)
     is_old = around.neighbors < (0 if file is None else file.n_nodes)
     found = iter([] if file is None else file.lookup(around.neighbors[is_old]))
     return [

@@ -17,7 +17,9 @@ from peewit.service.tables.uploads.labels import (
     LabelColumns,
     LabelValue,
     UploadedLabels,
+    json_label_columns,
     json_labels,
+    read_label_columns,
     read_labels,
 )
 from peewit.service.tables.uploads.limits import UploadLimits
@@ -36,10 +38,12 @@ __all__ = [
     "edge_batches",
     "feature_batches",
     "id_type",
+    "json_label_columns",
     "json_labels",
     "json_point_batches",
     "node_array",
     "node_id",
     "point_batches",
+    "read_label_columns",
     "read_labels",
 ]

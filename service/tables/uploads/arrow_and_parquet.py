@@ -30,7 +30,7 @@ CheckNames = Callable[[Sequence[str]], None]
 """Raises where the names of a table's columns are not what they should be."""
 
 
-def _any_names(names: Sequence[str]) -> None:
+def any_names(names: Sequence[str]) -> None:
     """Take them as they are: what reads the columns checks them."""
 
 
@@ -40,7 +40,7 @@ def stored_batches(
     wanted: tuple[str, ...],
     limits: UploadLimits | None,
     *,
-    check: CheckNames = _any_names,
+    check: CheckNames = any_names,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time."""
     if table_format is Format.ARROW:

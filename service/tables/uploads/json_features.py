@@ -1,26 +1,33 @@
-"""Features as NDJSON tables, and as objects that were read already."""
+"""Features, and edges of new points, as NDJSON tables and as objects that were read already."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.json_tables import json_ids
-from peewit.streaming.edges.node_ids import is_integer
+from peewit.streaming.edges.node_ids import id_type, is_integer, node_id
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.features.checked_tables import NODE
+from peewit.streaming.features.checked_tables import EDGES, NODE
 
 _JSON_DENSE: Final = {"features": pa.list_(pa.float64())}
+_LARGEST_WEIGHT: Final = float(np.finfo(np.float32).max)
 _JSON_SPARSE: Final = {"indices": pa.list_(pa.int64()), "values": pa.list_(pa.float64())}
 
 
 def json_features(
-    chunks: Iterable[list[Any]], node_kind: NodeKind | None, node: str = NODE
+    chunks: Iterable[list[Any]],
+    node_kind: NodeKind | None,
+    node: str = NODE,
+    *,
+    edge_kind: NodeKind | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Objects of features, or of indices and values, as the first one has, and of node.
 
-    Where ``node_kind`` is None, node is not asked for.
+    Where ``node_kind`` is None, node is not asked for. Where ``edge_kind`` is given, a row may have
+    edges to nodes of this kind.
     """
     first_row = 0
     owner = set() if node_kind is None else {node}
@@ -40,8 +47,35 @@ def json_features(
         }
         if node_kind is not None:
             batch[node] = json_ids([row[node] for row in rows], node, node_kind, first_row)
+        if edge_kind is not None and any(row.get(EDGES) is not None for row in rows):
+            batch[EDGES] = _json_edges(rows, edge_kind, first_row)
         yield pa.record_batch(batch)
         first_row += len(rows)
+
+
+def _json_edges(rows: list[dict[str, Any]], node_kind: NodeKind, first_row: int) -> pa.Array:
+    """Lists of a node and a weight, 1 where it is left out; empty where a row has none."""
+    lists = []
+    for number, row in enumerate(rows, first_row):
+        edges = [] if row.get(EDGES) is None else row[EDGES]
+        if not isinstance(edges, list) or not all(map(_is_edge, edges)):
+            rule = "'edges' must be a list of objects with node and, if you like, weight"
+            raise BadUpload(rule, argument=EDGES, row=number, value=edges)
+        lists.append([_json_edge(each, node_kind, number) for each in edges])
+    ends = pa.struct([("node", id_type(node_kind)), ("weight", pa.float64())])
+    return pa.array(lists, pa.list_(ends))
+
+
+def _is_edge(value: object) -> bool:
+    return isinstance(value, dict) and {"node"} <= value.keys() <= {"node", "weight"}
+
+
+def _json_edge(edge: dict[str, Any], node_kind: NodeKind, row: int) -> dict[str, Any]:
+    weight = edge.get("weight", 1.0)
+    if type(weight) not in {int, float} or not 0 < weight <= _LARGEST_WEIGHT:
+        rule = "the 'weight' of an edge must be finite and > 0"
+        raise BadUpload(rule, argument=EDGES, row=row, value=weight)
+    return {"node": node_id(edge["node"], node_kind, row=row), "weight": float(weight)}
 
 
 def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int) -> pa.Array:

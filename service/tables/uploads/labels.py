@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple, cast
@@ -33,6 +33,16 @@ from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 
 LabelValue = str | int | float
+
+MAX_COLUMN_BYTES: Final = 200
+"""Of the name of a column of labels."""
+
+MAX_LABEL_COLUMNS: Final = 100
+"""Most columns of labels of one call."""
+
+COLUMN_NAME_RULE: Final = (
+    f"must be printable text of 1 to {MAX_COLUMN_BYTES} bytes without white space around it"
+)
 
 _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
@@ -98,28 +108,10 @@ def read_labels(
     TableTooLarge
         As of `edge_batches`.
     """
-    max_rows = None if limits is None else limits.label_rows
     if table_format is Format.NDJSON:
-        rows: list[Any] = []
-        for chunk in json_rows(file):
-            for row in chunk:  # truth as text, as `_as_labels` has it
-                if isinstance(row, dict) and isinstance(row.get(columns.label), bool):
-                    row[columns.label] = str(row[columns.label]).lower()
-            rows += chunk
-            require_at_most(len(rows), max_rows, LABEL_ROWS)
-        return json_labels(rows, node_kind, columns)
-    if table_format is Format.CSV:
-        check = columns_within(limits, partial(_check_names, columns))
-        batches = csv_batches(file, columns, check=check)
-    else:
-        check = partial(_check_names, columns)
-        batches = stored_batches(file, table_format, columns, limits, check=check)
-    nodes: list[Any] = []
-    labels: list[Any] = []
-    for batch in counted(batches, limits):
-        require_at_most(len(nodes) + batch.num_rows, max_rows, LABEL_ROWS)
-        nodes += _label_column(batch, columns.node).to_pylist()
-        labels += _as_labels(_label_column(batch, columns.label), first_row=len(labels)).to_pylist()
+        return json_labels(_json_rows(file, columns[1:], limits), node_kind, columns)
+    options = dict(zip(columns, LabelColumns._fields, strict=True))
+    nodes, (labels,) = _read_columns(file, table_format, columns, options, limits)
     if table_format is not Format.CSV:
         return _check_labels(nodes, labels, node_kind)
     labels = [label and label.strip() for label in labels]
@@ -129,6 +121,154 @@ def read_labels(
     if not csv_is_text:
         labels = _parse_labels(labels)
     return _check_labels(nodes, labels, node_kind, rows=filled)
+
+
+def read_label_columns(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind,
+    *,
+    node: str,
+    names: Sequence[str],
+    limits: UploadLimits | None = None,
+    csv_is_text: Collection[str] = (),
+) -> dict[str, UploadedLabels]:
+    """Labels of several columns of one table, by the name of their column.
+
+    Cells without value say nothing of their node. Otherwise values are read as `read_labels` does.
+
+    Parameters
+    ----------
+    file, table_format, node_kind, limits
+        As of `read_labels`.
+    node : str
+        Name of the column of nodes.
+    names : sequence of str
+        Those of the columns of labels.
+    csv_is_text : collection of str
+        Columns whose values in CSV are text, also where they look like numbers.
+
+    Raises
+    ------
+    BadUpload, TableTooLarge
+        As of `read_labels`.
+    """
+    _check_wanted(node, names)
+    if table_format is Format.NDJSON:
+        return json_label_columns(
+            _json_rows(file, names, limits), node_kind, node=node, names=names
+        )
+    nodes, cells = _read_columns(file, table_format, (node, *names), {node: "node"}, limits)
+    if table_format is not Format.CSV:
+        return _filled_columns(nodes, dict(zip(names, cells, strict=True)), node_kind)
+    columns = {}
+    for name, column in zip(names, cells, strict=True):
+        stripped = [cell.strip() or None if cell else None for cell in column]
+        if name not in csv_is_text:
+            values = iter(_parse_labels([cell for cell in stripped if cell is not None]))
+            stripped = [cell if cell is None else next(values) for cell in stripped]
+        columns[name] = stripped
+    return _filled_columns(nodes, columns, node_kind)
+
+
+def json_label_columns(
+    rows: Sequence[object], node_kind: NodeKind, *, node: str, names: Sequence[str]
+) -> dict[str, UploadedLabels]:
+    """Labels of several members of JSON objects; what is null or left out says nothing."""
+    _check_wanted(node, names)
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            rule = f"a row must be an object with {node} and some of {', '.join(names)}"
+            raise BadUpload(rule, row=number, value=row)
+        if node not in row:
+            raise BadUpload(f"{node!r} is missing", argument=node, row=number)
+    objects = cast("Sequence[dict[str, Any]]", rows)
+    cells = {name: [row.get(name) for row in objects] for name in names}
+    for name, column in cells.items():
+        _require_whole_integers(column, name)
+    return _filled_columns([row[node] for row in objects], cells, node_kind)
+
+
+def _filled_columns(
+    nodes: list[Any], cells: Mapping[str, list[Any]], node_kind: NodeKind
+) -> dict[str, UploadedLabels]:
+    """The cells with a value, by column."""
+    columns = {}
+    for name, column in cells.items():
+        rows = [row for row, cell in enumerate(column) if cell is not None]
+        filled = [column[row] for row in rows]
+        columns[name] = _check_labels(
+            [nodes[row] for row in rows], filled, node_kind, rows=rows, name=name
+        )
+    return columns
+
+
+def _read_columns(
+    file: BinaryIO,
+    table_format: Format,
+    wanted: tuple[str, ...],
+    options: Mapping[str, str],
+    limits: UploadLimits | None,
+) -> tuple[list[Any], list[list[Any]]]:
+    """Values of the first column that is wanted, nodes, and of the others, labels."""
+    max_rows = None if limits is None else limits.label_rows
+    check = partial(_check_names, wanted, options)
+    if table_format is Format.CSV:
+        batches = csv_batches(file, wanted, check=columns_within(limits, check))
+    else:
+        batches = stored_batches(file, table_format, wanted, limits, check=check)
+    nodes: list[Any] = []
+    labels: list[list[Any]] = [[] for _ in wanted[1:]]
+    for batch in counted(batches, limits):
+        n_cells = (len(nodes) + batch.num_rows) * len(labels)
+        require_at_most(n_cells, max_rows, LABEL_ROWS)
+        for name, cells in zip(wanted[1:], labels, strict=True):
+            column = _as_labels(_label_column(batch, name), first_row=len(nodes))
+            cells.extend(column.to_pylist())
+        nodes += _label_column(batch, wanted[0]).to_pylist()
+    return nodes, labels
+
+
+def _json_rows(file: BinaryIO, names: Sequence[str], limits: UploadLimits | None) -> list[Any]:
+    """Objects of a file, with truth as text under these names, as `_as_labels` has it."""
+    rows: list[Any] = []
+    for chunk in json_rows(file):
+        for row in chunk:
+            for name in names if isinstance(row, dict) else ():
+                if isinstance(row.get(name), bool):
+                    row[name] = str(row[name]).lower()
+        rows += chunk
+        n_cells = len(rows) * len(names)
+        require_at_most(n_cells, None if limits is None else limits.label_rows, LABEL_ROWS)
+    return rows
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a column of labels can be called so."""
+    is_plain = bool(name) and name == name.strip() and name.isprintable()
+    return is_plain and len(name.encode()) <= MAX_COLUMN_BYTES
+
+
+def _check_wanted(node: str, names: Sequence[str]) -> None:
+    """Refuse names that columns of labels cannot have, too many, or the same twice."""
+    if len(names) > MAX_LABEL_COLUMNS:
+        raise BadUpload(
+            f"label_column must name at most {MAX_LABEL_COLUMNS} columns, got {len(names)}",
+            argument="label_column",
+        )
+    for place, name in enumerate(names):
+        if not is_column_name(name):
+            raise BadUpload(
+                f"label_column {COLUMN_NAME_RULE}, got {excerpt(name)}",
+                argument="label_column",
+                value=excerpt(name),
+            )
+        if name == node or name in names[:place]:
+            raise BadUpload(
+                f"label_column must name each column once, and not that of nodes, got {name!r}",
+                argument="label_column",
+                value=name,
+            )
 
 
 def json_labels(
@@ -144,15 +284,25 @@ def json_labels(
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     objects = cast("Sequence[dict[str, Any]]", rows)
     nodes, labels = ([row[name] for row in objects] for name in columns)
-    for row, label in enumerate(labels):
-        if isinstance(label, float) and LIMIT <= abs(label) < math.inf:  # a rounded integer
-            rule = f"{columns.label!r} must be a 64-bit integer or a number below 2^63"
-            raise BadUpload(rule, argument=columns.label, row=row, value=label)
+    _require_whole_integers(labels, columns.label)
     return _check_labels(nodes, labels, node_kind)
 
 
+def _require_whole_integers(labels: Sequence[object], name: str) -> None:
+    """Refuse what JSON made of an integer that is too large."""
+    for row, label in enumerate(labels):
+        if isinstance(label, float) and LIMIT <= abs(label) < math.inf:
+            rule = f"{name!r} must be a 64-bit integer or a number below 2^63"
+            raise BadUpload(rule, argument=name, row=row, value=label)
+
+
 def _check_labels(
-    nodes: list[Any], labels: list[Any], node_kind: NodeKind, *, rows: Sequence[int] | None = None
+    nodes: list[Any],
+    labels: list[Any],
+    node_kind: NodeKind,
+    *,
+    rows: Sequence[int] | None = None,
+    name: str = "label",
 ) -> UploadedLabels:
     """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong.
 
@@ -163,17 +313,17 @@ def _check_labels(
     for row, label in zip(rows, labels, strict=True):
         key = type(label), label if label.__hash__ is not None else None
         if key not in seen:
-            _require_label(label, row)
+            _require_label(label, row, name)
             seen.add(key)
     if not _are_plain(nodes, node_kind):
         nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
     if len(set(nodes)) < len(nodes):
-        _require_one_label_each(nodes, labels, rows)
+        _require_one_label_each(nodes, labels, rows, name)
     return UploadedLabels(nodes=nodes, labels=labels)
 
 
 def _require_one_label_each(
-    nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int]
+    nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int], name: str
 ) -> None:
     """Refuse a node with two different labels: which of them is meant, the table does not say."""
     firsts: dict[NodeId, tuple[int, LabelValue]] = {}
@@ -181,7 +331,7 @@ def _require_one_label_each(
         first_row, first = firsts.setdefault(node, (row, label))
         if label != first:
             raise BadUpload(
-                f"a node must have one label in a table, and node {node!r} has {first!r} "
+                f"a node must have one {name} in a table, and node {node!r} has {first!r} "
                 f"in row {first_row}",
                 argument="node",
                 row=row,
@@ -189,27 +339,27 @@ def _require_one_label_each(
             )
 
 
-def _require_label(label: object, row: int) -> None:
+def _require_label(label: object, row: int, name: str) -> None:
     if label is None:
         raise BadUpload(
-            "'label' must not be null (DELETE takes a label back)", argument="label", row=row
+            f"{name!r} must not be null (DELETE takes a label back)", argument=name, row=row
         )
     if isinstance(label, float):
         if not math.isfinite(label):
             raise BadUpload(
-                "'label' must be a finite number", argument="label", row=row, value=label
+                f"{name!r} must be a finite number", argument=name, row=row, value=label
             )
     elif not is_integer(label) and not (isinstance(label, str) and label):
         raise BadUpload(
-            "'label' must be a 64-bit integer, a real number or a string with a character",
-            argument="label",
+            f"{name!r} must be a 64-bit integer, a real number or a string with a character",
+            argument=name,
             row=row,
             value=label,
         )
     elif isinstance(label, str) and label != label.strip():
         raise BadUpload(
-            "'label' must not begin or end with white space",
-            argument="label",
+            f"{name!r} must not begin or end with white space",
+            argument=name,
             row=row,
             value=repr(label),
         )
@@ -240,8 +390,9 @@ def _parse_labels(labels: list[str]) -> list[Any]:
     return labels
 
 
-def _check_names(columns: LabelColumns, names: Sequence[str]) -> None:
-    for option, column in zip(LabelColumns._fields, columns, strict=True):
+def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Sequence[str]) -> None:
+    """Refuse a table without a column, or with two of a name; ``options`` say what names it."""
+    for column in wanted:
         count = names.count(column)
         if count > 1:
             raise BadUpload(
@@ -249,10 +400,13 @@ def _check_names(columns: LabelColumns, names: Sequence[str]) -> None:
             )
         if count == 0:
             held = ", ".join(excerpt(name) for name in names) or "no columns"
+            advice = (
+                f"; say {options[column]}='COLUMN' with the name of the column that is meant"
+                if column in options
+                else ""
+            )
             raise BadUpload(
-                f"column {column!r} is missing; the file has {held}; say {option}='COLUMN' with "
-                "the name of the column that is meant",
-                argument=column,
+                f"column {column!r} is missing; the file has {held}{advice}", argument=column
             )
 
 

@@ -30,6 +30,7 @@ CHECKS: Final[dict[str, Check]] = {
     "orphan directories": leftovers.check_orphan_directories,
     "orphan pushes": leftovers.check_orphan_pushes,
     "orphan predictions": leftovers.check_orphan_predictions,
+    "smoothed features": leftovers.check_replaced_features,
     "temporary files": leftovers.check_temporary_files,
 }
 """By name, in the order in which they are told."""

@@ -12,6 +12,7 @@ from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
 from peewit.service.inbox.needed_files import needed_files
+from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.predictions.prediction_files import predictor_path
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import id_type
@@ -96,14 +97,16 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
 
 
 def check_predictions(patient: Patient) -> Iterator[Finding]:
-    """The latest predictions of each model are there, and all can be opened."""
+    """The latest predictions of each model and label column are there, and all can be opened."""
     store = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
-        solved = select(jobs.c.model).where(
+        solved = select(jobs.c.model, jobs.c.parameters).where(
             jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
         )
-        models = sorted({row.model for row in patient.rows(solved)})
-        latest = [job for model in models if (job := store.latest(graph.id, model))]
+        rows = patient.rows(solved)
+        asked = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
+        found = (store.latest(graph.id, model, column=column) for model, column in asked)
+        latest = [job for job in found if job is not None]
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
             try:
                 file = store.read(job)
@@ -112,7 +115,8 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
                     text = f"the predictor of job {job.id} is missing; solve again"
                     yield _fault(graph, text)
             except PredictionsNotFound:
-                latest_now = store.latest(graph.id, job.model)
+                column = job.parameters.get(LABEL_COLUMN, "")
+                latest_now = store.latest(graph.id, job.model, column=column)
                 if latest_now is not None and latest_now.id == job.id:
                     text = f"the predictions of job {job.id} are missing; solve again"
                     yield _fault(graph, text)

@@ -11,6 +11,8 @@ from sqlalchemy import select
 from peewit.service.catalog import Catalog
 from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes
 from peewit.service.database.timestamps import now
+from peewit.service.graphs.filtered_feature_files import FilteredFeatureFiles
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.prediction_files import file_name
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
@@ -87,6 +89,20 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
                     "worker removes such files",
                     repair=partial(_clean, store, graph.id),
                 )
+
+
+def check_replaced_features(patient: Patient) -> Iterator[Finding]:
+    """Smoothed features that nobody can ask for any more."""
+    files = FilteredFeatureFiles(
+        jobs=JobQueue(patient.database), graphs_directory=patient.settings.graphs_directory
+    )
+    for graph in patient.graphs():
+        for path in files.unneeded(graph.id):
+            yield warning(
+                f"graph {graph.settings.name}: {path} was replaced or never finished; the ingest "
+                "daemon removes such files",
+                repair=partial(_remove, path),
+            )
 
 
 def check_temporary_files(patient: Patient) -> Iterator[Finding]:

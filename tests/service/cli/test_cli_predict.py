@@ -62,6 +62,21 @@ def test_points_are_predicted_by_the_freshest_solve_on_features(
     assert pa.parquet.read_table(output)["label"].to_pylist() == ["even", "odd"] * 30
 
 
+def test_points_with_edges_are_read_from_ndjson(labeled: Peewit, tmp_path: Path) -> None:
+    assert (
+        labeled("solve", "g", "--model", "filtered-ridge", "--set", "teleport=0.1").exit_code == 0
+    )
+    path, row = tmp_path / "points.ndjson", "[0, 0, 0]"
+    edges = '[{"node": 8, "weight": 2}, {"node": 10}]'
+    path.write_text(f'{{"features": {row}}}\n{{"features": {row}, "edges": {edges}}}\n')
+    alone, joined = labeled("predict", "g", path).out.splitlines()[1:]
+    assert alone != joined
+    path.write_text(f'{{"features": {row}, "edges": [{{"node": 60}}]}}\n')
+    refused = labeled("predict", "g", path)
+    assert refused.exit_code == 1
+    assert "'edges' must lead to nodes of graph g, got 60 in row 0" in refused.err
+
+
 def test_what_cannot_be_predicted_says_why(labeled: Peewit, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text("a,b\n1,2\n")

@@ -31,6 +31,7 @@ from peewit.service.client import (
     UnknownNodes,
 )
 from peewit.service.settings import Settings
+from peewit.service.worker.worker import Worker
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table
 
@@ -191,6 +192,37 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("processes")
+def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api) -> None:
+    client.create_graph("g", seed=1)
+    client.push_edges("g", edge_table())
+    api.ingest()
+    rows = {"n3": {"hue": "red", "size": 1}, "n33": {"hue": "blue"}, "n40": {"size": 2}}
+    assert client.put_labels("g", rows, label_columns=["hue", "size"]).accepted == 4
+    told = [(each.name, each.n_labeled) for each in client.label_columns("g")]
+    assert told == [("hue", 2), ("size", 2)]
+    assert client.labels("g", label_column="size").column_names == ["node", "size"]
+    with pytest.raises(ValueError, match="must be a mapping by column for each node"):
+        client.put_labels("g", {"n3": "red"}, label_columns=["hue", "size"])
+    with pytest.raises(NotFound, match="got 'nope'"):
+        client.submit_solve_columns("g", ["hue", "nope"], "hfs")
+    stop = threading.Event()
+    worker = Worker(api.stores.database, api.stores.settings)
+    thread = threading.Thread(target=worker.run, args=(stop.is_set, str))
+    thread.start()
+    try:
+        found = client.solve_columns("g", ["hue", "size"], "hfs", timeout=60)
+    finally:
+        stop.set()
+        thread.join()
+    assert set(found["hue"].table["label"].to_pylist()) == {"red", "blue"}
+    assert set(found["size"].table["label"].to_pylist()) == {1, 2}
+    assert client.prediction("g", "n7", label_column="size").label_column == "size"
+    warm = [client.job(each.job).result for each in found.values()]
+    assert [each["warm"] for each in warm if each is not None] == [False, True]
+    assert client.delete_labels("g", ["n3"], label_column="size") == 1
+
+
+@pytest.mark.usefixtures("processes")
 def test_job_is_watched_and_its_predictions_read(client: Client, api: Api, tmp_path: Path) -> None:
     client.create_graph("g", seed=1)
     client.push_edges("g", edge_table())
@@ -306,6 +338,52 @@ def test_new_points_are_predicted_in_their_order(client: Client, api: Api) -> No
     found = client.predict(job.id, pa.table({"features": [[8.0] * 3, [0.0] * 3]}))
     assert found.table["label"].to_pylist() == ["odd", "even"]
     assert (found.job, found.model, found.etag) == (job.id, "rlsc", None)
+    with pytest.raises(InvalidArgument, match="rlsc predicts new points by their features alone"):
+        client.predict(job.id, [{"features": [8.0] * 3, "edges": [{"node": 0}]}])
+
+
+@pytest.mark.usefixtures("processes")
+def test_new_points_have_edges_to_nodes(client: Client, api: Api) -> None:
+    client.create_graph("g", node_ids="dense")
+    values = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(40)[:, None] % 2 * 8
+    client.put_features("g", pa.table({"node": np.arange(40), "features": values.tolist()}))
+    client.push_edges("g", pa.table({"src": np.arange(38), "dst": np.arange(2, 40)}))
+    api.ingest()
+    client.put_labels("g", {0: "even", 1: "odd", 2: "even", 3: "odd"})
+    job = client.submit_solve("g", "filtered-ridge", {"teleport": 0.1})
+    api.run_job(job.id)
+    between = np.full(3, 4.0)
+    points = [{"features": between, "edges": [{"node": np.int64(at)}]} for at in (30, 31)]
+    found = client.predict(job.id, points)
+    assert found.table["label"].to_pylist() == ["even", "odd"]
+    with pytest.raises(InvalidArgument, match="must lead to nodes of graph g"):
+        client.predict(job.id, [{"features": between, "edges": [{"node": 40}]}])
+
+
+@pytest.mark.usefixtures("processes")
+def test_smoothed_features_are_asked_for_and_read(client: Client, api: Api, tmp_path: Path) -> None:
+    client.create_graph("g", node_ids="dense")
+    client.push_edges("g", pa.table({"src": [0, 1], "dst": [1, 2]}))
+    api.ingest()
+    with pytest.raises(NotYet):
+        client.submit_filter("g")
+    client.put_features("g", pa.table({"node": [0, 1], "features": [[1.0, 2.0], [3.0, 4.0]]}))
+    api.ingest()
+    with pytest.raises(NotFound):
+        client.filtered_features("g")
+    own, mixed = (client.submit_filter("g", {"teleport": each}) for each in (1.0, 0.2))
+    for job in (own, mixed):
+        api.run_job(job.id)
+    assert client.filtered_features("g", job=own.id)["features"].to_pylist() == [
+        [1.0, 2.0],
+        [3.0, 4.0],
+        [0.0, 0.0],
+    ]
+    table = client.filtered_features("g")
+    assert min(table["features"].to_pylist()[2]) > 0
+    assert pa.Table.from_batches(client.stream_filtered_features("g", job=mixed.id)).equals(table)
+    flat = pa.csv.read_csv(client.download_filtered_features("g", tmp_path / "out.csv"))
+    assert flat.column_names == ["node", "f0", "f1"]
 
 
 def test_server_tells_of_itself(reader: Client) -> None:

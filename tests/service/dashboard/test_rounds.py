@@ -19,9 +19,9 @@ def choices(monkeypatch: pytest.MonkeyPatch) -> list[Strategy]:
     choose = Suggester.suggest
     found: list[Strategy] = []
 
-    def suggest(self: Suggester, graph: Any, strategy: Strategy, *rest: Any) -> Any:
+    def suggest(self: Suggester, graph: Any, strategy: Strategy, *rest: Any, **named: Any) -> Any:
         found.append(strategy)
-        return choose(self, graph, strategy, *rest)
+        return choose(self, graph, strategy, *rest, **named)
 
     monkeypatch.setattr(Suggester, "suggest", suggest)
     return found

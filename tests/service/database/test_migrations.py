@@ -123,6 +123,7 @@ def test_indexes_and_checks_are_those_of_a_fresh_database(migrated: Database) ->
             json.dumps(
                 [
                     name,
+                    inspector.get_pk_constraint(name),
                     sorted(inspector.get_check_constraints(name), key=str),
                     sorted(inspector.get_indexes(name), key=str),
                     sorted(inspector.get_foreign_keys(name), key=str),
@@ -220,6 +221,7 @@ ADDED = {
     "graphs": {"columns": None},
     "sources": {"columns": None, "max_bad_rows": 0},
     "files": {"n_bad_rows": None},
+    "label_events": {"column_name": ""},
     "jobs": {"owner": None},
     "pushes": {"owner": None},
     "feature_sets": {"owner": None},

@@ -113,6 +113,20 @@ def test_filtered_ridge_predicts_points_by_features_as_nodes_without_edges(
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
+def test_a_point_of_zeros_has_no_features_after_it_is_read_either(tmp_path: Path) -> None:
+    points = parity_features(N_NODES) + 1.0
+    u, v = two_communities()
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=N_NODES)
+    model, labels = FilteredRidge(teleport=0.5), Labels.from_pairs([4, 36, 7], ["a", "a", "b"])
+    functions = model.solve(model.prepare(graph, points), labels).functions
+    assert functions is not None
+    write_predictor(tmp_path / "a.npz", functions)
+    nothing = np.zeros((1, points.shape[1]))
+    read = read_functions(tmp_path / "a.npz").class_scores(nothing)
+    np.testing.assert_allclose(read, functions.class_scores(nothing))
+    np.testing.assert_allclose(read[0], functions.weights[-1])
+
+
 @pytest.mark.parametrize(("model", "version"), [("svm", 0), ("nearest-neighbor", 1), ("hfs", 1)])
 def test_no_features_or_no_functions_are_no_predictor(
     tmp_path: Path, model: str, version: int
@@ -135,22 +149,22 @@ def test_no_features_or_no_functions_are_no_predictor(
     ],
 )
 def test_dense_points_that_do_not_fit_are_refused(points: list[Any], message: str) -> None:
-    batches = json_point_batches([{"features": each} for each in points])
+    batches = json_point_batches([{"features": each} for each in points], "string")
     with pytest.raises(BadFeatures, match=message):
-        checked_points(batches, n_columns=3)
+        checked_points(batches, n_columns=3, model="svm")
 
 
 def test_rows_are_counted_over_all_batches() -> None:
     good = pa.record_batch({"features": [[1.0, 2.0, 3.0]] * 4})
     bad = pa.record_batch({"features": [[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]})
     with pytest.raises(BadFeatures, match="got nan in row 5"):
-        checked_points([good, good.slice(0, 0), bad], n_columns=3)
+        checked_points([good, good.slice(0, 0), bad], n_columns=3, model="svm")
 
 
 def test_sparse_points_have_the_columns_of_the_model() -> None:
     rows = [{"indices": [1], "values": [2.0]}, {"indices": [], "values": []}]
-    (block,) = checked_points(json_point_batches(rows), n_columns=3)
-    np.testing.assert_array_equal(block.toarray(), [[0, 2, 0], [0, 0, 0]])
+    (block,) = checked_points(json_point_batches(rows, "string"), n_columns=3, model="svm")
+    np.testing.assert_array_equal(block.features.toarray(), [[0, 2, 0], [0, 0, 0]])
     beyond = [*rows, {"indices": [0, 3], "values": [1.0, 1.0]}]
     with pytest.raises(BadFeatures, match=r"must lie in \[0, 2\], .* got 3 in row 2"):
-        checked_points(json_point_batches(beyond), n_columns=3)
+        checked_points(json_point_batches(beyond, "string"), n_columns=3, model="svm")

@@ -13,7 +13,7 @@ from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.prediction_files import left_out_path, predictor_path
+from peewit.service.predictions.prediction_files import given_path, left_out_path, predictor_path
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_prediction_files import META, written
@@ -117,7 +117,7 @@ def test_replaced_predictions_stay_for_a_grace_time(store: Store) -> None:
     assert [path.name for path in removed] == [file_of(published[0])]
 
 
-@pytest.mark.parametrize("path_of", [predictor_path, left_out_path])
+@pytest.mark.parametrize("path_of", [predictor_path, given_path, left_out_path])
 def test_what_belongs_to_predictions_goes_with_them(
     store: Store, path_of: Callable[[Path], Path]
 ) -> None:

@@ -64,6 +64,18 @@ def test_a_known_share_weighs_both_sorts(file: PredictionFile) -> None:
     assert by.cost == pytest.approx(4 * 0.1 * 2 / 3 + 0.9 / 3)
 
 
+@pytest.mark.parametrize(("p_value", "share", "warns"), [(1e-5, None, True), (1e-5, 0.1, False)])
+def test_a_share_that_the_job_doubts_is_told(
+    tmp_path: Path, p_value: float, share: float | None, warns: bool
+) -> None:
+    doubted = written(tmp_path, replace(JUDGED, stats={"sample_p_value": p_value}))
+    write_left_out(doubted.path, TRUE, LEFT_OUT)
+    chosen = class_threshold(doubted, "cat", cost_fn=4.0, positive_share=share)
+    warning = left_out_evaluation(doubted, chosen).warning
+    assert (warning is not None) == warns
+    assert warning is None or "'cat' is hardly 50% of them" in warning
+
+
 def test_a_threshold_is_chosen_for_its_goal(file: PredictionFile) -> None:
     assert class_threshold(file, "cat", min_precision=1.0).threshold == pytest.approx(0.7)
     assert class_threshold(file, "cat", min_recall=0.6).threshold == pytest.approx(0.35)

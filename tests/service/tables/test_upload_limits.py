@@ -71,7 +71,7 @@ def labels(file, table_format, kind):
     read_labels(file, table_format, kind, limits=limits)
 
 def points(file, table_format, kind):
-    for batch in point_batches(file, table_format, limits=limits):
+    for batch in point_batches(file, table_format, "string", limits=limits):
         pass
 
 def peak_mib():

@@ -1,6 +1,5 @@
 """What a knn job may be asked, what a child does with one, and how its edges come in."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
@@ -32,26 +31,6 @@ from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.lost_answers import commits_unanswered
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1)
-
-
-@pytest.fixture
-def database(settings: Settings, database_url: str) -> Iterator[Database]:
-    settings.home.mkdir()
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def graph(database: Database, settings: Settings) -> Featured:
-    graph = Featured.create(database, settings)
-    graph.give(clusters())
-    return graph
 
 
 def task_of(graph: Featured, job: Job) -> KnnTask:

@@ -197,6 +197,22 @@ def test_a_solve_with_other_classes_does_not_start_from_the_last_one(
         assert table["label"][at].as_py() == labels["n3"]
 
 
+def test_a_column_starts_from_its_own_last_solution(directory: Path, solver: WarmGraphs) -> None:
+    def started_from(column: str, labels: dict[str, str | int]) -> tuple[bool, int | None]:
+        asked = task(directory, labels, parameters={"label_column": column} if column else {})
+        result = solved(solver, asked).result
+        return result["warm"], result["started_from"]
+
+    swapped: dict[str, str | int] = {"n3": "right", "n33": "left"}  # the same classes
+    assert started_from("", LABELS) == (False, None)
+    assert started_from("side", swapped) == (True, None)
+    assert started_from("", LABELS) == (True, 1)
+    assert started_from("side", swapped) == (True, 1)
+    for number in range(8):  # each as large as predictions: not all can stay
+        started_from(f"c{number}", swapped)
+    assert started_from("side", swapped) == (True, None)
+
+
 def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
     directory: Path, solver: WarmGraphs
 ) -> None:

@@ -154,6 +154,21 @@ def test_reports_of_bad_rows_come_back(place: Place, sqlite_other: Place, tmp_pa
     assert (sqlite_other.paths().bad_rows / report.name).read_bytes() == report.read_bytes()
 
 
+def test_smoothed_features_which_can_be_made_again_are_left_out(
+    place: Place, sqlite_other: Place, tmp_path: Path
+) -> None:
+    create(place)
+    place.push("g", random_edges(0))
+    place.ingest()
+    directory = place.paths().filtered_features
+    directory.mkdir()
+    (directory / "00ff-1.npy").write_bytes(b"large")
+    back_up(place.database, place.settings, tmp_path / "backup")
+    restore(sqlite_other.database, sqlite_other.settings, tmp_path / "backup")
+    assert sqlite_other.paths().snapshots.exists()
+    assert not sqlite_other.paths().filtered_features.exists()
+
+
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_the_sparsifier_goes_on_to_the_same_edges(
     place: Place, other: Place, tmp_path: Path, keep_raw: bool

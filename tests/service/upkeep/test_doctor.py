@@ -204,6 +204,19 @@ def test_predictions_that_no_job_names_are_removed(solved: Place) -> None:
     assert (orphan.exists(), path.exists()) == (False, True)
 
 
+def test_smoothed_features_that_nobody_can_ask_for_are_removed(place: Place) -> None:
+    path = place.paths().filtered_features / "00ff-1.npy"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    assert looked_at(place) == []
+    old = time.time() - LATER
+    os.utime(path, (old, old))
+    found = the_finding(place, "smoothed features")
+    assert f"{path} was replaced or never finished" in found.text
+    assert looked_at(place, repair=True)[0].repaired == "removed"
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("table", ["pushes", "files", "feature_sets"])
 def test_a_file_that_rows_name_and_that_is_gone(place: Place, table: str) -> None:
     graph_id = place.catalog.get("g").id
@@ -375,7 +388,7 @@ def sqlite_file(place: Place) -> Path:
 
 def test_a_row_that_refers_to_nothing(place: Place) -> None:
     with sqlite3.connect(sqlite_file(place)) as connection:  # which asks for no foreign keys
-        connection.execute("INSERT INTO label_events VALUES ('none', 1, 'n', 'x', '2026')")
+        connection.execute("INSERT INTO label_events VALUES ('none', '', 1, 'n', 'x', '2026')")
     connection.close()
     assert "of label_events refers to none of graphs" in the_finding(place, "database").text
 
@@ -392,7 +405,7 @@ def test_a_damaged_sqlite_file(place: Place) -> None:
     path = sqlite_file(place)
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        index = "ix_label_events_graph_id_node_seq"
+        index = "ix_label_events_graph_id_column_name_node_seq"
         (root,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)
         ).fetchone()

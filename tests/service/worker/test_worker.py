@@ -168,8 +168,7 @@ def test_a_label_leads_to_a_solve_by_itself(service: Service) -> None:
         receipt = LabelStore(service.database).put(
             graph.graph_id, ["n4"], ["left"], connection=connection
         )
-        job = request_auto_solve(connection, graph.graph_id)
-    assert job is not None
+        (job,) = request_auto_solve(connection, graph.graph_id)
     assert service.ended(job).labels_seq == receipt.labels_seq
 
 

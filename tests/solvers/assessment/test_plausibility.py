@@ -69,6 +69,8 @@ def test_many_classes_are_listed_by_their_labels() -> None:
         ([40, 40, 20], [600, 400, 0], r"'c' \(20 labels, 0 of 1,000 nodes\)"),
         ([40, 40, 1], [500, 500, 0], None),  # its only label may stand alone
         ([5, 5], [0, 0], None),
+        ([1, 1], [0, 1], None),  # one node is of one class
+        ([500, 498, 2], [60, 40, 0], None),  # none of a hundred is what such a share gives
         ([5], [10], None),
     ],
 )

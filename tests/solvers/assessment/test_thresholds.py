@@ -120,3 +120,12 @@ def test_a_choice_needs_a_goal_and_both_sorts_of_nodes() -> None:
         one_sort = ScoreCurve.of(np.full(2, is_positive), np.array([1.0, 0.0]))
         with pytest.raises(ValueError, match="positive must be the class of some"):
             choose_threshold(one_sort, ThresholdGoal(min_recall=0.5))
+
+
+def test_a_threshold_parts_neighboring_floats() -> None:
+    rng = np.random.default_rng(0)
+    for low in rng.random(200, np.float32):
+        scores = np.array([np.nextafter(low, np.float32(2.0)), low])
+        curve = ScoreCurve.of(np.array([True, False]), scores)
+        threshold = choose_threshold(curve, ThresholdGoal(cost_fp=1.0))
+        assert (scores >= threshold).tolist() == [True, False]

@@ -165,7 +165,8 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
         lambda prepared: _density(prepared, groups, UNWATCHED).values,
     ):
         expected = arm(exact)
-        np.testing.assert_allclose(arm(found), expected, atol=2e-3 * np.abs(expected).max())
+        size = max(float(np.abs(expected).max()), 1e-6)  # all labels may cancel each other
+        np.testing.assert_allclose(arm(found), expected, atol=2e-3 * size)
     assert passes.status is Status.CONVERGED
 
 

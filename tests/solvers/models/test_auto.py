@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto, _density, _Potentials, _walks
+from peewit.solvers.models.auto import Auto, _density, _Potentials, _stacked, _walks
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
@@ -157,6 +157,40 @@ def test_classes_of_unequal_sizes_stay_so() -> None:
     for seed in range(3):
         labels = labels_at(draw_per_class(classes, 2, seed=seed), classes)
         assert Auto().solve(Auto().prepare(graph), labels).stats["class_sizes"] == "free"
+
+
+def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
+    graph, classes = blocks([400, 200], 0.8)
+    rank = np.argsort(graph.degree)
+    labels = labels_at(np.sort(rank[100:160]), classes)
+    model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
+    prepared = model.prepare(graph)
+    potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
+    _, covariate = _stacked(prepared, groups, {"poisson": potentials.arm()})
+    assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
+    assert covariate[rank[-1]] == covariate[labels.nodes].max()
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e80])
+def test_the_unit_of_weights_changes_nothing(scale: float) -> None:
+    graph, classes = blocks([200, 150], 0.85)
+    labels = random_labels(classes, 24, seed=4)
+    u, v, weight = graph.edges()
+    scaled = Graph.from_edges(u, v, weight * scale, n_nodes=graph.n_nodes)
+    connected = graph.degree > 0
+    found, expected = (Auto().solve(Auto().prepare(each), labels) for each in (scaled, graph))
+    np.testing.assert_allclose(found.scores[connected], expected.scores[connected], atol=1e-3)
+
+
+def test_even_labels_of_a_graph_that_says_nothing_are_half_right_when_left_out() -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 400, (2, 4_000))
+    graph = Graph.from_edges(u[u != v], v[u != v], np.ones(np.count_nonzero(u != v)), n_nodes=400)
+    for seed in range(5):
+        nodes = np.random.default_rng(seed).choice(400, 16, replace=False)
+        labels = Labels.from_pairs(np.sort(nodes), np.arange(16) % 2)
+        stats = Auto().solve(Auto().prepare(graph), labels).stats
+        assert float(stats["loo_accuracy"]) > 0.2
 
 
 def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:

@@ -12,6 +12,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank, n_steps
+from peewit.solvers.models import filtered_ridge
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.kernel_ridge import class_folds, class_targets, fitted_ridge
 from peewit.solvers.solution import Solution
@@ -103,8 +104,57 @@ def test_left_out_values_are_those_of_fits_without_the_labels(together: bool) ->
     whole = DenseRidge(
         points=points, nodes=labels.nodes, targets=targets_of(labels.classes), norm_penalty=1.0
     )
-    found = model.left_out(model.prepare(graph, words(classes)), labels)
+    _, found = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
     np.testing.assert_allclose(found, whole.left_out(class_folds(labels)), atol=1e-4)
+
+
+def test_rows_of_zeros_are_nodes_without_features() -> None:
+    graph, classes = weighted_graph()
+    labels, rows = some_labels(classes), words(classes).toarray()
+    empty = np.arange(0, N_NODES, 5)
+    rows[empty] = 0.0
+    known = np.setdiff1d(np.arange(N_NODES), empty)
+    found = solved(FilteredRidge(teleport=0.1), graph, sp.csr_array(rows), labels).scores
+    unit = np.zeros_like(rows)
+    away = rows[known] - rows.mean(axis=0)
+    unit[known] = away / np.linalg.norm(away, axis=1, keepdims=True)
+    twin = DenseRidge(
+        points=pagerank(graph.adjacency.toarray(), 0.1) @ unit,
+        nodes=labels.nodes,
+        targets=targets_of(labels.classes),
+        norm_penalty=1.0,
+    )
+    reached = graph.degree > 0
+    np.testing.assert_allclose(found[reached], twin.scores()[reached], atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 1.0])
+def test_features_that_are_all_alike_say_nothing(value: float) -> None:
+    graph, classes = weighted_graph()
+    labels = some_labels(classes)
+    alike = solved(FilteredRidge(), graph, np.full((N_NODES, 30), value), labels)
+    alone = solved(FilteredRidge(), graph, None, labels)
+    np.testing.assert_array_equal(alike.scores.argmax(axis=1), alone.scores.argmax(axis=1))
+
+
+def test_of_very_many_labels_a_part_of_each_class_is_fitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, classes = weighted_graph()
+    labels = Labels.from_pairs(np.arange(120), np.where(classes[:120] == 2, 1, classes[:120]))
+    model = FilteredRidge(teleport=0.1)
+    whole = solved(model, graph, words(classes), labels)
+    monkeypatch.setattr(filtered_ridge, "MOST_LABELS", 45)
+    part, left_out = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
+    told = [each for each in part.warnings if "45 of the 120 labels" in each]
+    assert not whole.warnings
+    assert len(told) == 1
+    chosen = filtered_ridge._evenly_chosen(labels, 45)
+    assert np.bincount(labels.classes[chosen]).tolist() == [15, 30]
+    fewer = solved(model, graph, words(classes), labels.subset(chosen))
+    np.testing.assert_allclose(part.scores, fewer.scores, atol=1e-6)
+    others = np.setdiff1d(np.arange(120), chosen)
+    np.testing.assert_array_equal(left_out[others], part.scores[labels.nodes[others]])
 
 
 def test_folds_hold_about_one_label_of_each_class() -> None:

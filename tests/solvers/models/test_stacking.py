@@ -87,7 +87,7 @@ def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
 
 @pytest.mark.parametrize("strength", [-0.5, -1.0])
 def test_an_arm_that_labels_contradict_has_the_mean_weight(strength: float) -> None:
-    classes = np.random.default_rng(0).integers(0, 2, 20)
+    classes = np.repeat([0, 1], [20, 10])
     values = said(classes, 2, strength, seed=1)
     arms = {"one": StackedArm(values=values, left_out=values)}
     shares = SharePrior.of(classes, 2)
@@ -105,6 +105,16 @@ def test_an_arm_that_labels_contradict_has_the_mean_weight(strength: float) -> N
     assert stack.fits[0].weights["one"] == pytest.approx(mean, rel=0.1)
     order = stack.probabilities(arms, np.zeros(classes.size))[:, 1].argsort()
     assert order.tolist() == values[:, 1].argsort().tolist()
+
+
+def test_an_arm_that_even_labels_contradict_decides_nothing() -> None:
+    classes = np.repeat([0, 1], 20)
+    values = said(classes, 2, -1.0, seed=1)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    shares, beliefs = SharePrior.of(classes, 2), {"one": Belief(weights={"one": 1.0}, mass=1.0)}
+    used = np.arange(classes.size)
+    stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+    assert stack.fits[0].weights["one"] == 0.0
 
 
 def test_shares_that_are_nearly_certain_leave_nodes_in_order() -> None:
@@ -204,3 +214,13 @@ def test_a_sample_that_is_not_random_is_found_and_its_shares_are_mended(is_rando
             right = (mended.argmax(axis=1) == classes).mean()
             assert right > (nodes.argmax(axis=1) == classes).mean()
     assert alarms <= 1 if is_random else alarms == 10
+
+
+def test_a_class_that_chance_gave_all_repeats_is_no_evidence_of_a_sample() -> None:
+    """Ten random labels of ten classes, of which only one class could be left out."""
+    nodes = np.full((1_000, 10), 0.01)
+    nodes[np.arange(1_000), np.arange(1_000) % 10] = 0.91
+    left_out = nodes[np.full(5, 6)]
+    found = LabelSample.of(nodes, left_out, np.full(10, 0.1))
+    assert found.p_value == 1.0
+    assert not found.is_estimated

@@ -1,0 +1,166 @@
+"""Filter jobs: their parameters, and how a child runs them.
+
+They leave one file of numbers, which `peewit.service.graphs.filtered_feature_files` finds, reads
+and retires.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.filtered_feature_files import KIND, FilteredFeatureFiles, file_name
+from peewit.service.jobs.job import Job, JobSpec
+from peewit.service.tasks.estimate import newest_snapshot
+from peewit.service.tasks.job_kind import Child, GraphKind, Options
+from peewit.service.tasks.knn import require_features
+from peewit.service.tasks.progress import Phases, StoppedEarly
+from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.estimators.feature_filter import filter_features
+from peewit.solvers.iteration_loop import Stopped as IterationStopped
+from peewit.solvers.iteration_loop import Watch
+from peewit.streaming.durable_files import fsync_directory, fsync_file
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
+
+_MAX_BYTES: Final = 1 << 30
+_MEMORY_SHARE: Final = 4
+"""Columns that are held at once may take this part of a child's memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterSettings:
+    """How features are smoothed.
+
+    Attributes
+    ----------
+    teleport : float
+        As in `peewit.solvers.estimators.feature_filter.filter_features`.
+
+    Raises
+    ------
+    ValueError
+        It breaks its rule.
+    """
+
+    teleport: float = 0.1
+
+    def __post_init__(self) -> None:
+        teleport = self.teleport
+        if isinstance(teleport, bool) or not isinstance(teleport, int | float):
+            raise BadArgument("teleport", f"must be a number, got {teleport!r}")
+        if not 0.0 < teleport <= 1.0:
+            raise BadArgument("teleport", f"must lie in (0, 1], got {teleport}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterTask(Task):
+    """Smooth the features of a snapshot's nodes; fields as of `LabelsTask`.
+
+    ``max_bytes`` is the memory of the columns that are held at once.
+    """
+
+    kind: ClassVar[str] = KIND
+
+    snapshot: int
+    features_version: int
+    parameters: Mapping[str, Any]
+    max_bytes: int
+
+
+class FilterKind(GraphKind[FilterTask, FilterSettings]):
+    """A job that smooths features along the edges of the newest snapshot, for download."""
+
+    name = KIND
+    options = Options(
+        doc="How far to smooth",
+        settings=FilterSettings,
+        docs={"teleport": "Part of the result that is a node's own, in (0, 1]; less is farther."},
+    )
+
+    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+        """Raise `NoSnapshot` or `NoFeatures` for a graph that lacks edges or features."""
+        del spec, stores
+        newest_snapshot(graph)
+        require_features(graph)
+
+    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> FilterTask:
+        """The newest snapshot and the present features."""
+        snapshot = newest_snapshot(graph)
+        require_features(graph)
+        stores.capture(job, graph, snapshot)
+        return FilterTask(
+            job_id=job.id,
+            attempt=job.attempt,
+            graph_id=job.graph_id,
+            graph_directory=stores.directory(job.graph_id),
+            snapshot=snapshot,
+            features_version=graph.features_version,
+            parameters=job.parameters,
+            max_bytes=min(_MAX_BYTES, stores.settings.child_memory_bytes // _MEMORY_SHARE),
+        )
+
+    def run(self, task: FilterTask, child: Child) -> Done | Stopped:
+        """`Done` once the file is on the disk, or `Stopped`.
+
+        Raises
+        ------
+        ValueError
+            A parameter is wrong.
+        FeaturesNotFound
+            Newer features have replaced those of the task, and they were removed since.
+        OSError, MemoryError, LookupError
+            Files that could not be read or written.
+        """
+        phases = Phases(child.report, child.cancelled)
+        try:
+            with child.graphs.within_memory():
+                return Done(result=self._filtered(task, phases, child))
+        except (StoppedEarly, IterationStopped):
+            return Stopped()
+
+    def sweep(self, graph_id: str, stores: JobStores) -> None:
+        """Remove the files that later ones have replaced, and what came to nothing."""
+        files_of(stores).clean(graph_id)
+
+    def _filtered(self, task: FilterTask, phases: Phases, child: Child) -> dict[str, Any]:
+        paths = GraphPaths(root=task.graph_directory)
+        directory = paths.filtered_features
+        path = directory / file_name(task.job_id, task.attempt)
+        with phases.phase("loading"):
+            snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
+            store = FeatureStore(paths.features)
+            rows = store.load(task.features_version, snapshot.meta.n_nodes)
+            directory.mkdir(exist_ok=True)
+            for left in directory.glob(f"*{task.job_id}-*"):
+                left.unlink()  # of an attempt that died
+        with phases.phase("filtering"):
+            n_nodes, n_columns = filter_features(
+                snapshot.graph,
+                rows,
+                path,
+                teleport=self.read(task.parameters).teleport,
+                max_bytes=task.max_bytes,
+                watch=Watch(progress=phases.iteration, cancelled=child.cancelled),
+            ).shape
+        with phases.phase("writing"):
+            fsync_file(path)
+            fsync_directory(directory)
+        return {
+            "file": path.name,
+            "snapshot": task.snapshot,
+            "features_version": task.features_version,
+            "n_nodes": n_nodes,
+            "n_features": n_columns,
+            "seconds": phases.seconds,
+        }
+
+
+def files_of(stores: JobStores) -> FilteredFeatureFiles:
+    """The files that jobs of this kind have left."""
+    return FilteredFeatureFiles(
+        jobs=stores.queue, graphs_directory=stores.settings.graphs_directory
+    )

@@ -1,0 +1,85 @@
+"""Solves of several label columns by one call: a job for each, all on one snapshot.
+
+Context: whoever labels a graph by topic and by language wants both predicted. Decision: a job for
+each column, which share what the warm child has prepared on the snapshot. Consequence: every reader
+of predictions knows one kind of them, and a column that fails harms no other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import LABEL_COLUMN, Job
+from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
+from peewit.service.tasks.solve import SolveKind
+from peewit.service.tasks.stores import JobStores
+from peewit.solvers.arguments import BadArgument
+
+
+def submit_columns(
+    stores: JobStores,
+    graph: GraphRecord,
+    columns: Sequence[str],
+    *,
+    model: str,
+    parameters: Mapping[str, Any],
+    priority: int = 0,
+    idempotency_key: str | None = None,
+    owner: str | None = None,
+) -> list[Job]:
+    """A solve for each label column, in their order; all are submitted or none.
+
+    Parameters
+    ----------
+    stores : JobStores
+        Where they go.
+    graph : GraphRecord
+        Its newest snapshot is what all work on.
+    columns : sequence of str
+        Names of 1 to `MAX_LABEL_COLUMNS` label columns, each once; empty for the unnamed one.
+    model, parameters, priority, owner
+        As of `JobSpec`.
+    idempotency_key : str, optional
+        Names all of them: the key of a job is this, a colon and its column.
+
+    Raises
+    ------
+    ValueError
+        The columns break their rule, or a job may not be asked this.
+    peewit.service.labels.store.LabelColumnNotFound
+        No label was ever given in one of the columns.
+    peewit.service.tasks.estimate.DoesNotFit
+        A solve cannot fit the memory.
+    """
+    _check_columns(columns, parameters)
+    kind = SolveKind()
+    specs = []
+    for column in columns:
+        spec = kind.spec(
+            graph.id,
+            model=model,
+            parameters={**parameters, LABEL_COLUMN: column} if column else parameters,
+            priority=priority,
+            idempotency_key=None if idempotency_key is None else f"{idempotency_key}:{column}",
+            owner=owner,
+        )
+        kind.check(model, spec.parameters)
+        kind.admit(spec, graph, stores)
+        specs.append(replace(spec, snapshot=graph.progress.snapshot))
+    with stores.database.write() as connection:
+        return [stores.queue.submit(spec, connection) for spec in specs]
+
+
+def _check_columns(columns: Sequence[str], parameters: Mapping[str, Any]) -> None:
+    if not 1 <= len(columns) <= MAX_LABEL_COLUMNS:
+        rule = f"must be 1 to {MAX_LABEL_COLUMNS} names, got {len(columns)}"
+        raise BadArgument("label_columns", rule)
+    twice = next((name for place, name in enumerate(columns) if name in columns[:place]), None)
+    if twice is not None:
+        raise BadArgument("label_columns", f"must name each column once, got {twice!r} twice")
+    if LABEL_COLUMN in parameters:
+        raise BadArgument(
+            LABEL_COLUMN,
+            f"must be left out beside label_columns, got {parameters[LABEL_COLUMN]!r}",
+        )

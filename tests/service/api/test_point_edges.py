@@ -1,0 +1,165 @@
+"""New points with edges to nodes: placed as a node with such edges, or refused with their row."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+
+from peewit.service.settings import Settings
+from tests.service.api.conftest import (
+    ARROW,
+    NDJSON,
+    PARQUET,
+    Api,
+    as_arrow,
+    as_parquet,
+    serving,
+)
+from tests.service.api.test_predictions import read
+from tests.service.featured import clusters, feature_table
+from tests.service.solvable import two_communities
+
+N_NODES = 60
+ROW = [1.0, 2.0, 3.0, 4.0]
+SCORES = ["score:even", "score:odd"]
+
+
+@pytest.fixture(scope="module")
+def trained(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Api, dict[str, str]]]:
+    """A server with a weighted graph, jobs by model, and a node that came after them."""
+    home = tmp_path_factory.mktemp("trained")
+    with serving(Settings(home=home, database_url=None)) as api:
+        api.create_graph("g", seed=1)
+        u, v = two_communities(N_NODES)
+        weight = np.random.default_rng(1).lognormal(0.0, 1.0, u.size)
+        edges = {"src": [f"n{at}" for at in u], "dst": [f"n{at}" for at in v], "weight": weight}
+        api.push(as_parquet(pa.table(edges)), PARQUET)
+        headers = {"Content-Type": PARQUET}
+        features = as_parquet(feature_table(clusters(N_NODES)))
+        api.call("PUT", "/graphs/g/features", 202, content=features, headers=headers)
+        api.ingest()
+        api.put_labels({"n4": "even", "n36": "even", "n7": "odd", "n33": "odd"})
+        jobs = {}
+        for model, parameters in (("filtered-ridge", {"teleport": 0.3}), ("svm", {})):
+            body = {"model": model, "parameters": parameters}
+            jobs[model] = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+            api.run_job(jobs[model])
+        api.push(as_parquet(pa.table({"src": ["n0"], "dst": ["late"]})), PARQUET)
+        api.ingest()
+        yield api, jobs
+
+
+def neighbors_of(api: Api) -> dict[str, list[dict[str, Any]]]:
+    """Edges of every node in the snapshot that was solved."""
+    answer = api.call("GET", "/graphs/g/snapshots/2/edges", 200, headers={"Accept": ARROW})
+    found: dict[str, list[dict[str, Any]]] = {f"n{at}": [] for at in range(N_NODES)}
+    for row in read(answer.content, ARROW).to_pylist():
+        found[row["src"]].append({"node": row["dst"], "weight": row["weight"]})
+        found[row["dst"]].append({"node": row["src"], "weight": row["weight"]})
+    return found
+
+
+def scores_of(table: pa.Table) -> np.ndarray:
+    return np.column_stack([table[name] for name in SCORES])
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson"])
+def test_a_point_with_features_and_edges_of_a_node_is_scored_as_the_node(
+    trained: tuple[Api, dict[str, str]], form: str
+) -> None:
+    api, jobs = trained
+    job, rows = jobs["filtered-ridge"], clusters(N_NODES).tolist()
+    neighbors = neighbors_of(api)
+    points = [{"features": rows[at], "edges": neighbors[f"n{at}"]} for at in range(N_NODES)]
+    path = f"/jobs/{job}:predict?format=arrow"
+    if form == "json":
+        answer = api.call("POST", path, 200, json={"points": points})
+    else:
+        lines = b"\n".join(map(orjson.dumps, points))
+        answer = api.call("POST", path, 200, content=lines, headers={"Content-Type": NDJSON})
+    found = scores_of(read(answer.content, ARROW))
+    stored = api.call("GET", f"/graphs/g/predictions?job={job}&format=arrow", 200)
+    nodes = read(stored.content, ARROW)
+    order = [f"n{at}" for at in range(N_NODES)]
+    expected = scores_of(nodes)[[nodes["node"].to_pylist().index(node) for node in order]]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    alone = api.call("POST", path, 200, json={"points": [{"features": row} for row in rows]})
+    assert np.abs(scores_of(read(alone.content, ARROW)) - expected).max() > 0.01
+
+
+def test_weights_count_from_1_and_parallel_edges_add_up(
+    trained: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = trained
+
+    def told(*edges: dict[str, Any]) -> str:
+        points = [{"features": ROW, "edges": edges}, {"features": ROW}]
+        path = f"/jobs/{jobs['filtered-ridge']}:predict"
+        return api.call("POST", path, 200, json={"points": points}).text
+
+    assert told({"node": "n1"}) == told({"node": "n1", "weight": 1})
+    both = told({"node": "n1", "weight": 2}, {"node": "n1", "weight": 1.5}, {"node": "n40"})
+    assert both == told({"node": "n40", "weight": 1}, {"node": "n1", "weight": 3.5})
+    _, joined, alone = told({"node": "n50", "weight": 3}).splitlines()
+    assert joined != alone
+    _, first, second = told().splitlines()
+    assert first == second == alone
+
+
+@pytest.mark.parametrize(
+    ("edges", "argument", "rule"),
+    [
+        ([{"node": "nobody"}], "edges", "must lead to nodes of graph g"),
+        ([{"node": "n1"}, {"node": "late"}], "edges", "must lead to nodes of snapshot 2"),
+        ([{"node": "n1", "weight": 0}], "edges", "must be finite and > 0"),
+        ([{"node": "n1", "weight": -1}], "edges", "must be finite and > 0"),
+        ([{"node": "n1", "weight": 1e39}], "edges", "must be finite and > 0"),
+        ([{"node": "n1", "weight": "1"}], "edges", "must be finite and > 0"),
+        ([{"node": "n1", "weight": True}], "edges", "must be finite and > 0"),
+        ([{"node": "n1", "weight": None}], "edges", "must be finite and > 0"),
+        ([{"node": 1}], "node", "must be a string in this graph"),
+        ([{"node": "n1", "wieght": 2}], "edges", "must be a list of objects with node"),
+        ([{"weight": 2}], "edges", "must be a list of objects with node"),
+        (["n1"], "edges", "must be a list of objects with node"),
+        ({"node": "n1"}, "edges", "must be a list of objects with node"),
+    ],
+)
+def test_edges_that_do_not_fit_are_refused_with_their_row(
+    trained: tuple[Api, dict[str, str]], edges: Any, argument: str, rule: str
+) -> None:
+    api, jobs = trained
+    points = [{"features": ROW, "edges": [{"node": "n1"}]}, {"features": ROW, "edges": edges}]
+    path = f"/jobs/{jobs['filtered-ridge']}:predict"
+    problem = api.problem("POST", path, 422, json={"points": points})
+    assert (problem["argument"], problem["row"]) == (argument, 1)
+    assert rule in problem["rule"]
+
+
+def test_a_model_of_features_alone_refuses_edges_by_name(
+    trained: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = trained
+    path = f"/jobs/{jobs['svm']}:predict"
+    points: list[dict[str, Any]] = [{"features": ROW, "edges": []}]
+    api.call("POST", path, 200, json={"points": points})
+    points.append({"features": ROW, "edges": [{"node": "n1"}]})
+    problem = api.problem("POST", path, 422, json={"points": points})
+    assert (problem["argument"], problem["row"]) == ("edges", 1)
+    assert "svm predicts new points by their features alone" in problem["rule"]
+
+
+@pytest.mark.parametrize(("media_type", "written"), [(ARROW, as_arrow), (PARQUET, as_parquet)])
+def test_tables_with_edges_say_which_formats_take_them(
+    trained: tuple[Api, dict[str, str]], media_type: str, written: Any
+) -> None:
+    api, jobs = trained
+    table = pa.table({"features": [ROW], "edges": [[{"node": "n1", "weight": 1.0}]]})
+    path, headers = f"/jobs/{jobs['filtered-ridge']}:predict", {"Content-Type": media_type}
+    problem = api.problem("POST", path, 422, content=written(table), headers=headers)
+    assert problem["argument"] == "edges"
+    assert "must come as NDJSON or JSON" in problem["rule"]

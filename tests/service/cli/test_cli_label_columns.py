@@ -1,0 +1,83 @@
+"""Several label columns by the commands alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Peewit
+from tests.service.solvable import two_communities
+
+
+@pytest.fixture
+def labels(peewit: Peewit, tmp_path: Path) -> Path:
+    """A file with columns hue and size for graph g, which has edges."""
+    u, v = two_communities()
+    rows = [f"n{a},n{b}" for a, b in zip(u, v, strict=True)]
+    (tmp_path / "edges.csv").write_text("\n".join(["src,dst", *rows]))
+    peewit("graph", "create", "g")
+    assert peewit("ingest", "g", tmp_path / "edges.csv").exit_code == 0
+    path = tmp_path / "labels.csv"
+    path.write_text("node,hue,size\nn3,red,1\nn33,blue,2\nn5,,1\n")
+    return path
+
+
+BOTH = ("--label-column", "hue", "--label-column", "size")
+
+
+@pytest.mark.usefixtures("processes")
+def test_columns_are_put_solved_judged_and_written(
+    peewit: Peewit, labels: Path, tmp_path: Path
+) -> None:
+    taken = peewit("labels", "put", "g", labels, *BOTH, "--json").json
+    assert taken["accepted"] == 5
+    shown = peewit("labels", "columns", "g", "--json").json
+    assert [(each["name"], each["n_labeled"]) for each in shown] == [("hue", 2), ("size", 3)]
+    assert "labels, hue" in peewit("graph", "show", "g").out
+
+    jobs = peewit("solve", "g", "--model", "hfs", *BOTH, "--json").json
+    assert [job["parameters"]["label_column"] for job in jobs] == ["hue", "size"]
+    assert [job["status"] for job in jobs] == ["succeeded"] * 2
+    assert [job["snapshot"] for job in jobs] == [1, 1]
+    assert [job["result"]["warm"] for job in jobs] == [False, True]
+
+    told = peewit("predictions", "g", "--label-column", "hue", "--top", "1", "--json")
+    assert json.loads(told.out)["label"] in {"red", "blue"}
+    truth = tmp_path / "truth.csv"
+    truth.write_text("node,size\nn3,1\nn7,1\nn40,2\n")
+    judged = peewit("evaluate", "g", truth, "--label-column", "size", "--json").json
+    assert (judged["n_judged"], judged["accuracy"]) == (2, 1.0)
+    suggested = peewit("suggest", "g", "--label-column", "size", "-k", "60", "--json").json
+    nodes = {each["node"] for each in suggested["suggestions"]}
+    assert nodes.isdisjoint({"n3", "n33", "n5"})
+    assert "n7" in nodes
+    assert peewit("predictions", "g").exit_code == 1
+
+    peewit("labels", "remove", "g", "n5", "--label-column", "size")
+    exported = peewit("labels", "export", "g", "--label-column", "size").out.splitlines()
+    assert exported == ['"node","size"', '"n3",1', '"n33",2']
+    one = peewit("solve", "g", "--model", "hfs", "--label-column", "size", "--json").json
+    assert one["result"]["n_labels"] == 2
+    assert "label column" in peewit("jobs", "list").out
+
+
+def test_columns_that_break_a_rule_are_refused(peewit: Peewit, labels: Path) -> None:
+    both = peewit("labels", "put", "g", labels, "--label", "hue", "--label-column", "hue")
+    assert both.exit_code == 2
+    assert "must be left out beside --label-column" in both.err
+    missing = peewit("labels", "put", "g", labels, "--label-column", "nope")
+    assert "column 'nope' is missing" in missing.err
+    peewit("labels", "put", "g", labels, *BOTH)
+    for command in (
+        ("solve", "g", "--label-column", "nope"),
+        ("solve", "g", "--label-column", "hue", "--label-column", "nope"),
+        ("predictions", "g", "--label-column", "nope"),
+        ("labels", "export", "g", "--label-column", "nope"),
+        ("labels", "remove", "g", "n3", "--label-column", "nope"),
+    ):
+        refused = peewit(*command)
+        assert refused.exit_code == 1
+        assert "got 'nope'; graph g has 'hue', 'size'" in refused.err
+    twice = peewit("solve", "g", "--label-column", "hue", "--set", "label_column=hue")
+    assert twice.exit_code == 2
+    assert peewit("jobs", "list", "--json").json == []
