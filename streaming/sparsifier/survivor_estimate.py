@@ -2,8 +2,8 @@
 
 A resistance is counted by what the degrees tell, ``1/d_u + 1/d_v`` times `local_factor`, and the
 rest (see `sample_size`), which no one knows before an embedding and which only keeps more. So a
-buffer of which degrees alone keep most is not worth an embedding. As scores they would not do:
-where few edges hold the graph together the rest is what counts.
+buffer of which degrees alone keep most is not worth an embedding (B20). As scores they would not
+do: where few edges hold the graph together the rest is what counts.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def kept_share(chunks: Sequence[Records], *, n_nodes: int, copies: float) -> float:
-    """Share of the edges, parallel records as one, that degrees alone would keep.
+    """Share of the edges, parallel records as one, that degrees alone would keep (B20).
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def test_spectrum_lies_within_epsilon_in_19_of_20_seeds(
     for seed in range(20):
         edges = FAMILIES[family](seed)
         settings = _settings(edges, epsilon, seed, coins)
-        state = thinned(sparsified(edges, settings), settings)
+        state = resparsify(sparsified(edges, settings), settings)
         errors.append(spectral_error(edges.graph(), sparsifier_graph(state)))
         sizes.append(state.n_records / edges.n_edges)
     assert sum(error <= epsilon for error in errors) >= 19, sorted(errors)
@@ -253,7 +253,7 @@ def test_many_rounds_add_up_to_no_more_than_one(room: float) -> None:
     settings = _settings(edges, 0.9, 1, "dependent")
     whole = resparsify(sparsified(edges, settings, n_blocks=1), settings)
     tight = replace(settings, buffer_edges=int(room * expected_size(settings, n_nodes)))
-    many = thinned(sparsified(edges, tight, n_blocks=100), settings)
+    many = resparsify(sparsified(edges, tight, n_blocks=100), settings)
     assert many.n_resparsifications > (8 if room > 2.0 else 30)
     errors = [spectral_error(edges.graph(), sparsifier_graph(state)) for state in (whole, many)]
     assert errors[1] < 1.15 * errors[0] < 0.9
