@@ -38,6 +38,10 @@ from peewit.solvers.kernels.adjacency import (
 from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.laplacian_products import laplacian_rows
 from peewit.solvers.kernels.multigrid import renumber_rows
+from peewit.solvers.memory_order import memory_order
+
+_LEAST_ORDERED = 1 << 15
+"""Blocks of graphs with fewer nodes are in the cache anyhow."""
 
 _SYMMETRY_RTOL = 1e-9
 _DECADES = 1e4
@@ -318,6 +322,14 @@ class Graph:
         return frozen(self.adjacency.data.astype(np.float32, copy=False))
 
     @cached_property
+    def near_in_memory(self) -> "Renumbered | None":
+        """The graph in its `memory_order`, made when first asked for; None where it is small."""
+        if self.n_nodes < _LEAST_ORDERED:
+            return None
+        order = frozen(memory_order(self.adjacency))
+        return Renumbered(graph=self.renumbered(order), order=order)
+
+    @cached_property
     def weight_spread(self) -> float:
         """The largest power r of 1e4 so that edges above a heaviest / r do not join what all do.
 
@@ -373,3 +385,11 @@ class Graph:
         rows = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
         laplacian_rows(*rows, np.zeros(self.n_nodes), columns, product, 0, self.n_nodes)
         return product.reshape(block.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Renumbered:
+    """A graph under other numbers: node i of ``graph`` is node ``order[i]`` of another one."""
+
+    graph: Graph
+    order: Int64Array

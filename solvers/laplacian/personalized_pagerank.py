@@ -12,7 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, IntArray, RealArray, frozen
+from peewit.solvers.arrays import (
+    AnyArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    RealArray,
+    frozen,
+)
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.kernels.jacobi_chebyshev import chebyshev_rows, first_directions
@@ -30,11 +38,13 @@ class PersonalizedPageRank:
     Attributes
     ----------
     indptr, indices, weight : CSR arrays
-        S without its diagonal, in float32.
+        S without its diagonal, in float32, its nodes in ``order``.
     loop : (n_nodes,) float32
-        The diagonal of S: 1 / (number of neighbors + 1).
+        The diagonal of S in ``order``: 1 / (number of neighbors + 1).
     inverse_root : (n_nodes,) float64
         D^-1/2 of (K1), self-loops counted.
+    order : (n_nodes,) int64 or None
+        Row i of S is that of node ``order[i]``; None: of node i.
     rows : RowRanges
         Divides the products.
     """
@@ -44,6 +54,7 @@ class PersonalizedPageRank:
     weight: Float32Array
     loop: Float32Array
     inverse_root: FloatArray
+    order: Int64Array | None
     rows: RowRanges
 
     @classmethod
@@ -52,6 +63,9 @@ class PersonalizedPageRank:
 
         An isolated node keeps all it has: its row of P is that of the identity.
         """
+        near = graph.near_in_memory
+        order = None if near is None else near.order
+        graph = graph if near is None else near.graph
         adjacency = graph.adjacency
         loop = 1.0 / (np.diff(adjacency.indptr) + 1.0)
         whole = graph.degree / (1.0 - np.where(loop < 1.0, loop, 0.0))  # d + its mean weight
@@ -60,12 +74,15 @@ class PersonalizedPageRank:
         matrix = adjacency.indptr, adjacency.indices, adjacency.data
         weight = np.empty(adjacency.nnz, np.float32)
         rows.run(lambda a, b: normalize_rows(*matrix, inverse_root, weight, a, b))
+        if order is not None:
+            inverse_root[order] = inverse_root.copy()
         return cls(
             indptr=adjacency.indptr,
             indices=adjacency.indices,
             weight=frozen(weight),
             loop=frozen(loop.astype(np.float32)),
             inverse_root=frozen(inverse_root),
+            order=order,
             rows=rows,
         )
 
@@ -95,9 +112,10 @@ class PersonalizedPageRank:
         Stopped
             The caller asked for the run to end.
         """
-        left = np.array(block, np.float32, order="C")
         if teleport >= 1.0:
-            return left
+            return np.array(block, np.float32, order="C")
+        rows = block if self.order is None else np.take(block, self.order, axis=0)
+        left = np.array(rows, np.float32, order="C")
         # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
         centre = 1.0 / (1.0 - teleport)
         diagonal = frozen(np.float32(centre) - self.loop)
@@ -113,6 +131,9 @@ class PersonalizedPageRank:
             self.rows.run(partial(chebyshev_rows, *matrix, *blocks, 2.0 * after, after * ratio))
             direction, spare, ratio = spare, direction, after
         filtered *= np.float32(teleport * centre)
+        if self.order is not None:
+            spare[self.order] = filtered
+            return spare
         return filtered
 
     def unit_columns(

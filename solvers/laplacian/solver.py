@@ -43,6 +43,9 @@ _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
 _LARGEST_FACTOR: Final = 2.0**40  # taken out of the matrix instead of multiplied into its weights
 _FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
 
+_TRIED_AT_ONCE: Final = 24
+"""Columns that all try a preconditioner: a step with them costs hardly two with one."""
+
 _BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
 _FINEST: Final = 1e-10  # residuals below are near what rounding leaves
 
@@ -103,10 +106,10 @@ class LaplacianSolver:
     rtol : float
         Relative residual asked of every column, in (0, 1).
     max_iter : int
-        Limit on the steps of one `solve`, >= 1; the trial on one column has its own.
+        Limit on the steps of one `solve`, >= 1; a trial on one column has its own.
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
-        ``auto`` tries Jacobi on one column, and goes on to aggregation multigrid and then to
-        approximate Cholesky where the one before stalls or its rate forecasts more steps than
+        ``auto`` tries Jacobi, of many columns on one, and goes on to aggregation multigrid and then
+        to approximate Cholesky where the one before stalls or its rate forecasts more steps than
         `PATIENCE`; later solves keep the choice. A small graph whose weights lie far apart is
         eliminated instead, see `peewit.solvers.laplacian.elimination`.
     dtype : float64 or float32
@@ -254,7 +257,7 @@ class LaplacianSolver:
             return replace(eliminated, x=answer.reshape(shape))
         n_iter = 0
         needs_trial = not self._is_settled and self.chosen == "jacobi"
-        if needs_trial and block.shape[1] > 1 and not first.any():
+        if needs_trial and block.shape[1] > _TRIED_AT_ONCE and not first.any():
             trial = self._attempt(block[:, :1], first[:, :1], self.max_iter, watch, phase)
             first[:, :1], n_iter = trial.x, trial.n_iter
             if trial.status is Status.STAGNATED:
@@ -394,8 +397,13 @@ class LaplacianSolver:
             operator = self._operator(self.graph, self.shift, np.float64)
             factor = ApproximateCholesky(operator)
             return System(operator=operator, preconditioner=factor, order=None)
-        operator = self._operator(self.graph, self.shift, self.dtype)
-        return System(operator=operator, preconditioner=Jacobi(operator), order=None)
+        near = self.graph.near_in_memory
+        if near is None:
+            operator, order = self._operator(self.graph, self.shift, self.dtype), None
+        else:
+            order = near.order
+            operator = self._operator(near.graph, self.shift[order], self.dtype)
+        return System(operator=operator, preconditioner=Jacobi(operator), order=order)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
         """A multigrid cycle for the operator: the one before, if it can be amended."""

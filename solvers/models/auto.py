@@ -28,7 +28,7 @@ from peewit.solvers.models.class_mixing import Mixing, agreement
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredFeatures, FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO, WalkStart, joined_columns
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
@@ -55,12 +55,15 @@ _FEW_PER_CLASS: Final = 5
 
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
-_BLOCK_ENTRIES: Final = 1 << 24
+_BLOCK_ENTRIES: Final = 20 << 20
 _SOLVED_BYTES: Final = 64
 """What a solve holds of a node for each column that is solved for: eight vectors in float64."""
 
 _WALKED_BYTES: Final = 72
 """What the walks and the arms hold of a node for each class."""
+
+_JOINED_BYTES: Final = 32
+"""For each column of walks that step together."""
 
 _LARGEST: Final = 1e30
 """What a potential, in units of 1 / (mean degree), or a density may be in float32."""
@@ -160,7 +163,8 @@ class Auto(FeatureModel, Refinable):
         """Columns of the groups of labels, single in memory, and what makes or reads them."""
         n_groups = most_groups(n_nodes, n_classes)
         solving = _SOLVED_BYTES * min(_width(n_nodes), n_groups) + 4 * n_groups
-        return max(solving, 2 * 4 * n_groups + _WALKED_BYTES * n_classes)
+        walking = max(_WALKED_BYTES * n_classes, _JOINED_BYTES * joined_columns(n_nodes))
+        return max(solving, 2 * 4 * n_groups + walking)
 
     def prepare(
         self,
@@ -554,33 +558,38 @@ def _walks(
     Of few labels also from a cut of nearly even sizes, where that is better; which one, is told.
     """
     labels, base = groups.labels, prepared.base
-
-    def shares(task: CentredLabels, known: Labels, first: Int64Array) -> FloatArray:
-        outcome, found = HarmonicMBO().walked(base, task, known, first, watch)
-        if outcome.status is Status.CANCELLED:
-            raise Stopped
-        return np.where(task.reachable[:, None], found, 1.0)
-
-    def winners(task: CentredLabels, scores: FloatArray) -> Int64Array:
-        return np.asarray(np.where(task.absent, -np.inf, scores).argmax(axis=1))
-
+    task, potential = poisson.task, poisson.scores
+    starts = []
+    for fold in range(groups.n_folds):
+        others, scores = poisson.without(fold)
+        starts.append(_start(others, groups.without(fold), scores))
+    starts.append(_start(task, labels, potential))
+    tries_even = labels.n_labeled <= _FEW_PER_CLASS * labels.n_classes
+    if tries_even:
+        even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
+        starts.append(WalkStart(task=task, labels=labels, first=even))
+    outcome, found = HarmonicMBO().walked(base, starts, watch)
+    if outcome.status is Status.CANCELLED:
+        raise Stopped
+    for start, shares in zip(starts, found, strict=True):
+        shares[~start.task.reachable] = 1.0
     left_out = np.ones((labels.n_labeled, labels.n_classes))
     for fold in range(groups.n_folds):
         at = np.flatnonzero(groups.fold == fold)
-        task, scores = poisson.without(fold)
-        found = shares(task, groups.without(fold), winners(task, scores))
-        left_out[at] = found[labels.nodes[at]]
-    task, potential = poisson.task, poisson.scores
-    values, sizes = shares(task, labels, winners(task, potential)), "free"
-    if labels.n_labeled <= _FEW_PER_CLASS * labels.n_classes:
-        even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
-        near = shares(task, labels, even)
-        if _is_better_cut(prepared.graph, poisson, near, values):
-            values, sizes = near, "nearly even"
+        left_out[at] = found[fold][labels.nodes[at]]
+    values, sizes = found[groups.n_folds], "free"
+    if tries_even and _is_better_cut(prepared.graph, poisson, found[-1], values):
+        values, sizes = found[-1], "nearly even"
     arm = StackedArm(
         values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
     )
     return arm, sizes
+
+
+def _start(task: CentredLabels, labels: Labels, scores: FloatArray) -> WalkStart:
+    """Walks from the classes of the largest scores."""
+    first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
+    return WalkStart(task=task, labels=labels, first=first)
 
 
 def _is_better_cut(graph: Graph, poisson: _Potentials, found: FloatArray, best: FloatArray) -> bool:

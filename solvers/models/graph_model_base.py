@@ -99,12 +99,12 @@ class PreparedGraph:
     def near_in_memory(self) -> tuple[Graph, IntArray]:
         """The graph in a numbering that is quick to multiply with, and the node each was.
 
-        That of the hierarchy, where there is one; else as it is.
+        That of the hierarchy, where there is one.
         """
-        hierarchy = self.kernel.solver.hierarchy
-        if hierarchy is None:
+        near = self.kernel.solver.hierarchy or self.graph.near_in_memory
+        if near is None:
             return self.graph, np.arange(self.graph.n_nodes)
-        return hierarchy.graph, hierarchy.order
+        return near.graph, near.order
 
     def has_columns(
         self, nodes: Int64Array, n_columns: int, *, is_warm: bool, watch: Watch

@@ -14,23 +14,49 @@ To move nothing where a walk ends at its first step would lose what rounds are w
 hubs: 94.6 where contrasts alone have 89.7.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Outcome, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.base import check_labels
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.certainty import uncertain
 from peewit.solvers.models.class_mass import contrast_bounds, contrasts
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS, even_penalty
+from peewit.solvers.models.joined_walks import JoinedState, JoinedWalks
 from peewit.solvers.models.threshold_dynamics import CutState, Nodes, ThresholdDynamics
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
+
+_MOST_JOINED = 32
+_JOINED_ENTRIES = 32 << 20
+"""A product with a million nodes takes hardly longer for so many columns than for a few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WalkStart:
+    """What walks start from.
+
+    Attributes
+    ----------
+    task : CentredLabels
+        ``labels`` on the components.
+    labels : Labels
+        Where walks stop.
+    first : (n_nodes,) int64
+        A class for each node; that of labels is theirs, whatever is said here.
+    """
+
+    task: CentredLabels
+    labels: Labels
+    first: Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +147,9 @@ class HarmonicMBO(GraphModel):
             found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
             status = first_failure(ended, found)
         task = CentredLabels.of(labels, prepared.graph.component)
-        outcome, scores = self.walked(prepared, task, labels, first, watch)
-        state = outcome.state
+        start_of_walks = WalkStart(task=task, labels=labels, first=first)
+        outcome, (scores,) = self.walked(prepared, [start_of_walks], watch)
+        (state,) = outcome.state.parts
         scores[~harmonic.reachable] = labels.class_prior()
         stopped = outcome.status is Status.CANCELLED
         return Solution(
@@ -139,46 +166,80 @@ class HarmonicMBO(GraphModel):
         )
 
     def walked(
-        self,
-        prepared: PreparedGraph,
-        task: CentredLabels,
-        labels: Labels,
-        first: Int64Array,
-        watch: Watch,
-    ) -> tuple[Outcome[CutState], FloatArray]:
-        """Threshold dynamics from a partition: how they ended, and (n_nodes, n_classes) shares.
+        self, prepared: PreparedGraph, starts: Sequence[WalkStart], watch: Watch
+    ) -> tuple[Outcome[JoinedState], list[FloatArray]]:
+        """Threshold dynamics from partitions: how they ended, and the shares of each.
 
         Parameters
         ----------
         prepared : PreparedGraph
-        task : CentredLabels
-            ``labels`` on the components.
-        labels : Labels
-            Where walks stop.
-        first : (n_nodes,) int64
-            A class for each node; at labels it is overwritten with theirs.
+        starts : sequence of WalkStart
+            One after another, or, as far as memory goes, all together.
         watch : Watch
+
+        Returns
+        -------
+        outcome : Outcome of JoinedState
+            Of those that ended last; of one start it is that of its own dynamics.
+        shares : list of (n_nodes, n_classes) float64
+            Of walks that end in each class; fewer than ``starts`` where cancelled.
         """
         graph, order = prepared.near_in_memory()
-        nodes, rank = Nodes.of(graph, order, task, labels, prepared.parallel)
-        first[labels.nodes] = labels.classes
-        dynamics = ThresholdDynamics(
-            nodes=nodes,
-            first=first[order],
-            bounds=None,
-            lengths=self._lengths(),
-            min_kept=self.min_kept,
-            degree=np.where(task.reachable, prepared.graph.degree, 0.0)[order],
-        )
+        walk = NeighborMeans.of(graph, prepared.parallel)
+        degree = prepared.graph.degree
         most = self.n_rounds * (self.walk_length + 1)
-        outcome = watch.run(dynamics, max_iter=most, phase="walks")
-        state = outcome.state
-        kept = state.shares if state.kept is None else state.kept
-        shares = np.maximum(kept[rank].astype(np.float64), 0.0)  # rounding goes below
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares: list[FloatArray] = []
+        for some in _batches(starts, joined_columns(graph.n_nodes)):
+            parts, ranks = [], []
+            for start in some:
+                nodes, rank = Nodes.of(order, start.task, start.labels, walk)
+                first = start.first.copy()
+                first[start.labels.nodes] = start.labels.classes
+                dynamics = ThresholdDynamics(
+                    nodes=nodes,
+                    first=first[order],
+                    bounds=None,
+                    lengths=self._lengths(),
+                    min_kept=self.min_kept,
+                    degree=np.where(start.task.reachable, degree, 0.0)[order],
+                )
+                parts.append(dynamics)
+                ranks.append(rank)
+            joined = JoinedWalks(parts=tuple(parts))
+            outcome = watch.run(joined, max_iter=most, phase="walks")
+            states = outcome.state.parts
+            shares += [_shares(state, rank) for state, rank in zip(states, ranks, strict=True)]
+            if outcome.status is Status.CANCELLED:
+                break
         return outcome, shares
 
     def _lengths(self) -> tuple[int, ...]:
         """Most steps of the walks of every round: a third of the rounds whole, half, a third."""
         thirds = (3 * np.arange(self.n_rounds)) // self.n_rounds
         return tuple(-(-self.walk_length // int(part + 1)) for part in thirds)
+
+
+def joined_columns(n_nodes: int) -> int:
+    """Most columns of walks that step together."""
+    return min(_MOST_JOINED, _JOINED_ENTRIES // max(n_nodes, 1))
+
+
+def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]]:
+    """Starts of so many classes in all, or one."""
+    batch: list[WalkStart] = []
+    n_columns = 0
+    for start in starts:
+        n_columns += start.labels.n_classes
+        if batch and n_columns > most:
+            yield batch
+            batch, n_columns = [], start.labels.n_classes
+        batch.append(start)
+    yield batch
+
+
+def _shares(state: CutState, rank: IntArray) -> FloatArray:
+    """(n_nodes, n_classes) of the last round that was kept."""
+    kept = state.shares if state.kept is None else state.kept
+    shares = np.maximum(kept[rank].astype(np.float64), 0.0)  # rounding goes below
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares

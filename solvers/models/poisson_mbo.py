@@ -167,7 +167,8 @@ class PoissonMBO(PoissonModel):
     ) -> tuple["_Cuts", IntArray]:
         """Cuts of the nodes in an order that is near in memory, and the place of each there."""
         graph, order = prepared.near_in_memory()
-        nodes, rank = Nodes.of(graph, order, task, labels, prepared.parallel)
+        walk = NeighborMeans.of(graph, prepared.parallel)
+        nodes, rank = Nodes.of(order, task, labels, walk)
         cuts = _Cuts(
             graph=graph,
             parallel=prepared.parallel,

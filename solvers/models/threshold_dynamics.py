@@ -19,12 +19,10 @@ from peewit.solvers.arrays import (
     IntArray,
     RealArray,
 )
-from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.class_balance import class_offsets
-from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 
 _TIE = 1e-5
@@ -99,20 +97,19 @@ class Nodes:
     @classmethod
     def of(
         cls,
-        graph: Graph,
         order: IntArray,
         task: CentredLabels,
         labels: Labels,
-        parallel: Parallel,
+        walk: NeighborMeans,
     ) -> tuple["Nodes", IntArray]:
-        """All nodes of ``graph``, and the place of each one among them.
+        """All nodes that are walked on, and the place of each one among them.
 
         ``order`` names the node that each place was for ``task`` and ``labels``.
         """
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
         nodes = cls(
-            walk=NeighborMeans.of(graph, parallel),
+            walk=walk,
             labeled=rank[labels.nodes],
             classes=labels.classes,
             asked=task.reachable[order],
@@ -184,22 +181,31 @@ class ThresholdDynamics:
 
     def step(self, state: CutState) -> CutState:
         """One step of every walk, stopped at labels; at the end of a round, a cut."""
+        known = self.depart(state)
+        self.nodes.walk.step(state.shares, state.spare)
+        self.arrive(state, known)
+        return state
+
+    def depart(self, state: CutState) -> Float32Array:
+        """Make ``shares`` those before a step; (n_labeled, n_classes) of the labels."""
         if state.n_walked == 0:
             state.shares[...] = self._one_hot(state.classes)
-        known = state.shares[self.nodes.labeled]
-        self.nodes.walk.step(state.shares, state.spare)
+        known: Float32Array = state.shares[self.nodes.labeled]
+        return known
+
+    def arrive(self, state: CutState, known: Float32Array) -> None:
+        """Go on once ``spare`` has the shares after a step, and ``known`` those of the labels."""
         state.shares, state.spare = state.spare, state.shares
         if state.n_walked == 0 and self.degree is not None:
             self._judge(state, self.degree)
             if state.place == len(self.lengths) or state.classes is not state.before:
                 state.classes = state.before
-                return state
+                return
         state.shares[self.nodes.labeled] = known
         state.n_walked += 1
         is_over = state.n_walked == self.lengths[state.place]
         if is_over or (self.min_kept > 0 and self._kept(state) < state.least_kept):
             self._end_round(state)
-        return state
 
     def terminate(self, state: CutState) -> Status | None:
         """Converged after the last round, once it is judged."""
