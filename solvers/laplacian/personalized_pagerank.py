@@ -1,9 +1,9 @@
 """Personalized PageRank on a graph: P = a (1 - (1 - a) S)^-1, many columns at once, in float32.
 
 S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the spectrum of
-1 - (1 - a) S lies in [a, 2 - a] whatever the graph. Chebyshev iteration then needs no
-preconditioner, no inner product and no check of residuals: the number of steps follows from the
-accuracy, and a column does not depend on those beside it.
+1 - (1 - a) S lies in [a, 2 - a] whatever the graph. Conjugate gradients then need no
+preconditioner, take at most the steps that Chebyshev iteration would, and fewer where the graph
+mixes well; a column depends on those beside it only in when all of them end.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,12 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
-from peewit.solvers.kernels.jacobi_chebyshev import chebyshev_rows, first_directions
+from peewit.solvers.kernels.laplacian_products import (
+    advance,
+    column_dots,
+    diagonal_rows,
+    redirect,
+)
 from peewit.solvers.kernels.random_walk import normalize_rows
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
@@ -119,22 +124,32 @@ class PersonalizedPageRank:
         # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
         centre = 1.0 / (1.0 - teleport)
         diagonal = frozen(np.float32(centre) - self.loop)
-        ones = frozen(np.ones(self.n_nodes, np.float32))
-        matrix = self.indptr, self.indices, self.weight, diagonal, ones
-        filtered, direction, spare = np.zeros_like(left), np.empty_like(left), np.empty_like(left)
-        self.rows.run(lambda a, b: first_directions(left, ones, 1.0 / centre, direction, a, b))
-        ratio = 1.0 / centre
+        matrix = self.indptr, self.indices, self.weight, diagonal
+        filtered, direction, product = np.zeros_like(left), left.copy(), np.empty_like(left)
+        one = np.ones(left.shape[1], np.float32)
+        squares = self._dots(left, left)
+        enough = np.square(rtol) * squares
         for _ in range(n_steps(teleport, rtol)):
             watch.check()
-            after = 1.0 / (2.0 * centre - ratio)
-            blocks = direction, spare, filtered, left
-            self.rows.run(partial(chebyshev_rows, *matrix, *blocks, 2.0 * after, after * ratio))
-            direction, spare, ratio = spare, direction, after
+            if (squares <= enough).all():
+                break
+            self.rows.run(partial(diagonal_rows, *matrix, direction, product))
+            length = _quotient(squares, self._dots(direction, product))  # Saad, Algorithm 6.18
+            parts = self.rows.run(partial(_advanced, filtered, left, direction, product, length))
+            before, squares = squares, np.add.reduce(parts)
+            factor = _quotient(squares, before)
+            self.rows.run(partial(_turned, direction, left, factor, one))
         filtered *= np.float32(teleport * centre)
         if self.order is not None:
-            spare[self.order] = filtered
-            return spare
+            product[self.order] = filtered
+            return product
         return filtered
+
+    def _dots(self, left: Float32Array, right: Float32Array) -> FloatArray:
+        """(k,) dot products of columns."""
+        parts = self.rows.run(lambda a, b: column_dots(left[a:b], right[a:b]))
+        total: FloatArray = np.add.reduce(parts)
+        return total
 
     def unit_columns(
         self, nodes: IntArray, teleport: float, *, watch: Watch = UNWATCHED
@@ -145,8 +160,43 @@ class PersonalizedPageRank:
         return self.filtered(block, teleport, watch=watch)
 
 
+def _quotient(above: FloatArray, below: FloatArray) -> Float32Array:
+    """(k,) 0 where there is nothing to divide by: the column has ended."""
+    quotient = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return quotient.astype(np.float32)
+
+
+def _advanced(
+    filtered: Float32Array,
+    left: Float32Array,
+    direction: Float32Array,
+    product: Float32Array,
+    length: Float32Array,
+    start: int,
+    stop: int,
+) -> FloatArray:
+    """(k,) squares of the residuals of some rows after a step."""
+    rows = slice(start, stop)
+    squares: FloatArray = advance(
+        filtered[rows], left[rows], direction[rows], product[rows], length
+    )
+    return squares
+
+
+def _turned(
+    direction: Float32Array,
+    left: Float32Array,
+    factor: Float32Array,
+    one: Float32Array,
+    start: int,
+    stop: int,
+) -> None:
+    """The next direction of some rows."""
+    redirect(direction[start:stop], left[start:stop], factor, one)
+
+
 def n_steps(teleport: float, rtol: float) -> int:
-    """Chebyshev steps after which 1 / T_m(1 / (1 - a)) is below ``rtol``; none for a = 1."""
+    """Steps after which 1 / T_m(1 / (1 - a)) is below ``rtol`` (Chebyshev); none for a = 1."""
     if teleport >= 1.0:
         return 0
     return int(np.ceil(np.arccosh(1.0 / rtol) / np.arccosh(1.0 / (1.0 - teleport))))

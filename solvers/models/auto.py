@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
 from peewit.solvers.features import Rows
@@ -21,6 +22,7 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.centring import CentredLabels
@@ -308,7 +310,7 @@ class Auto(FeatureModel, Refinable):
         whole = replace(graph, degree=degree)
         return replace(
             prepared,
-            potentials=GroupColumns.holding(groups, _centred(potentials, whole)),
+            potentials=GroupColumns.holding(groups, _centred(potentials, whole, _unit(whole))),
             densities=GroupColumns.holding(groups, densities.astype(np.float32)),
         )
 
@@ -433,12 +435,12 @@ class _Made:
         """(n_groups, n_nodes) of some groups."""
         graph, kernel = self.prepared.graph, self.prepared.base.kernel
         columns = np.empty((len(members), graph.n_nodes), np.float32)
-        kernel.solver.rtol, kernel.solver.max_iter = self.model.rtol, self.model.max_iter
+        solver, unit = self._solver()
         width = self.prepared.width
         for first in range(0, len(members), width):
             some = members[first : first + width]
-            solution = kernel.solver.solve(
-                _indicators(some, graph.n_nodes, np.float64),
+            solution = solver.solve(
+                _indicators(some, graph.n_nodes, solver.dtype),
                 project=True,
                 phase="potentials",
                 progress=self.watch.progress,
@@ -449,15 +451,37 @@ class _Made:
             self.status = first_failure(self.status, solution.status)
             self.n_iter += solution.n_iter
             self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
-            columns[first : first + len(some)] = _centred(solution.x, graph)
+            columns[first : first + len(some)] = _centred(solution.x, graph, unit)
+        kernel.learn(solver.hierarchy)
         return columns
 
+    def _solver(self) -> tuple[LaplacianSolver, float]:
+        """A solver, in float32 as columns are unless residuals are blind; unit of potentials."""
+        solver, unit = self.prepared.base.kernel.solver, _unit(self.prepared.graph)
+        if solver.eliminates or solver.is_blind:
+            solver.rtol, solver.max_iter = self.model.rtol, self.model.max_iter
+            return solver, unit
+        single = LaplacianSolver(
+            solver.graph,
+            scale=1.0 / unit,
+            rtol=self.model.rtol,
+            max_iter=self.model.max_iter,
+            dtype=np.float32,
+            hierarchy=solver.hierarchy,
+            parallel=solver.parallel,
+        )
+        return single, 1.0
 
-def _centred(block: RealArray, graph: Graph) -> Float32Array:
-    """(k, n_nodes) columns of L^+ times the mean degree, of mean 0 by degree."""
+
+def _unit(graph: Graph) -> float:
+    """The mean degree."""
+    return float(graph.degree.mean()) or 1.0
+
+
+def _centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
+    """(k, n_nodes) columns of L^+ times ``unit``, of mean 0 by degree."""
     total = np.bincount(graph.component, graph.degree, graph.n_components)
     by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
-    unit = float(graph.degree.mean()) or 1.0
     columns = np.empty(block.shape[::-1], np.float32)
     for place, column in enumerate(block.T):
         means = np.bincount(graph.component, by_degree * column, graph.n_components)
@@ -562,7 +586,8 @@ def _walks(
     starts = []
     for fold in range(groups.n_folds):
         others, scores = poisson.without(fold)
-        starts.append(_start(others, groups.without(fold), scores))
+        left = labels.nodes[groups.fold == fold]
+        starts.append(_start(others, groups.without(fold), scores, left))
     starts.append(_start(task, labels, potential))
     tries_even = labels.n_labeled <= _FEW_PER_CLASS * labels.n_classes
     if tries_even:
@@ -572,11 +597,11 @@ def _walks(
     if outcome.status is Status.CANCELLED:
         raise Stopped
     for start, shares in zip(starts, found, strict=True):
-        shares[~start.task.reachable] = 1.0
+        reachable = start.task.reachable
+        shares[~(reachable if start.asked is None else reachable[start.asked])] = 1.0
     left_out = np.ones((labels.n_labeled, labels.n_classes))
     for fold in range(groups.n_folds):
-        at = np.flatnonzero(groups.fold == fold)
-        left_out[at] = found[fold][labels.nodes[at]]
+        left_out[groups.fold == fold] = found[fold]
     values, sizes = found[groups.n_folds], "free"
     if tries_even and _is_better_cut(prepared.graph, poisson, found[-1], values):
         values, sizes = found[-1], "nearly even"
@@ -586,10 +611,12 @@ def _walks(
     return arm, sizes
 
 
-def _start(task: CentredLabels, labels: Labels, scores: FloatArray) -> WalkStart:
-    """Walks from the classes of the largest scores."""
+def _start(
+    task: CentredLabels, labels: Labels, scores: FloatArray, asked: Int64Array | None = None
+) -> WalkStart:
+    """Walks from the classes of the largest scores, of which some nodes' shares are asked for."""
     first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
-    return WalkStart(task=task, labels=labels, first=first)
+    return WalkStart(task=task, labels=labels, first=first, asked=asked)
 
 
 def _is_better_cut(graph: Graph, poisson: _Potentials, found: FloatArray, best: FloatArray) -> bool:
@@ -611,7 +638,7 @@ def _log_odds(values: RealArray, added: float) -> FloatArray:
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
-def _indicators(members: list[Int64Array], n_nodes: int, dtype: type) -> RealArray:
+def _indicators(members: list[Int64Array], n_nodes: int, dtype: npt.DTypeLike) -> RealArray:
     """(n_nodes, n_groups) 1 at the nodes of each group."""
     block: RealArray = np.zeros((n_nodes, len(members)), dtype)
     for place, nodes in enumerate(members):

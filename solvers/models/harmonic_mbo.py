@@ -52,11 +52,14 @@ class WalkStart:
         Where walks stop.
     first : (n_nodes,) int64
         A class for each node; that of labels is theirs, whatever is said here.
+    asked : (n_asked,) int64 or None
+        Nodes whose shares are asked for; None: all.
     """
 
     task: CentredLabels
     labels: Labels
     first: Int64Array
+    asked: Int64Array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,37 +184,42 @@ class HarmonicMBO(GraphModel):
         -------
         outcome : Outcome of JoinedState
             Of those that ended last; of one start it is that of its own dynamics.
-        shares : list of (n_nodes, n_classes) float64
+        shares : list of (n_asked, n_classes) float64
             Of walks that end in each class; fewer than ``starts`` where cancelled.
         """
         graph, order = prepared.near_in_memory()
         walk = NeighborMeans.of(graph, prepared.parallel)
-        degree = prepared.graph.degree
+        degree = prepared.graph.degree[order]
         most = self.n_rounds * (self.walk_length + 1)
         shares: list[FloatArray] = []
         for some in _batches(starts, joined_columns(graph.n_nodes)):
-            parts, ranks = [], []
-            for start in some:
-                nodes, rank = Nodes.of(order, start.task, start.labels, walk)
-                first = start.first.copy()
-                first[start.labels.nodes] = start.labels.classes
-                dynamics = ThresholdDynamics(
-                    nodes=nodes,
-                    first=first[order],
-                    bounds=None,
-                    lengths=self._lengths(),
-                    min_kept=self.min_kept,
-                    degree=np.where(start.task.reachable, degree, 0.0)[order],
-                )
-                parts.append(dynamics)
-                ranks.append(rank)
-            joined = JoinedWalks(parts=tuple(parts))
+            cut = [Nodes.of(order, start.task, start.labels, walk) for start in some]
+            dynamics = [
+                self._dynamics(start, nodes, order, degree)
+                for start, (nodes, _) in zip(some, cut, strict=True)
+            ]
+            joined = JoinedWalks(parts=tuple(dynamics))
             outcome = watch.run(joined, max_iter=most, phase="walks")
-            states = outcome.state.parts
-            shares += [_shares(state, rank) for state, rank in zip(states, ranks, strict=True)]
+            for start, state, (_, rank) in zip(some, outcome.state.parts, cut, strict=True):
+                shares.append(_shares(state, rank if start.asked is None else rank[start.asked]))
             if outcome.status is Status.CANCELLED:
                 break
         return outcome, shares
+
+    def _dynamics(
+        self, start: WalkStart, nodes: Nodes, order: IntArray, degree: FloatArray
+    ) -> ThresholdDynamics:
+        """From one partition; ``degree`` is in ``order``, as ``nodes`` are."""
+        first = start.first[order]
+        first[nodes.labeled] = nodes.classes
+        return ThresholdDynamics(
+            nodes=nodes,
+            first=first,
+            bounds=None,
+            lengths=self._lengths(),
+            min_kept=self.min_kept,
+            degree=np.where(nodes.asked, degree, 0.0),
+        )
 
     def _lengths(self) -> tuple[int, ...]:
         """Most steps of the walks of every round: a third of the rounds whole, half, a third."""
@@ -237,9 +245,9 @@ def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]
     yield batch
 
 
-def _shares(state: CutState, rank: IntArray) -> FloatArray:
-    """(n_nodes, n_classes) of the last round that was kept."""
+def _shares(state: CutState, places: IntArray) -> FloatArray:
+    """(n_places, n_classes) of the last round that was kept."""
     kept = state.shares if state.kept is None else state.kept
-    shares = np.maximum(kept[rank].astype(np.float64), 0.0)  # rounding goes below
+    shares = np.maximum(kept[places].astype(np.float64), 0.0)  # rounding goes below
     shares /= shares.sum(axis=1, keepdims=True)
     return shares
