@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.memory_order import memory_order
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
@@ -153,6 +154,7 @@ def _solve(graph: Graph) -> None:
         prepared = model.prepare(graph)
         start = model.solve(prepared, labels)
         model.solve(prepared, labels, start=start)
+    memory_order(graph.adjacency)
     several = Labels.from_pairs(np.array([0, 1, 2]), [0, 1, 2])
     for model_class in (LapRLS, TVRLS):  # on the simplex
         model = model_class()

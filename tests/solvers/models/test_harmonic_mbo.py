@@ -1,13 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.iteration_loop import UNWATCHED, ProgressReport, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.models import harmonic_mbo
+from peewit.solvers.models.centring import CentredLabels
 from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.harmonic_mbo import HarmonicMBO, WalkStart
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -192,3 +196,44 @@ def test_walks_do_not_depend_on_the_unit_of_weights(factor: float) -> None:
     scaled = Graph.from_adjacency(graph.adjacency * factor)
     one, other = (solved(HarmonicMBO(), each, labels).scores for each in (graph, scaled))
     np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+@pytest.mark.parametrize("most", [1, 25, 1_000])
+def test_walks_that_step_together_end_as_each_does_alone(monkeypatch, most: int) -> None:
+    graph, classes = digits_graph()
+    model = HarmonicMBO(rtol=1e-8)
+    prepared = model.prepare(graph)
+    starts = []
+    for seed in range(3):
+        nodes = draw_per_class(classes, 2, seed=seed)
+        labels = Labels.from_pairs(nodes, classes[nodes])
+        task = CentredLabels.of(labels, graph.component)
+        first = Poisson().solve(prepared, labels).scores.argmax(axis=1)
+        starts.append(WalkStart(task=task, labels=labels, first=first))
+    starts[1] = replace(starts[1], asked=np.array([5, 3]))
+    alone = [model.walked(prepared, [start], UNWATCHED) for start in starts]
+    monkeypatch.setattr(harmonic_mbo, "_MOST_JOINED", most)
+    outcome, together = model.walked(prepared, starts, UNWATCHED)
+    assert outcome.status is Status.CONVERGED
+    for found, (ended, (expected,)) in zip(together, alone, strict=True):
+        assert ended.state.parts[0].n_rounds > 1
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_array_equal(together[1].shape, (2, 10))
+
+
+def test_walks_together_end_when_they_are_cancelled() -> None:
+    graph, classes = digits_graph()
+    nodes = draw_per_class(classes, 2, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    prepared = HarmonicMBO().prepare(graph)
+    start = WalkStart(
+        task=CentredLabels.of(labels, graph.component), labels=labels, first=np.zeros_like(classes)
+    )
+    steps: list[int] = []
+    watch = Watch(
+        progress=lambda report: steps.append(report.n_iter), cancelled=lambda: bool(steps)
+    )
+    outcome, shares = HarmonicMBO().walked(prepared, [start] * 9, watch)
+    assert outcome.status is Status.CANCELLED
+    assert steps == [1]
+    assert len(shares) == 3  # of the first batch; the others were not begun
