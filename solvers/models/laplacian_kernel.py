@@ -6,6 +6,7 @@ labels do, so a new label costs one solve and a system of the size of the labels
 at once, where M = kappa L + I_S changes in every entry.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,9 @@ KEPT_RTOL = 1e-8
 
 ENTRIES_RTOL = 1e-4
 """Residual of columns of which only the entries between labels are kept."""
+
+CORRECTED_RTOL = 1e-2
+"""The same where all of them are in memory at once: (D11) makes entries as exact as by 1e-4."""
 
 _RHS_ENTRIES = 2**24
 _MAX_COLUMNS = 64
@@ -91,6 +95,10 @@ class LabeledKernel:
         if self.slots is not None and self.fits(both.size):
             nodes = both
         keeps = self.fits(nodes.size)
+        in_single = 4 * self.solver.graph.n_nodes * nodes.size
+        is_all_new = not np.isin(nodes, self.nodes).any()
+        if not keeps and is_all_new and in_single <= self.column_bytes:
+            return self._corrected(nodes, progress, cancelled)
         known = np.isin(nodes, self.nodes) & (not keeps or self.slots is not None)
         place = np.searchsorted(self.nodes, nodes[known])
         kernel = np.zeros((nodes.size, nodes.size))
@@ -99,22 +107,9 @@ class LabeledKernel:
         residuals[known] = self.residuals[place]
         fresh = np.flatnonzero(~known)
         slots = self._slots(nodes.size, known, place) if keeps else None
-        solver = self._fine_solver() if keeps else self._rough_solver()
-        n_nodes = self.solver.graph.n_nodes
-        width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
-        for first in range(0, fresh.size, width):
-            chosen = fresh[first : first + width]
-            rhs = np.zeros((n_nodes, chosen.size), solver.dtype)
-            rhs[nodes[chosen], np.arange(chosen.size)] = 1.0
-            solution = solver.solve(
-                rhs,
-                project=True,
-                phase="kernel",
-                progress=progress,
-                cancelled=cancelled,
-                overwrite=True,
-            )
-            self.learn(solver.hierarchy)
+        for chosen in self._blocks(fresh):
+            solver = self._fine_solver() if keeps else self._rough_solver(ENTRIES_RTOL)
+            solution = self._solved(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
                 at = np.searchsorted(nodes, asked)
                 return kernel[np.ix_(at, at)], solution.status
@@ -130,6 +125,60 @@ class LabeledKernel:
         at = np.searchsorted(nodes, asked)
         return kernel[np.ix_(at, at)], Status.CONVERGED
 
+    def _corrected(
+        self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
+    ) -> tuple[FloatArray, Status]:
+        """Entries between ``nodes``, of which none is known, from rough columns (D11)."""
+        graph = self.solver.graph
+        near = graph.near_in_memory
+        rows = np.empty((nodes.size, graph.n_nodes), np.float32)
+        at_labels, energies = np.empty((2, nodes.size, nodes.size))
+        residuals = np.empty(nodes.size)
+        for chosen in self._blocks(np.arange(nodes.size)):
+            solver = self._rough_solver(CORRECTED_RTOL)
+            solution = self._solved(solver, nodes[chosen], progress, cancelled)
+            if solution.status is not Status.CONVERGED:
+                return np.zeros((nodes.size, nodes.size)), solution.status
+            at_labels[:, chosen], residuals[chosen] = solution.x[nodes], solution.residual
+            x = solution.x if near is None else solution.x[near.order]
+            product = (graph if near is None else near.graph).laplacian_product(x)
+            rows[chosen] = x.T
+            done = slice(0, chosen[-1] + 1)
+            energies[done, chosen] = rows[done] @ product.astype(np.float32)
+            energies[chosen, done] = energies[done, chosen].T
+        kernel = at_labels + at_labels.T - (energies + energies.T) / 2
+        self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, None
+        self.rows = np.zeros((0, 0))
+        return kernel, Status.CONVERGED
+
+    def _blocks(self, places: Int64Array) -> Iterator[Int64Array]:
+        """Some of the places at a time."""
+        n_nodes = self.solver.graph.n_nodes
+        width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
+        for first in range(0, places.size, width):
+            yield places[first : first + width]
+
+    def _solved(
+        self,
+        solver: LaplacianSolver,
+        nodes: Int64Array,
+        progress: Progress | None,
+        cancelled: Cancelled | None,
+    ) -> LinearSolution:
+        """L^+ at some nodes."""
+        rhs = np.zeros((self.solver.graph.n_nodes, nodes.size), solver.dtype)
+        rhs[nodes, np.arange(nodes.size)] = 1.0
+        solution = solver.solve(
+            rhs,
+            project=True,
+            phase="kernel",
+            progress=progress,
+            cancelled=cancelled,
+            overwrite=True,
+        )
+        self.learn(solver.hierarchy)
+        return solution
+
     def learn(self, hierarchy: Hierarchy | None) -> None:
         """Use the hierarchy that another solver had to make, where there was none yet."""
         if self.solver.hierarchy is None and hierarchy is not None:
@@ -141,18 +190,17 @@ class LabeledKernel:
         self.solver.rtol = self.rtol
         return self.solver
 
-    def _rough_solver(self) -> LaplacianSolver:
+    def _rough_solver(self, rtol: float) -> LaplacianSolver:
         """For entries alone: they need no more than float32, which takes half as long."""
         rough = self.rough
         if rough is None or rough.hierarchy is not self.solver.hierarchy:
             rough = self.rough = LaplacianSolver(
                 self.solver.graph,
-                rtol=ENTRIES_RTOL,
                 dtype=np.float32,
                 hierarchy=self.solver.hierarchy,
                 parallel=self.solver.parallel,
             )
-        rough.max_iter = self.solver.max_iter
+        rough.rtol, rough.max_iter = rtol, self.solver.max_iter
         return rough
 
     def _slots(self, n_labeled: int, known: BoolArray, place: Int64Array) -> Int64Array:

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.models import laplacian_kernel
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.laplacian_kernel import LabeledKernel
+from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class
@@ -125,6 +127,47 @@ def test_columns_beyond_the_budget_are_not_kept() -> None:
     assert kernel.harmonic(labels.nodes, labels.targets(), 1.0, zero_mean=True) is None
     whole, _ = kernel_of(graph).between(labels.nodes, None, None)
     np.testing.assert_allclose(entries, whole, atol=1e-3 * np.abs(whole).max())
+
+
+@given(problem=problems(max_nodes=15))
+def test_entries_from_rough_columns_are_those_of_the_pseudo_inverse(problem) -> None:
+    graph, labels = problem
+    kernel = kernel_of(graph, column_bytes=6 * graph.n_nodes * labels.n_labeled)
+    entries, status = kernel.between(labels.nodes, None, None)
+    expected = pseudo_inverse(dense_laplacian(graph))[np.ix_(labels.nodes, labels.nodes)]
+    assert status is Status.CONVERGED
+    assert kernel.rows.size == 0
+    np.testing.assert_array_equal(entries, entries.T)
+    np.testing.assert_allclose(entries, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_the_correction_makes_the_error_of_second_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labels, _ = digits(10)
+    n_bytes = graph.n_nodes * labels.n_labeled
+    exact, _ = kernel_of(graph, rtol=1e-10).between(labels.nodes, None, None)
+
+    def error(column_bytes: int) -> float:
+        kernel = kernel_of(graph, column_bytes=column_bytes)
+        entries, _ = kernel.between(labels.nodes, None, None)
+        return float(np.abs(entries - exact).max() / np.abs(exact).max())
+
+    corrected = error(6 * n_bytes)
+    assert corrected < 2e-3
+    monkeypatch.setattr(laplacian_kernel, "ENTRIES_RTOL", laplacian_kernel.CORRECTED_RTOL)
+    assert error(2 * n_bytes) > 3 * corrected
+
+
+def test_rough_columns_choose_the_penalty_that_exact_ones_do() -> None:
+    graph, _, truth = digits(2)
+    for seed in range(3):
+        nodes = draw_per_class(truth, 20, seed=seed)
+        labels = Labels.from_pairs(nodes, truth[nodes])
+        n_bytes = graph.n_nodes * labels.n_labeled
+        rough, exact = (
+            choose_penalty(kernel_of(graph, column_bytes=each), labels, zero_mean=True)
+            for each in (6 * n_bytes, 8 * n_bytes)
+        )
+        assert rough.graph_penalty == exact.graph_penalty
 
 
 def test_a_cancelled_solve_keeps_what_was_known() -> None:
