@@ -20,14 +20,19 @@ from docs.benchmarks.communities import ROW_GROUP_ROWS, Communities
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.node_kinds import NodeKind
 
-Ends = tuple[Int64Array, Int64Array]
+Made = tuple[Int64Array, Int64Array, Int64Array]
 
+N_CLASSES = 5
+COMMUNITY = 1_000
+CROSS_SHARE = 0.05
 RING = 20
+CHEATS = 0.1
 FAR_SHARE = 0.02
 NEIGHBORS = 8
 DIMENSIONS = 3
 OPEN_SHARE = 0.65
 TAIL = 2.3
+OWN_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,66 +41,92 @@ class Family:
 
     Attributes
     ----------
-    ends : callable
-        Both ends of every edge, from the numbers of nodes and edges and a generator; self-loops and
-        parallel edges as chance has them.
+    make : callable
+        Both ends of every edge and the class of every node, from the numbers of nodes and edges and
+        a generator; self-loops and parallel edges as chance has them.
     edges_per_node : float
         Edges that it has by default.
     has_names : bool
         Whether nodes are strings.
     """
 
-    ends: Callable[[int, int, np.random.Generator], Ends]
+    make: Callable[[int, int, np.random.Generator], Made]
     edges_per_node: float
     has_names: bool = False
 
 
-def rings(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Ends:
-    """Accounts that pay each other in rings of twenty, and rarely anybody."""
+def communities(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
+    """Equal communities of a thousand that share an edge in twenty with any other; five classes."""
+    u = rng.integers(0, n_nodes, n_edges)
+    v = np.minimum(u // COMMUNITY * COMMUNITY + rng.integers(0, COMMUNITY, n_edges), n_nodes - 1)
+    far = rng.random(n_edges) < CROSS_SHARE
+    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    return u, v, np.arange(n_nodes) // COMMUNITY % N_CLASSES
+
+
+def rings(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
+    """Accounts that pay each other in rings of twenty, rarely anybody; one ring in ten cheats."""
     u = rng.integers(0, n_nodes, n_edges)
     v = np.minimum(u // RING * RING + rng.integers(0, RING, n_edges), n_nodes - 1)
     far = rng.random(n_edges) < FAR_SHARE
     v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
-    return u, v
+    cheats = rng.random(n_nodes // RING + 1) < CHEATS
+    return u, v, cheats[np.arange(n_nodes) // RING].astype(np.int64)
 
 
-def neighbors(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Ends:
-    """Lists of the nearest neighbors of points in a cube, mutual ones from both sides."""
+def neighbors(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
+    """Lists of nearest neighbors of points in a cube, mutual ones from both sides; five slabs."""
     points = rng.random((n_nodes, DIMENSIONS))
     k = max(1, n_edges // n_nodes)
     near = cKDTree(points).query(points, k + 1, workers=-1)[1][:, 1:]
-    return np.repeat(np.arange(n_nodes), k), near.ravel()
+    return np.repeat(np.arange(n_nodes), k), near.ravel(), (N_CLASSES * points[:, 0]).astype(int)
 
 
-def road(
-    n_nodes: int,
-    n_edges: int,
-    rng: np.random.Generator,
-) -> Ends:
-    """A square grid, of whose streets two thirds are open: 1.3 edges a node."""
+def road(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
+    """A square grid, of whose streets two thirds are open: 1.3 edges a node; five bands."""
+    del n_edges  # a road network has as many as it has
     side = int(np.sqrt(n_nodes))
     node = np.arange(side * side).reshape(side, side)
     u = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()])
     v = np.concatenate([node[:, 1:].ravel(), node[1:].ravel()])
     is_open = rng.random(u.size) < OPEN_SHARE
-    return u[is_open], v[is_open]
+    return u[is_open], v[is_open], np.arange(n_nodes) * N_CLASSES // n_nodes
 
 
-def social(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Ends:
-    """Hubs: degrees fall as a power law, and ends meet by them alone."""
+def social(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
+    """Hubs: degrees fall as a power law; three edges in four stay within one of five classes."""
     expected = np.minimum(rng.pareto(TAIL - 1, n_nodes) + 1, np.sqrt(n_nodes))
-    upto = np.cumsum(expected)
-    u, v = (np.searchsorted(upto, rng.random(n_edges) * upto[-1]) for _ in range(2))
-    return u, v
+    classes = np.arange(n_nodes) * N_CLASSES // n_nodes
+    upto = np.concatenate([[0.0], np.cumsum(expected)])
+    bounds = upto[np.searchsorted(classes, np.arange(N_CLASSES + 1))]
+    u = np.searchsorted(upto, rng.random(n_edges) * upto[-1], side="right") - 1
+    own = classes[u]
+    is_own = rng.random(n_edges) < OWN_SHARE
+    low = np.where(is_own, bounds[own], 0.0)
+    high = np.where(is_own, bounds[own + 1], upto[-1])
+    v = np.searchsorted(upto, low + rng.random(n_edges) * (high - low), side="right") - 1
+    return u, np.minimum(v, n_nodes - 1), classes
 
 
 FAMILIES = {
-    "rings": Family(ends=rings, edges_per_node=7.6, has_names=True),
-    "neighbors": Family(ends=neighbors, edges_per_node=NEIGHBORS),
-    "road": Family(ends=road, edges_per_node=2 * OPEN_SHARE),
-    "social": Family(ends=social, edges_per_node=8.0),
+    "communities": Family(make=communities, edges_per_node=10.0),
+    "rings": Family(make=rings, edges_per_node=7.6, has_names=True),
+    "neighbors": Family(make=neighbors, edges_per_node=NEIGHBORS),
+    "road": Family(make=road, edges_per_node=2 * OPEN_SHARE),
+    "social": Family(make=social, edges_per_node=8.0),
 }
-"""Those beside `Communities`."""
+"""`Communities` writes more of its kind than fit in memory."""
+
+
+def made(name: str, n_nodes: int, n_edges: int | None = None, seed: int = 0) -> Made:
+    """Both ends of every edge and the class of every node, nodes and edges in random order."""
+    family = FAMILIES[name]
+    rng = np.random.default_rng(seed)
+    u, v, classes = family.make(n_nodes, n_edges or int(family.edges_per_node * n_nodes), rng)
+    order, number = rng.permutation(u.size), rng.permutation(n_nodes)
+    known = np.empty_like(classes)
+    known[number] = classes
+    return number[u[order]], number[v[order]], known
 
 
 def write(
@@ -118,9 +149,8 @@ def write(
     if path.exists():
         return kind
     directory.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(seed)
-    u, v = family.ends(n_nodes, n_edges or int(family.edges_per_node * n_nodes), rng)
-    order, names = rng.permutation(u.size), pa.array(rng.permutation(n_nodes).astype(np.int32))
+    u, v, _ = made(name, n_nodes, n_edges, seed)
+    names = pa.array(np.arange(n_nodes, dtype=np.int32))
     if family.has_names:
         padded = pc.utf8_lpad(names.cast(pa.string()), 8, "0")
         names = pc.binary_join_element_wise("account-", padded, "")
@@ -128,7 +158,7 @@ def write(
     schema = pa.schema([("src", names.type), ("dst", names.type)])
     with pq.ParquetWriter(unfinished, schema, compression="snappy") as writer:
         for start in range(0, u.size, ROW_GROUP_ROWS):
-            rows = order[start : start + ROW_GROUP_ROWS]
+            rows = slice(start, start + ROW_GROUP_ROWS)
             columns = [names.take(pa.array(ends[rows])) for ends in (u, v)]
             writer.write_table(pa.table(columns, schema=schema))
     unfinished.replace(path)
@@ -138,7 +168,7 @@ def write(
 def main() -> None:
     """Write one graph."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("family", choices=["communities", *FAMILIES])
+    parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int)

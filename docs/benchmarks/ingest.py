@@ -120,9 +120,7 @@ def main() -> None:
     """Print reading and ingest side by side."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", type=Path, help="where the files are, or are written")
-    parser.add_argument(
-        "--family", choices=["communities", *FAMILIES, "all"], default="communities"
-    )
+    parser.add_argument("--family", choices=[*FAMILIES, "all"], default="communities")
     parser.add_argument("--edges", type=int, default=100_000_000)
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--epsilon", type=float, default=0.7)
@@ -132,7 +130,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.edges, options.nodes = 1_000_000, 5_000
-    families = ["communities", *FAMILIES] if options.family == "all" else [options.family]
+    families = [*FAMILIES] if options.family == "all" else [options.family]
     console = Console(width=120)
     table = Table(
         title=f"{options.edges:,} edges, {options.nodes:,} nodes, {options.threads} threads"

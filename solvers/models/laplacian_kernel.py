@@ -27,7 +27,7 @@ ENTRIES_RTOL = 1e-4
 CORRECTED_RTOL = 1e-2
 """The same where all of them are in memory at once: (D11) makes entries as exact as by 1e-4."""
 
-_RHS_ENTRIES = 2**24
+_RHS_BYTES = 2**27
 _MAX_COLUMNS = 64
 
 
@@ -107,7 +107,8 @@ class LabeledKernel:
         residuals[known] = self.residuals[place]
         fresh = np.flatnonzero(~known)
         slots = self._slots(nodes.size, known, place) if keeps else None
-        for chosen in self._blocks(fresh):
+        itemsize = 8 if keeps else 4
+        for chosen in self._blocks(fresh, itemsize):
             solver = self._fine_solver() if keeps else self._rough_solver(ENTRIES_RTOL)
             solution = self._solved(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
@@ -134,7 +135,7 @@ class LabeledKernel:
         rows = np.empty((nodes.size, graph.n_nodes), np.float32)
         at_labels, energies = np.empty((2, nodes.size, nodes.size))
         residuals = np.empty(nodes.size)
-        for chosen in self._blocks(np.arange(nodes.size)):
+        for chosen in self._blocks(np.arange(nodes.size), rows.itemsize):
             solver = self._rough_solver(CORRECTED_RTOL)
             solution = self._solved(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
@@ -151,10 +152,10 @@ class LabeledKernel:
         self.rows = np.zeros((0, 0))
         return kernel, Status.CONVERGED
 
-    def _blocks(self, places: Int64Array) -> Iterator[Int64Array]:
-        """Some of the places at a time."""
-        n_nodes = self.solver.graph.n_nodes
-        width = max(1, min(_MAX_COLUMNS, _RHS_ENTRIES // max(n_nodes, 1)))
+    def _blocks(self, places: Int64Array, itemsize: int) -> Iterator[Int64Array]:
+        """Some of the places at a time, for columns of so many bytes an entry."""
+        column = itemsize * max(self.solver.graph.n_nodes, 1)
+        width = max(1, min(_MAX_COLUMNS, _RHS_BYTES // column))
         for first in range(0, places.size, width):
             yield places[first : first + width]
 
