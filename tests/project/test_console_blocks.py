@@ -33,7 +33,8 @@ def typed() -> list[tuple[str, list[str]]]:
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 names = [word.rpartition("/")[2] for word in words]
-                if line.startswith("$ ") and "peewit" in names:
+                is_named_so = words[:1] == ["kubectl"]  # objects of a cluster
+                if line.startswith("$ ") and "peewit" in names and not is_named_so:
                     start = names.index("peewit") + 1
                     ends = [at for at, word in enumerate(words) if word in {"&", "|", "&&", ">"}]
                     end = min((at for at in ends if at > start), default=len(words))
