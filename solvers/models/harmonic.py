@@ -46,6 +46,9 @@ ClassMass: TypeAlias = Literal["auto", "contrasts"] | ClassShares
 """How scores are read: as contrasts, with class masses put right, or as they are."""
 
 _MAX_FOLDS: Final = 5
+_READING_RTOL: Final = 1e-4
+"""Residual of solves by which only the classes of labels left out are told."""
+
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 _EPS: Final = float(np.finfo(np.float64).eps)
 
@@ -422,7 +425,8 @@ class HFS(_Harmonic):
         if n_folds < 2:
             return "contrasts", {"class_mass": "contrasts"}, Status.CONVERGED
         fold, _ = deal_folds(labels, n_folds, 0)
-        plain = replace(self, graph_penalty=penalty, class_mass="none")
+        rtol = max(self.rtol, _READING_RTOL)
+        plain = replace(self, graph_penalty=penalty, class_mass="none", rtol=rtol)
         is_right = np.zeros((labels.n_labeled, 2), bool)  # as values, as contrasts
         for number in range(n_folds):
             kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
