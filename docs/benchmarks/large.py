@@ -8,12 +8,14 @@ graph counts to its first answer. Peers are left out where they are not installe
 """
 
 import argparse
+import importlib
 import importlib.util
 import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
