@@ -60,7 +60,7 @@ def ours(name: str, graph: Graph, classes: Int64Array) -> Answer:
 
 def peer(name: str, graph: Graph, classes: Int64Array) -> Answer:
     """A classifier of scikit-network, with its own parameters but for fifty steps of diffusion."""
-    from sknetwork import classification
+    classification: Any = importlib.import_module("sknetwork.classification")
 
     adjacency = sp.csr_matrix(graph.adjacency)
 
