@@ -57,21 +57,26 @@ class Family:
 
 def communities(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
     """Equal communities of a thousand that share an edge in twenty with any other; five classes."""
-    u = rng.integers(0, n_nodes, n_edges)
-    v = np.minimum(u // COMMUNITY * COMMUNITY + rng.integers(0, COMMUNITY, n_edges), n_nodes - 1)
-    far = rng.random(n_edges) < CROSS_SHARE
-    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    u, v = _within(COMMUNITY, CROSS_SHARE, n_nodes, n_edges, rng)
     return u, v, np.arange(n_nodes) // COMMUNITY % N_CLASSES
 
 
 def rings(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:
     """Accounts that pay each other in rings of twenty, rarely anybody; one ring in ten cheats."""
-    u = rng.integers(0, n_nodes, n_edges)
-    v = np.minimum(u // RING * RING + rng.integers(0, RING, n_edges), n_nodes - 1)
-    far = rng.random(n_edges) < FAR_SHARE
-    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    u, v = _within(RING, FAR_SHARE, n_nodes, n_edges, rng)
     cheats = rng.random(n_nodes // RING + 1) < CHEATS
     return u, v, cheats[np.arange(n_nodes) // RING].astype(np.int64)
+
+
+def _within(
+    size: int, far_share: float, n_nodes: int, n_edges: int, rng: np.random.Generator
+) -> tuple[Int64Array, Int64Array]:
+    """Both ends of edges within groups of so many nodes, but for those that join any two."""
+    u = rng.integers(0, n_nodes, n_edges)
+    v = np.minimum(u // size * size + rng.integers(0, size, n_edges), n_nodes - 1)
+    far = rng.random(n_edges) < far_share
+    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    return u, v
 
 
 def neighbors(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Made:

@@ -25,7 +25,7 @@ ENTRIES_RTOL = 1e-4
 """Residual of columns of which only the entries between labels are kept."""
 
 CORRECTED_RTOL = 1e-2
-"""The same where all of them are in memory at once: (D11) makes entries as exact as by 1e-4."""
+"""The same where all of them are in memory at once, so that (D11) can correct the entries."""
 
 _RHS_BYTES = 2**27
 _MAX_COLUMNS = 64

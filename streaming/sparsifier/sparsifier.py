@@ -44,7 +44,7 @@ THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
 
 WORTHWHILE_SHARE = 2.0 / 3.0
-"""It is not where degrees alone would keep more than this share of its edges."""
+"""A snapshot is not thinned where degrees alone would keep more than this of its edges (B20)."""
 
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:

@@ -10,10 +10,10 @@ from pydantic import ByteSize, TypeAdapter
 
 from peewit.service.jobs.job import LANES
 from peewit.service.settings import Settings
-from tests.project.test_compose import SERVICES, in_dockerfile, run_peewit
+from tests.project.test_compose import SERVICES, in_dockerfile, n_bytes, run_peewit
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "docker/kubernetes").glob("*.yaml"))
+FILES = sorted((ROOT / "docker/kubernetes").rglob("*.yaml"))
 OBJECTS: dict[tuple[str, str], Any] = {
     (each["kind"], each["metadata"]["name"]): each
     for file in FILES
@@ -35,7 +35,8 @@ def environment(role: str) -> dict[str, str]:
     return SHARED | own if "envFrom" in CONTAINERS[role] else own
 
 
-def n_bytes(memory: str) -> int:
+def own_bytes(memory: str) -> int:
+    """Bytes of a limit such as 512Mi."""
     return TypeAdapter(ByteSize).validate_python(f"{memory}B")
 
 
@@ -75,7 +76,8 @@ def test_every_variable_is_a_setting_and_can_be_read(monkeypatch: pytest.MonkeyP
     read = Settings()
     assert read.home == Path("/var/lib/peewit")
     assert read.metrics_port == 9100
-    assert read.drain_seconds + read.finish_seconds < 30
+    grace = PODS["api"]["terminationGracePeriodSeconds"]
+    assert read.drain_seconds + read.finish_seconds < grace
 
 
 @pytest.mark.usefixtures("processes")
@@ -152,8 +154,7 @@ def test_limits_are_those_of_compose_and_leave_room_for_both_that_solve() -> Non
         limits = container["resources"]["limits"]
         expected = SERVICES[role]["deploy"]["resources"]["limits"]
         assert float(limits["cpu"]) == float(expected["cpus"]), role
-        megabytes = {"m": 2**20, "g": 2**30}[expected["memory"][-1]] * int(expected["memory"][:-1])
-        assert n_bytes(limits["memory"]) == megabytes, role
+        assert own_bytes(limits["memory"]) == n_bytes(expected["memory"]), role
     child = TypeAdapter(ByteSize).validate_python(SHARED["PEEWIT_CHILD_MEMORY_BYTES"])
-    worker = n_bytes(CONTAINERS["worker"]["resources"]["limits"]["memory"])
+    worker = own_bytes(CONTAINERS["worker"]["resources"]["limits"]["memory"])
     assert len(LANES) * child <= 0.98 * worker
