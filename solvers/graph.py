@@ -6,7 +6,7 @@ dropped (they do not enter the Laplacian), isolated nodes stay. Components are f
 
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,8 @@ _LEAST_ORDERED = 1 << 15
 
 _SYMMETRY_RTOL = 1e-9
 _DECADES = 1e4
+_LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-25, 1e25
+"""Weights whose sums and quotients are in the range of float32, too."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -277,8 +279,14 @@ class Graph:
         """Number of undirected edges after summing."""
         return int(self.adjacency.nnz) // 2
 
-    def renumbered(self, order: IntArray) -> "Graph":
+    def renumbered(self, order: IntArray, dtype: npt.DTypeLike | None = None) -> "Graph":
         """The same graph with node ``order[i]`` as node i; linear, rows stay sorted.
+
+        Parameters
+        ----------
+        order : (n_nodes,) integers
+        dtype : float64, float32 or None
+            Type of the weights; None: as they are.
 
         Raises
         ------
@@ -292,9 +300,10 @@ class Graph:
         if (rank < 0).any():
             raise ValueError(f"order must name each of the {self.n_nodes} nodes once")
         old = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
-        new = tuple(np.empty_like(array) for array in old)
-        renumber_rows(*old, nodes, rank, *new)
-        return self._of_rows(*new)
+        indptr, indices = (np.empty_like(array) for array in old[:2])
+        weight = np.empty_like(old[2], dtype)
+        renumber_rows(*old, nodes, rank, indptr, indices, weight)
+        return self._of_rows(indptr, indices, weight)
 
     def subgraph(self, nodes: IntArray) -> "Graph":
         """The graph of some nodes and the edges between them; node ``nodes[i]`` becomes node i.
@@ -322,12 +331,33 @@ class Graph:
         return frozen(self.adjacency.data.astype(np.float32, copy=False))
 
     @cached_property
+    def in_single(self) -> "Graph | None":
+        """The graph with weights in float32, of the same structure and degrees.
+
+        None where weights are out of its range, see `fits_single`.
+        """
+        return self.with_weights(self.weight_in_single) if self.fits_single else None
+
+    @cached_property
+    def fits_single(self) -> bool:
+        """Whether weights are in the range in which float32 can compute with them."""
+        weight = self.adjacency.data
+        least, most = weight.min(initial=np.inf), weight.max(initial=0.0)
+        return bool(least > _LEAST_IN_SINGLE and most < _MOST_IN_SINGLE)
+
+    def with_weights(self, weight: RealArray) -> "Graph":
+        """The same nodes, edges and degrees, with the weights in another type."""
+        rows = self.adjacency.indices, self.adjacency.indptr
+        adjacency = sp.csr_array((frozen(weight), *rows), shape=self.adjacency.shape)
+        adjacency.has_canonical_format = True
+        return replace(self, adjacency=adjacency)
+
+    @cached_property
     def near_in_memory(self) -> "Renumbered | None":
         """The graph in its `memory_order`, made when first asked for; None where it is small."""
         if self.n_nodes < _LEAST_ORDERED:
             return None
-        order = frozen(memory_order(self.adjacency))
-        return Renumbered(graph=self.renumbered(order), order=order)
+        return Renumbered(of=self, order=frozen(memory_order(self.adjacency)))
 
     @cached_property
     def weight_spread(self) -> float:
@@ -389,7 +419,28 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Renumbered:
-    """A graph under other numbers: node i of ``graph`` is node ``order[i]`` of another one."""
+    """A graph under other numbers: node i is node ``order[i]`` of the graph ``of``."""
 
-    graph: Graph
+    of: Graph
     order: Int64Array
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph in that order; its structure is that of `in_single`, where that was made."""
+        graph = self.of.renumbered(self.order)
+        single = self.__dict__.get("in_single")
+        return graph if single is None else single.with_weights(graph.adjacency.data)
+
+    @cached_property
+    def in_single(self) -> Graph | None:
+        """The same with weights in float32, as `Graph.in_single`."""
+        if not self.of.fits_single:
+            return None
+        if "graph" in self.__dict__:
+            return self.graph.in_single
+        single = self.of.renumbered(self.order, np.float32)
+        return replace(single, degree=frozen(self.of.degree[self.order]))
+
+    def forget_graph(self) -> None:
+        """Give back the memory of `graph`, once nobody else has it; it is made again if need be."""
+        self.__dict__.pop("graph", None)

@@ -108,9 +108,17 @@ def _all_columns(
 
 @njit(cache=True, nogil=True)
 def mean_rows(
-    indptr: Any, indices: Any, weight: Any, shift: Any, block: Any, out: Any, start: int, stop: int
+    indptr: Any,
+    indices: Any,
+    weight: Any,
+    inverse: Any,
+    shift: Any,
+    block: Any,
+    out: Any,
+    start: int,
+    stop: int,
 ) -> None:
-    """Fill ``out[start:stop]`` with sum_j weight_ij block_j, for weights that sum to 1 in a row.
+    """Fill ``out[start:stop]`` with inverse_i sum_j weight_ij block_j, which are means.
 
     An empty row keeps its values; ``shift`` is zeros. Up to four columns take the difference form
     of `laplacian_rows`; more are summed directly, in float32 1.4 times as fast.
@@ -120,17 +128,21 @@ def mean_rows(
         laplacian_rows(indptr, indices, weight, shift, block, out, start, stop)
         for row in range(start, stop):
             for column in range(n_columns):
-                out[row, column] = block[row, column] - out[row, column]
+                out[row, column] = block[row, column] - inverse[row] * out[row, column]
         return
     for row in range(start, stop):
         is_empty = indptr[row] == indptr[row + 1]
         for column in range(n_columns):
             out[row, column] = block[row, column] if is_empty else 0.0
+        if is_empty:
+            continue
         for entry in range(indptr[row], indptr[row + 1]):
             other = np.uintp(indices[entry])
             value = weight[entry]
             for column in range(n_columns):
                 out[row, column] += value * block[other, column]
+        for column in range(n_columns):
+            out[row, column] *= inverse[row]
 
 
 @njit(cache=True, nogil=True)
@@ -230,6 +242,40 @@ def redirect(direction: Any, preconditioned: Any, factor: Any, gain: Any) -> Non
             # Saad, Algorithm 9.1, line 8 with gain 1, and Algorithm 12.1, line 7
             direction[row, column] = (
                 gain[column] * preconditioned[row, column] + factor[column] * direction[row, column]
+            )
+
+
+@njit(cache=True, nogil=True)
+def advance_by_rows(
+    solution: Any, residual: Any, direction: Any, product: Any, length: Any, inverse: Any
+) -> Any:
+    """`advance` for a diagonal preconditioner: squares are counted ``inverse`` times, by row."""
+    n_rows, n_columns = solution.shape
+    total = np.zeros(n_columns, np.float64)
+    part = np.empty(n_columns, np.float64)
+    for first in range(0, n_rows, CHUNK_ROWS):
+        part[:] = 0.0
+        for row in range(first, min(first + CHUNK_ROWS, n_rows)):
+            own = np.float64(inverse[row])
+            for column in range(n_columns):
+                solution[row, column] += length[column] * direction[row, column]
+                left = residual[row, column] - length[column] * product[row, column]
+                residual[row, column] = left
+                part[column] += own * np.float64(left) * np.float64(left)
+        for column in range(n_columns):
+            total[column] += part[column]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def redirect_by_rows(direction: Any, residual: Any, inverse: Any, factor: Any) -> None:
+    """`redirect` for a diagonal preconditioner: inverse * residual + factor * direction."""
+    n_rows, n_columns = direction.shape
+    for row in range(n_rows):
+        own = inverse[row]
+        for column in range(n_columns):
+            direction[row, column] = (
+                own * residual[row, column] + factor[column] * direction[row, column]
             )
 
 

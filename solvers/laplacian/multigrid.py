@@ -85,9 +85,11 @@ class Multigrid:
             above = _summed(above, level.first_child)
             shifts.append(above)
         self._dtype = _cycle_dtype(operator, self._held, shifts, beside)
-        self._sweeps = [_damped_sweep(operator, operator.weight, shifts[0], self._dtype, parallel)]
+        single = operator.in_single() if self._dtype == np.float32 else None
+        weight = operator.weight if single is None else single.weight
+        self._sweeps = [_damped_sweep(operator, weight, shifts[0], self._dtype, parallel)]
         for level, shift in zip(hierarchy.levels, shifts[1:], strict=True):
-            weight = level.weight * scale
+            weight = level.weight if scale == 1.0 else level.weight * scale
             self._sweeps.append(_damped_sweep(level, weight, shift, self._dtype, parallel))
         last = self._sweeps[-1]
         self._inverse = (

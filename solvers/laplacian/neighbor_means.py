@@ -18,7 +18,9 @@ class NeighborMeans:
     Attributes
     ----------
     indptr, indices, weight : CSR arrays
-        Rows sum to 1, but those of isolated nodes.
+        Of A, in float32.
+    inverse_degree : (n_nodes,) float32
+        The diagonal of D^-1, 0 for isolated nodes; ones where ``weight`` is that of D^-1 A.
     no_shift : (n_nodes,) float32
         Zeros.
     ranges : RowRanges
@@ -28,25 +30,36 @@ class NeighborMeans:
     indptr: IntArray
     indices: IntArray
     weight: Float32Array
+    inverse_degree: Float32Array
     no_shift: Float32Array
     ranges: RowRanges
 
     @classmethod
     def of(cls, graph: Graph, parallel: Parallel) -> "NeighborMeans":
-        """The walk that leaves along edges in the proportion of their weights."""
-        adjacency = graph.adjacency
-        degree = np.repeat(graph.degree, np.diff(adjacency.indptr))
+        """The walk that leaves along edges in the proportion of their weights.
+
+        The weights are those that the graph has in float32, unless they are out of its range.
+        """
+        adjacency, degree = graph.adjacency, graph.degree
+        if graph.fits_single:
+            weight, scale = graph.weight_in_single, degree
+        else:
+            of_entries = np.repeat(degree, np.diff(adjacency.indptr))
+            weight = (adjacency.data / of_entries).astype(np.float32)
+            scale = (degree > 0).astype(np.float64)
+        inverse = np.divide(1.0, scale, out=np.zeros(scale.size), where=scale > 0)
         return cls(
             indptr=adjacency.indptr,
             indices=adjacency.indices,
-            weight=(adjacency.data / degree).astype(np.float32),
+            weight=weight,
+            inverse_degree=inverse.astype(np.float32),
             no_shift=np.zeros(graph.n_nodes, np.float32),
             ranges=RowRanges.of(adjacency.indptr, parallel),
         )
 
     def step(self, block: Float32Array, out: Float32Array) -> None:
         """Fill ``out`` with the means of ``block`` over where one step leads."""
-        matrix: tuple[Any, Any, Any, Any] = frozen_all(
-            self.indptr, self.indices, self.weight, self.no_shift
+        matrix: tuple[Any, Any, Any, Any, Any] = frozen_all(
+            self.indptr, self.indices, self.weight, self.inverse_degree, self.no_shift
         )
         self.ranges.run(lambda a, b: mean_rows(*matrix, block, out, a, b))

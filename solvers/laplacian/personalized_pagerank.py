@@ -4,6 +4,9 @@ S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the s
 1 - (1 - a) S lies in [a, 2 - a] whatever the graph. Conjugate gradients then need no
 preconditioner, take at most the steps that Chebyshev iteration would, and fewer where the graph
 mixes well; a column depends on those beside it only in when all of them end.
+
+The iterates are those of P kept as D^-1/2 times them, which need the weights of the graph as they
+are and none of S: the same steps, preconditioned by D.
 """
 
 from dataclasses import dataclass
@@ -24,10 +27,10 @@ from peewit.solvers.arrays import (
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.kernels.laplacian_products import (
-    advance,
+    advance_by_rows,
     column_dots,
     diagonal_rows,
-    redirect,
+    redirect_by_rows,
 )
 from peewit.solvers.kernels.random_walk import normalize_rows
 from peewit.solvers.row_ranges import Parallel, RowRanges
@@ -43,13 +46,14 @@ class PersonalizedPageRank:
     Attributes
     ----------
     indptr, indices, weight : CSR arrays
-        S without its diagonal, in float32, its nodes in ``order``.
-    loop : (n_nodes,) float32
-        The diagonal of S in ``order``: 1 / (number of neighbors + 1).
+        The adjacency matrix without loops, in float32, its nodes in ``order``. Where its weights
+        are out of the range of float32, S in its place, and 1 for D.
+    degree, loop : (n_nodes,) float32
+        Diagonals of D and of the self-loops' weights, in ``order``.
     inverse_root : (n_nodes,) float64
         D^-1/2 of (K1), self-loops counted.
     order : (n_nodes,) int64 or None
-        Row i of S is that of node ``order[i]``; None: of node i.
+        Row i of ``weight`` is that of node ``order[i]``; None: of node i.
     rows : RowRanges
         Divides the products.
     """
@@ -57,6 +61,7 @@ class PersonalizedPageRank:
     indptr: AnyArray
     indices: AnyArray
     weight: Float32Array
+    degree: Float32Array
     loop: Float32Array
     inverse_root: FloatArray
     order: Int64Array | None
@@ -70,22 +75,28 @@ class PersonalizedPageRank:
         """
         near = graph.near_in_memory
         order = None if near is None else near.order
-        graph = graph if near is None else near.graph
-        adjacency = graph.adjacency
+        single = (graph if near is None else near).in_single
+        inner = single or (graph if near is None else near.graph)
+        adjacency = inner.adjacency
         loop = 1.0 / (np.diff(adjacency.indptr) + 1.0)
-        whole = graph.degree / (1.0 - np.where(loop < 1.0, loop, 0.0))  # d + its mean weight
-        inverse_root = 1.0 / np.sqrt(np.where(whole > 0, whole, 1.0))
+        whole = inner.degree / (1.0 - np.where(loop < 1.0, loop, 0.0))  # d + its mean weight
+        degree = np.where(whole > 0, whole, 1.0)
+        inverse_root = 1.0 / np.sqrt(degree)
         rows = RowRanges.of(adjacency.indptr, parallel)
-        matrix = adjacency.indptr, adjacency.indices, adjacency.data
-        weight = np.empty(adjacency.nnz, np.float32)
-        rows.run(lambda a, b: normalize_rows(*matrix, inverse_root, weight, a, b))
+        weight = adjacency.data
+        if single is None:
+            matrix = adjacency.indptr, adjacency.indices, adjacency.data
+            weight = np.empty(adjacency.nnz, np.float32)
+            rows.run(lambda a, b: normalize_rows(*matrix, inverse_root, weight, a, b))
+            degree = np.ones_like(degree)
         if order is not None:
             inverse_root[order] = inverse_root.copy()
         return cls(
             indptr=adjacency.indptr,
             indices=adjacency.indices,
             weight=frozen(weight),
-            loop=frozen(loop.astype(np.float32)),
+            degree=frozen(degree.astype(np.float32)),
+            loop=frozen((loop * degree).astype(np.float32)),
             inverse_root=frozen(inverse_root),
             order=order,
             rows=rows,
@@ -119,27 +130,35 @@ class PersonalizedPageRank:
         """
         if teleport >= 1.0:
             return np.array(block, np.float32, order="C")
-        rows = block if self.order is None else np.take(block, self.order, axis=0)
-        left = np.array(rows, np.float32, order="C")
+        if self.order is None:
+            left = np.array(block, np.float32, order="C")
+        else:
+            left = np.take(block, self.order, axis=0).astype(np.float32, copy=False)
+        root = np.sqrt(self.degree)[:, None]
+        left *= root
         # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
         centre = 1.0 / (1.0 - teleport)
-        diagonal = frozen(np.float32(centre) - self.loop)
+        diagonal = frozen(np.float32(centre) * self.degree - self.loop)
         matrix = self.indptr, self.indices, self.weight, diagonal
+        inverse = frozen(1.0 / self.degree)
         filtered, direction, product = np.zeros_like(left), left.copy(), np.empty_like(left)
-        one = np.ones(left.shape[1], np.float32)
-        squares = self._dots(left, left)
+        direction *= inverse[:, None]
+        squares = self._dots(left, direction)
         enough = np.square(rtol) * squares
         for _ in range(n_steps(teleport, rtol)):
             watch.check()
             if (squares <= enough).all():
                 break
             self.rows.run(partial(diagonal_rows, *matrix, direction, product))
-            length = _quotient(squares, self._dots(direction, product))  # Saad, Algorithm 6.18
-            parts = self.rows.run(partial(_advanced, filtered, left, direction, product, length))
+            length = _quotient(squares, self._dots(direction, product))  # Saad, Algorithm 9.1
+            parts = self.rows.run(
+                partial(_advanced, filtered, left, direction, product, length, inverse)
+            )
             before, squares = squares, np.add.reduce(parts)
             factor = _quotient(squares, before)
-            self.rows.run(partial(_turned, direction, left, factor, one))
+            self.rows.run(partial(_turned, direction, left, inverse, factor))
         filtered *= np.float32(teleport * centre)
+        filtered *= root
         if self.order is not None:
             product[self.order] = filtered
             return product
@@ -172,13 +191,14 @@ def _advanced(
     direction: Float32Array,
     product: Float32Array,
     length: Float32Array,
+    inverse: Float32Array,
     start: int,
     stop: int,
 ) -> FloatArray:
     """(k,) squares of the residuals of some rows after a step."""
     rows = slice(start, stop)
-    squares: FloatArray = advance(
-        filtered[rows], left[rows], direction[rows], product[rows], length
+    squares: FloatArray = advance_by_rows(
+        filtered[rows], left[rows], direction[rows], product[rows], length, inverse[rows]
     )
     return squares
 
@@ -186,13 +206,13 @@ def _advanced(
 def _turned(
     direction: Float32Array,
     left: Float32Array,
+    inverse: Float32Array,
     factor: Float32Array,
-    one: Float32Array,
     start: int,
     stop: int,
 ) -> None:
     """The next direction of some rows."""
-    redirect(direction[start:stop], left[start:stop], factor, one)
+    redirect_by_rows(direction[start:stop], left[start:stop], inverse[start:stop], factor)
 
 
 def n_steps(teleport: float, rtol: float) -> int:

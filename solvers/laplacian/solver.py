@@ -306,6 +306,8 @@ class LaplacianSolver:
 
     def _give_up(self) -> None:
         """Go on to the next preconditioner."""
+        if self.chosen == "jacobi" and self.graph.near_in_memory is not None:
+            self.graph.near_in_memory.forget_graph()  # the others have an order of their own
         self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
@@ -402,7 +404,8 @@ class LaplacianSolver:
             operator, order = self._operator(self.graph, self.shift, self.dtype), None
         else:
             order = near.order
-            operator = self._operator(near.graph, self.shift[order], self.dtype)
+            single = near.in_single if self.dtype == np.float32 else None
+            operator = self._operator(single or near.graph, self.shift[order], self.dtype)
         return System(operator=operator, preconditioner=Jacobi(operator), order=order)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:

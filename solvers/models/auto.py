@@ -58,6 +58,9 @@ _FEW_PER_CLASS: Final = 5
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 _BLOCK_ENTRIES: Final = 20 << 20
+_ROWS: Final = 1 << 16
+"""Nodes at a time, where every class has a number of each."""
+
 _SOLVED_BYTES: Final = 64
 """What a solve holds of a node for each column that is solved for: eight vectors in float64."""
 
@@ -400,8 +403,7 @@ class _Potentials:
                 task, scores = self.without(fold)
                 nodes = labels.nodes[at]
                 left_out[at] = np.where(task.reachable[nodes, None], scores[nodes], 0.0)
-        reachable = self.task.reachable
-        return _compressed(np.where(reachable[:, None], self.scores, 0.0), left_out, reachable)
+        return _compressed(self.scores, left_out, self.task.reachable)
 
     def _each_without(self) -> FloatArray:
         """(n_usable, n_classes) every label's own scores, by all the others."""
@@ -495,35 +497,54 @@ def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> 
 
     Classes that are absent from a component are there as low as the lowest one that is present.
     """
-    of_class = (sums.astype(np.float32) @ columns).T.astype(np.float64)
-    scores = of_class - task.baseline * of_class.sum(axis=1, keepdims=True)
-    absent = task.absent
-    if absent.any():
-        lowest = np.where(absent, np.inf, scores).min(axis=1, keepdims=True)
-        scores = np.where(absent & np.isfinite(lowest), lowest, scores)
-    return np.asarray(scores)
+    single, lacks = sums.astype(np.float32), task.lacks
+    scores = np.empty((columns.shape[1], len(sums)))
+    for start in range(0, len(scores), _ROWS):
+        rows = slice(start, start + _ROWS)
+        found, own = scores[rows], task.component[rows]
+        of_class = (single @ columns[:, rows]).T.astype(np.float64)
+        found[...] = of_class - task.means[own] * of_class.sum(axis=1, keepdims=True)
+        if lacks.any():
+            absent = lacks[own]
+            lowest = np.where(absent, np.inf, found).min(axis=1, keepdims=True)
+            found[...] = np.where(absent & np.isfinite(lowest), lowest, found)
+    return scores
 
 
 def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
     """Potentials as an arm: they have spikes at labels, which a fit must not follow."""
-    centred = scores - scores.mean(axis=1, keepdims=True)
+    centred = _of_reached(scores, asked)
     typical = float(np.median(np.abs(centred[asked]))) or 1.0
-
-    def said(values: FloatArray) -> FloatArray:
-        bent = np.arcsinh((values - values.mean(axis=1, keepdims=True)) / typical)
-        return np.asarray(bent - bent.mean(axis=1, keepdims=True))
-
-    values = said(scores)
-    size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
-    return StackedArm(values=(values / size).astype(np.float32), left_out=said(left_out) / size)
+    values = np.arcsinh(centred / np.float32(typical), out=centred)
+    values -= values.mean(axis=1, keepdims=True)
+    bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
+    size = _size(values[asked])
+    values /= np.float32(size)
+    return StackedArm(values=values, left_out=(bent - bent.mean(axis=1, keepdims=True)) / size)
 
 
 def _scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
     """Class scores as an arm, of size 1."""
-    values = np.where(asked[:, None], scores - scores.mean(axis=1, keepdims=True), 0.0)
-    size = float(np.sqrt(np.square(values[asked]).mean())) or 1.0
+    values = _of_reached(scores, asked)
+    size = _size(values[asked])
+    values /= np.float32(size)
     away = left_out - left_out.mean(axis=1, keepdims=True)
-    return StackedArm(values=(values / size).astype(np.float32), left_out=away / size)
+    return StackedArm(values=values, left_out=away / size)
+
+
+def _of_reached(scores: FloatArray, asked: BoolArray) -> Float32Array:
+    """Rows of mean 0; zeros where nothing is asked."""
+    values = np.zeros(scores.shape, np.float32)
+    for start in range(0, len(scores), _ROWS):
+        rows = slice(start, start + _ROWS)
+        away = scores[rows] - scores[rows].mean(axis=1, keepdims=True)
+        values[rows][asked[rows]] = away[asked[rows]]
+    return values
+
+
+def _size(values: Float32Array) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.square(values, dtype=np.float64).mean())) or 1.0
 
 
 def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> StackedArm:
@@ -534,7 +555,11 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
     labels = groups.labels
     columns = prepared.densities.of(groups, _density_maker(prepared, watch))
     counts = np.bincount(labels.classes, minlength=labels.n_classes)
-    values = (groups.class_sums().astype(np.float32) @ columns).T / counts
+    single = groups.class_sums().astype(np.float32)
+    values = np.empty((columns.shape[1], labels.n_classes), np.float32)
+    for start in range(0, len(values), _ROWS):
+        rows = slice(start, start + _ROWS)
+        values[rows] = _log_odds((single @ columns[:, rows]).T / counts, _EVERYWHERE)
     left_out = np.zeros((labels.n_labeled, labels.n_classes))
     if groups.is_single:
         others = columns[:, labels.nodes].astype(np.float64)
@@ -547,10 +572,7 @@ def _density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stack
         remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
         own = columns[:, labels.nodes[at]].astype(np.float64)
         left_out[at] = (groups.class_sums(kept) @ own).T / remaining
-    return StackedArm(
-        values=_log_odds(values, _EVERYWHERE).astype(np.float32),
-        left_out=_log_odds(left_out, _EVERYWHERE),
-    )
+    return StackedArm(values=values, left_out=_log_odds(left_out, _EVERYWHERE))
 
 
 def _density_maker(
@@ -605,17 +627,21 @@ def _walks(
     values, sizes = found[groups.n_folds], "free"
     if tries_even and _is_better_cut(prepared.graph, poisson, found[-1], values):
         values, sizes = found[-1], "nearly even"
-    arm = StackedArm(
-        values=_log_odds(values, _SHARE).astype(np.float32), left_out=_log_odds(left_out, _SHARE)
-    )
-    return arm, sizes
+    arm = np.empty(values.shape, np.float32)
+    for at in range(0, len(values), _ROWS):
+        arm[at : at + _ROWS] = _log_odds(values[at : at + _ROWS], _SHARE)
+    return StackedArm(values=arm, left_out=_log_odds(left_out, _SHARE)), sizes
 
 
 def _start(
     task: CentredLabels, labels: Labels, scores: FloatArray, asked: Int64Array | None = None
 ) -> WalkStart:
     """Walks from the classes of the largest scores, of which some nodes' shares are asked for."""
-    first = np.where(task.absent, -np.inf, scores).argmax(axis=1)
+    first = np.empty(len(scores), np.int32)
+    for at in range(0, first.size, _ROWS):
+        rows = slice(at, at + _ROWS)
+        absent = task.lacks[task.component[rows]]
+        first[rows] = np.where(absent, -np.inf, scores[rows]).argmax(axis=1)
     return WalkStart(task=task, labels=labels, first=first, asked=asked)
 
 

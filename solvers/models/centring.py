@@ -68,10 +68,14 @@ class CentredLabels:
         return self.counts[self.component] > 0
 
     @property
+    def lacks(self) -> BoolArray:
+        """(n_components, n_columns) whether no label of the class lies in the component."""
+        return np.asarray((self.means == 0) | (self.counts == 0)[:, None])
+
+    @property
     def absent(self) -> BoolArray:
         """(n_nodes, n_columns) whether no label of the class lies in the node's component."""
-        nowhere: BoolArray = ((self.means == 0) | (self.counts == 0)[:, None])[self.component]
-        return nowhere
+        return self.lacks[self.component]
 
     @property
     def baseline(self) -> FloatArray:

@@ -12,6 +12,7 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 
+_ROWS = 1 << 16
 _GUARDS = 2
 _STEPS = 240
 _STEPS_APART = 20
@@ -37,9 +38,13 @@ class Mixing:
         """Of a partition of the nodes ``asked``, which are whole components."""
         adjacency = graph.adjacency
         known = np.where(asked, classes, n_classes)
-        rows = np.repeat(known, np.diff(adjacency.indptr))
-        place = rows * (n_classes + 1) + known[adjacency.indices]
-        sums = np.bincount(place, adjacency.data, (n_classes + 1) ** 2).astype(np.float64)
+        sums = np.zeros((n_classes + 1) ** 2)
+        for start in range(0, known.size, _ROWS):
+            starts = adjacency.indptr[start : start + _ROWS + 1]
+            entries = slice(starts[0], starts[-1])
+            own = np.repeat(known[start : start + _ROWS], np.diff(starts))
+            place = own * (n_classes + 1) + known[adjacency.indices[entries]]
+            sums += np.bincount(place, adjacency.data[entries], sums.size)
         return cls(sums.reshape(n_classes + 1, -1)[:n_classes, :n_classes])
 
     @property

@@ -99,12 +99,14 @@ class PreparedGraph:
     def near_in_memory(self) -> tuple[Graph, IntArray]:
         """The graph in a numbering that is quick to multiply with, and the node each was.
 
-        That of the hierarchy, where there is one.
+        That of the hierarchy, where there is one; weights may be in float32.
         """
-        near = self.kernel.solver.hierarchy or self.graph.near_in_memory
+        hierarchy, near = self.kernel.solver.hierarchy, self.graph.near_in_memory
+        if hierarchy is not None:
+            return hierarchy.graph, hierarchy.order
         if near is None:
             return self.graph, np.arange(self.graph.n_nodes)
-        return near.graph, near.order
+        return near.in_single or near.graph, near.order
 
     def has_columns(
         self, nodes: Int64Array, n_columns: int, *, is_warm: bool, watch: Watch

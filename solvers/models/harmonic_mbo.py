@@ -50,7 +50,7 @@ class WalkStart:
         ``labels`` on the components.
     labels : Labels
         Where walks stop.
-    first : (n_nodes,) int64
+    first : (n_nodes,) int
         A class for each node; that of labels is theirs, whatever is said here.
     asked : (n_asked,) int64 or None
         Nodes whose shares are asked for; None: all.
@@ -58,7 +58,7 @@ class WalkStart:
 
     task: CentredLabels
     labels: Labels
-    first: Int64Array
+    first: IntArray
     asked: Int64Array | None = None
 
 
@@ -188,29 +188,35 @@ class HarmonicMBO(GraphModel):
             Of walks that end in each class; fewer than ``starts`` where cancelled.
         """
         graph, order = prepared.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
         walk = NeighborMeans.of(graph, prepared.parallel)
         degree = prepared.graph.degree[order]
         most = self.n_rounds * (self.walk_length + 1)
         shares: list[FloatArray] = []
         for some in _batches(starts, joined_columns(graph.n_nodes)):
-            cut = [Nodes.of(order, start.task, start.labels, walk) for start in some]
-            dynamics = [
-                self._dynamics(start, nodes, order, degree)
-                for start, (nodes, _) in zip(some, cut, strict=True)
-            ]
-            joined = JoinedWalks(parts=tuple(dynamics))
-            outcome = watch.run(joined, max_iter=most, phase="walks")
-            for start, state, (_, rank) in zip(some, outcome.state.parts, cut, strict=True):
-                shares.append(_shares(state, rank if start.asked is None else rank[start.asked]))
+            dynamics = []
+            for start in some:
+                nodes = Nodes.of(order, rank, start.task, start.labels, walk)
+                told = rank if start.asked is None else rank[start.asked]
+                dynamics.append(self._dynamics(start, nodes, order, degree, told))
+            outcome = watch.run(JoinedWalks(parts=tuple(dynamics)), max_iter=most, phase="walks")
+            for part, state in zip(dynamics, outcome.state.parts, strict=True):
+                shares.append(_shares(part, state))
             if outcome.status is Status.CANCELLED:
                 break
         return outcome, shares
 
     def _dynamics(
-        self, start: WalkStart, nodes: Nodes, order: IntArray, degree: FloatArray
+        self,
+        start: WalkStart,
+        nodes: Nodes,
+        order: IntArray,
+        degree: FloatArray,
+        told: IntArray,
     ) -> ThresholdDynamics:
         """From one partition; ``degree`` is in ``order``, as ``nodes`` are."""
-        first = start.first[order]
+        first = start.first[order].astype(np.int32)
         first[nodes.labeled] = nodes.classes
         return ThresholdDynamics(
             nodes=nodes,
@@ -218,7 +224,8 @@ class HarmonicMBO(GraphModel):
             bounds=None,
             lengths=self._lengths(),
             min_kept=self.min_kept,
-            degree=np.where(nodes.asked, degree, 0.0),
+            degree=degree,
+            told=told,
         )
 
     def _lengths(self) -> tuple[int, ...]:
@@ -245,9 +252,9 @@ def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]
     yield batch
 
 
-def _shares(state: CutState, places: IntArray) -> FloatArray:
-    """(n_places, n_classes) of the last round that was kept."""
-    kept = state.shares if state.kept is None else state.kept
-    shares = np.maximum(kept[places].astype(np.float64), 0.0)  # rounding goes below
+def _shares(part: ThresholdDynamics, state: CutState) -> FloatArray:
+    """(n_told, n_classes) of the last round that was kept."""
+    kept = state.shares[part.told] if state.kept is None else state.kept
+    shares = np.maximum(kept.astype(np.float64), 0.0)  # rounding goes below
     shares /= shares.sum(axis=1, keepdims=True)
     return shares

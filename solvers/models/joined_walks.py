@@ -15,45 +15,66 @@ from peewit.solvers.status import Status
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class JoinedState:
-    """The states of all, and room for their columns side by side, before and after a step."""
+    """The states of all, and the columns of those that go on, before and after a step.
+
+    Attributes
+    ----------
+    parts : list of CutState
+        ``shares`` and ``spare`` of those that go on are columns of ``before`` and ``after``.
+    going : list of int
+        Places of those that go on.
+    before, after : (n_nodes, n_columns) float32
+    """
 
     parts: list[CutState]
-    room: Float32Array
+    going: list[int]
+    before: Float32Array
+    after: Float32Array
+
+    def narrow(self, going: list[int]) -> None:
+        """Go on with fewer, side by side in the same memory."""
+        self.going = going
+        kept = [self.parts[place] for place in going]
+        shape = len(self.before), sum(state.shares.shape[1] for state in kept)
+        n_entries = shape[0] * shape[1]
+        spare, room = self.before, self.after.ravel()[:n_entries].reshape(shape)
+        for state, columns in zip(kept, _columns(room, kept), strict=True):
+            columns[...] = state.shares
+            state.shares = columns
+        self.before, self.after = room, spare.ravel()[:n_entries].reshape(shape)
+        for state, columns in zip(kept, _columns(self.after, kept), strict=True):
+            state.spare = columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinedWalks:
-    """Dynamics whose `Nodes.walk` is the same, for `iterate`; each ends as it would alone."""
+    """Dynamics whose `Nodes.walk` is the same, for `iterate`; each ends as it would alone.
+
+    All are judged, so that what they tell is kept apart from the columns.
+    """
 
     parts: tuple[ThresholdDynamics, ...]
 
     def init(self) -> JoinedState:
         """The first partitions."""
-        states = [part.init() for part in self.parts]
-        n_entries = sum(state.shares.size for state in states) if len(states) > 1 else 0
-        return JoinedState(parts=states, room=np.empty((2, n_entries), np.float32))
+        n_nodes = self.parts[0].first.size
+        widths = [part.nodes.n_classes for part in self.parts]
+        before, after = np.empty((2, n_nodes, sum(widths)), np.float32)
+        ends = np.cumsum(widths)[:-1]
+        columns = zip(np.split(before, ends, axis=1), np.split(after, ends, axis=1), strict=True)
+        states = [part.begun(*own) for part, own in zip(self.parts, columns, strict=True)]
+        return JoinedState(parts=states, going=list(range(len(states))), before=before, after=after)
 
     def step(self, state: JoinedState) -> JoinedState:
         """One step of all that have not ended, by one product."""
-        going = [
-            (part, own)
-            for part, own in zip(self.parts, state.parts, strict=True)
-            if part.terminate(own) is None
-        ]
-        if len(going) == 1:
-            part, own = going[0]
-            part.step(own)
-            return state
-        known = [part.depart(own) for part, own in going]
-        widths = [own.shares.shape[1] for _, own in going]
-        n_entries = len(going[0][1].shares) * sum(widths)
-        before, after = (room[:n_entries].reshape(-1, sum(widths)) for room in state.room)
-        np.concatenate([own.shares for _, own in going], axis=1, out=before)
-        self.parts[0].nodes.walk.step(before, after)
-        columns = np.split(after, np.cumsum(widths)[:-1], axis=1)
-        for (part, own), stopped, shares in zip(going, known, columns, strict=True):
-            own.spare[...] = shares
-            part.arrive(own, stopped)
+        going = [at for at in state.going if self.parts[at].terminate(state.parts[at]) is None]
+        if len(going) < len(state.going):
+            state.narrow(going)
+        known = [self.parts[at].depart(state.parts[at]) for at in going]
+        self.parts[0].nodes.walk.step(state.before, state.after)
+        for at, stopped in zip(going, known, strict=True):
+            self.parts[at].arrive(state.parts[at], stopped)
+        state.before, state.after = state.after, state.before
         return state
 
     def terminate(self, state: JoinedState) -> Status | None:
@@ -65,3 +86,8 @@ class JoinedWalks:
         """Share of the rounds that are done, of the last one."""
         done = [part.fraction(own) for part, own in zip(self.parts, state.parts, strict=True)]
         return min(done)
+
+
+def _columns(room: Float32Array, states: list[CutState]) -> list[Float32Array]:
+    """The columns of each, side by side."""
+    return np.split(room, np.cumsum([state.shares.shape[1] for state in states])[:-1], axis=1)

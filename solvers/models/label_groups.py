@@ -163,13 +163,16 @@ class GroupColumns:
         """
         members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
-        made = iter(make([each for each, lacks in zip(members, missing, strict=True) if lacks]))
-        columns = np.stack(
-            [
-                next(made) if lacks else self.kept[key]
-                for key, lacks in zip(keys, missing, strict=True)
-            ]
-        )
+        made = make([each for each, lacks in zip(members, missing, strict=True) if lacks])
+        columns = made
+        if not all(missing):
+            fresh = iter(made)
+            columns = np.stack(
+                [
+                    next(fresh) if lacks else self.kept[key]
+                    for key, lacks in zip(keys, missing, strict=True)
+                ]
+            )
         fits = columns.nbytes <= self.kept_bytes
         self.kept = dict(zip(keys, columns, strict=True)) if fits else {}
         return columns

@@ -168,7 +168,9 @@ class PoissonMBO(PoissonModel):
         """Cuts of the nodes in an order that is near in memory, and the place of each there."""
         graph, order = prepared.near_in_memory()
         walk = NeighborMeans.of(graph, prepared.parallel)
-        nodes, rank = Nodes.of(order, task, labels, walk)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        nodes = Nodes.of(order, rank, task, labels, walk)
         cuts = _Cuts(
             graph=graph,
             parallel=prepared.parallel,
@@ -307,7 +309,7 @@ class _Cuts:
         graph = self.graph.subgraph(inside)
         walk = NeighborMeans.of(graph, self.parallel)
         own = np.isin(self.nodes.classes, pair)
-        absent = self.nodes.absent[inside][:, list(pair)]
+        absent = None if self.nodes.absent is None else self.nodes.absent[inside][:, list(pair)]
         part = _Cuts(
             graph=graph,
             parallel=self.parallel,
@@ -317,6 +319,7 @@ class _Cuts:
                 labeled=np.searchsorted(inside, self.nodes.labeled[own]),
                 classes=(self.nodes.classes[own] == pair[1]).astype(np.int64),
                 asked=np.ones(inside.size, bool),
+                n_classes=len(pair),
                 absent=absent,
             ),
             lengths=self.lengths,

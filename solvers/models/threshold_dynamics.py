@@ -15,7 +15,6 @@ from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
     FloatArray,
-    Int64Array,
     IntArray,
     RealArray,
 )
@@ -50,19 +49,19 @@ class CutState:
     round changed. A round ends early once fewer than ``least_kept`` would keep their class.
 
     Where rounds are judged, the first step from the new classes does it: ``before`` are the last
-    ones that stood, ``kept`` the shares that they won and ``evidence`` how likely they made the
-    edges; ``ended`` are the shares of a round that is still to be judged. ``n_moved`` then counts
-    the nodes whose class differs from that of the first partition, ``n_undone`` the rounds that
-    were undone.
+    ones that stood, ``kept`` the shares that they won, of the nodes that are told of, and
+    ``evidence`` how likely they made the edges; ``ended`` are the shares of a round that is still
+    to be judged. ``n_moved`` then counts the nodes whose class differs from that of the first
+    partition, ``n_undone`` the rounds that were undone.
     """
 
     shares: Float32Array
     spare: Float32Array
-    classes: Int64Array
+    classes: IntArray
     offsets: FloatArray
     least_kept: float
     n_moved: int
-    before: Int64Array
+    before: IntArray
     n_walked: int = 0
     place: int = 0
     n_rounds: int = 0
@@ -84,43 +83,42 @@ class Nodes:
         Nodes whose class is kept, and it.
     asked : (n_nodes,) bool
         Nodes that count: those that a label reaches.
-    absent : (n_nodes, n_classes) bool
-        Whether no label of the class reaches the node.
+    n_classes : int
+        Columns of shares and scores.
+    absent : (n_nodes, n_classes) bool or None
+        Whether no label of the class reaches the node; None where each reaches all that count.
     """
 
     walk: NeighborMeans
     labeled: IntArray
     classes: IntArray
     asked: BoolArray
-    absent: BoolArray
+    n_classes: int
+    absent: BoolArray | None
 
     @classmethod
     def of(
         cls,
         order: IntArray,
+        rank: IntArray,
         task: CentredLabels,
         labels: Labels,
         walk: NeighborMeans,
-    ) -> tuple["Nodes", IntArray]:
-        """All nodes that are walked on, and the place of each one among them.
+    ) -> "Nodes":
+        """All nodes that are walked on.
 
-        ``order`` names the node that each place was for ``task`` and ``labels``.
+        ``order`` names the node that each place was for ``task`` and ``labels``; ``rank`` is its
+        inverse.
         """
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        nodes = cls(
+        lacks = task.lacks
+        return cls(
             walk=walk,
             labeled=rank[labels.nodes],
             classes=labels.classes,
             asked=task.reachable[order],
-            absent=task.absent[order],
+            n_classes=lacks.shape[1],
+            absent=task.absent[order] if lacks[task.counts > 0].any() else None,
         )
-        return nodes, rank
-
-    @property
-    def n_classes(self) -> int:
-        """Columns of shares and scores."""
-        return int(self.absent.shape[1])
 
     def balance(
         self, scores: RealArray, bounds: SizeBounds | None, first: FloatArray | None = None
@@ -128,14 +126,17 @@ class Nodes:
         """(n_classes,) offsets that keep the classes of the nodes that count within bounds."""
         if bounds is None:
             return np.zeros(self.n_classes)
-        present = np.where(self.absent, -np.inf, scores)[self.asked]
-        return class_offsets(present, bounds.lower, bounds.upper, first)
+        present = scores if self.absent is None else np.where(self.absent, -np.inf, scores)
+        return class_offsets(present[self.asked], bounds.lower, bounds.upper, first)
 
     def balanced(self, scores: RealArray, offsets: FloatArray) -> RealArray:
         """Scores plus offsets where a label reaches; absent classes stay below all others."""
+        if self.absent is None and not offsets.any():
+            return scores
         shifted = np.where(self.asked[:, None], scores + offsets.astype(scores.dtype), scores)
-        least = shifted.min(initial=0.0)
-        shifted[self.absent & self.asked[:, None]] = least - 1.0
+        if self.absent is not None:
+            least = shifted.min(initial=0.0)
+            shifted[self.absent & self.asked[:, None]] = least - 1.0
         return shifted
 
 
@@ -147,7 +148,7 @@ class ThresholdDynamics:
     ----------
     nodes : Nodes
         What is cut.
-    first : (n_nodes,) int64
+    first : (n_nodes,) int
         The partition to start from.
     bounds : SizeBounds or None
         None leaves sizes free.
@@ -156,22 +157,29 @@ class ThresholdDynamics:
     min_kept : float
         A walk ends early where fewer would keep their class, beyond those that chance keeps.
     degree : (n_nodes,) float64 or None
-        Of nodes that count, 0 of others: rounds are judged by the edges (H6). None undoes none.
+        Rounds are judged by the edges (H6) between nodes that count. None undoes none.
+    told : (n_told,) int or None
+        Nodes whose shares are kept of rounds that are judged; None: all.
     """
 
     nodes: Nodes
-    first: Int64Array
+    first: IntArray
     bounds: SizeBounds | None
     lengths: tuple[int, ...]
     min_kept: float
     degree: FloatArray | None = None
+    told: IntArray | None = None
 
     def init(self) -> CutState:
         """The first partition."""
-        shares = self._one_hot(self.first)
+        shares, spare = np.empty((2, self.first.size, self.nodes.n_classes), np.float32)
+        return self.begun(shares, spare)
+
+    def begun(self, shares: Float32Array, spare: Float32Array) -> CutState:
+        """The first partition, in this memory: (n_nodes, n_classes) each, of any values."""
         return CutState(
             shares=shares,
-            spare=np.empty_like(shares),
+            spare=spare,
             classes=self.first,
             offsets=np.zeros(self.nodes.n_classes),
             least_kept=self._least_kept(self.first),
@@ -197,7 +205,7 @@ class ThresholdDynamics:
         """Go on once ``spare`` has the shares after a step, and ``known`` those of the labels."""
         state.shares, state.spare = state.spare, state.shares
         if state.n_walked == 0 and self.degree is not None:
-            self._judge(state, self.degree)
+            self._judge(state, np.where(self.nodes.asked, self.degree, 0.0))
             if state.place == len(self.lengths) or state.classes is not state.before:
                 state.classes = state.before
                 return
@@ -230,7 +238,7 @@ class ThresholdDynamics:
         state.n_rounds += 1
         state.least_kept = self._least_kept(classes)
         if self.degree is not None:
-            state.ended, state.shares = state.shares, np.empty_like(state.shares)
+            state.ended = state.shares[self._told].copy()
 
     def _pass_over(self, state: CutState) -> None:
         """Count the next rounds as done that have the length of the last one."""
@@ -254,12 +262,19 @@ class ThresholdDynamics:
         state.ended = None
         state.n_moved = int(np.count_nonzero((state.before != self.first)[self.nodes.asked]))
 
+    @property
+    def _told(self) -> IntArray | slice:
+        """Where the shares lie that are kept."""
+        return slice(None) if self.told is None else self.told
+
     def _of_first(self, state: CutState) -> Float32Array:
         """Scores of the first partition: of walks that stay where they are two times of three."""
-        there = self._one_hot(state.classes)
-        shares = (2.0 * there + state.shares) / np.float32(3.0)
-        shares[self.nodes.labeled] = there[self.nodes.labeled]
-        return shares
+        told = self._told
+        there = self._one_hot(state.classes[told])
+        is_labeled = np.zeros(state.classes.size, bool)
+        is_labeled[self.nodes.labeled] = True
+        shares = (2.0 * there + state.shares[told]) / np.float32(3.0)
+        return np.where(is_labeled[told, None], there, shares)
 
     def _evidence(self, state: CutState, degree: FloatArray) -> float:
         """How likely edges are that know the classes, of edges that do not (H6)."""
@@ -277,13 +292,13 @@ class ThresholdDynamics:
         """Mean share of the walks that end in the class they began in."""
         return float(_own(state)[self.nodes.asked].mean(dtype=np.float64))
 
-    def _least_kept(self, classes: Int64Array) -> float:
+    def _least_kept(self, classes: IntArray) -> float:
         """``min_kept`` of the nodes beyond those that chance keeps."""
         counts = np.bincount(classes[self.nodes.asked])
         by_chance = float(((counts / counts.sum()) ** 2).sum())
         return by_chance + self.min_kept * (1.0 - by_chance)
 
-    def _one_hot(self, classes: Int64Array) -> Float32Array:
+    def _one_hot(self, classes: IntArray) -> Float32Array:
         return np.eye(self.nodes.n_classes, dtype=np.float32)[classes]
 
 
@@ -292,8 +307,8 @@ def _own(state: CutState) -> Float32Array:
     return state.shares[np.arange(state.classes.size), state.classes]
 
 
-def _winners(scores: RealArray, present: Int64Array) -> Int64Array:
+def _winners(scores: RealArray, present: IntArray) -> IntArray:
     """Class of the largest score of each row; the present one where none is larger."""
     rows = np.arange(present.size)
-    best = scores.argmax(axis=1)
+    best = scores.argmax(axis=1).astype(present.dtype)
     return np.where(scores[rows, best] > scores[rows, present] + _TIE, best, present)

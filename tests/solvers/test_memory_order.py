@@ -8,6 +8,7 @@ from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.clusters import propagate_clusters
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.memory_order import memory_order
@@ -76,6 +77,47 @@ def test_clusters_keep_to_their_bound_and_to_their_neighbors(most: int) -> None:
 
 def test_small_graphs_stay_as_they_are() -> None:
     assert communities().near_in_memory is None
+
+
+def test_both_precisions_share_a_structure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    for single_first in (True, False):
+        graph = communities()
+        near = graph.near_in_memory
+        assert near is not None
+        single, double = (
+            (near.in_single, near.graph) if single_first else (near.graph, near.in_single)[::-1]
+        )
+        assert single is not None
+        assert single.adjacency.data.dtype == np.float32
+        assert double.adjacency.data.dtype == np.float64
+        assert np.shares_memory(single.adjacency.indices, double.adjacency.indices)
+        np.testing.assert_array_equal(single.adjacency.data, double.weight_in_single)
+        np.testing.assert_allclose(single.degree, double.degree, rtol=1e-14)
+        near.forget_graph()
+        assert near.in_single is single
+        assert near.graph is not double
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_weights_out_of_range_stay_in_double(factor: float, monkeypatch) -> None:
+    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    plain = communities()
+    graph = Graph.from_adjacency(plain.adjacency * factor)
+    near = graph.near_in_memory
+    assert near is not None
+    assert not graph.fits_single
+    assert graph.in_single is None
+    assert near.in_single is None
+    block = np.random.default_rng(3).normal(size=(plain.n_nodes, 6)).astype(np.float32)
+    walked, expected = np.empty((2, *block.shape), np.float32)
+    NeighborMeans.of(graph, map).step(block, walked)
+    NeighborMeans.of(plain, map).step(block, expected)
+    np.testing.assert_allclose(walked, expected, rtol=1e-4, atol=1e-6)
+    filtered = PersonalizedPageRank.of_graph(graph).filtered(block, 0.1)
+    np.testing.assert_allclose(
+        filtered, PersonalizedPageRank.of_graph(plain).filtered(block, 0.1), atol=1e-5
+    )
 
 
 @pytest.fixture
