@@ -8,6 +8,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.laplacian_products import laplacian_rows
 from peewit.solvers.kernels.multigrid import renumber_rows
 from peewit.solvers.memory_order import memory_order
+from peewit.solvers.scratch_arrays import scratch_array
 
 _LEAST_ORDERED = 1 << 15
 """Blocks of graphs with fewer nodes are in the cache anyhow."""
@@ -169,7 +171,11 @@ class Graph:
 
     @classmethod
     def from_sorted_edges(
-        cls, batches: Iterable[tuple[AnyArray, AnyArray, RealArray]], *, n_nodes: int
+        cls,
+        batches: Iterable[tuple[AnyArray, AnyArray, RealArray]],
+        *,
+        n_nodes: int,
+        scratch: Path | None = None,
     ) -> "Graph":
         """Graph of merged edges as `edges` lists them, in one linear pass without sorting.
 
@@ -179,6 +185,8 @@ class Graph:
             Integers and float64, ``u < v``, sorted by u, then v, over all batches; iterated twice.
         n_nodes : int
             Number of nodes, >= 0.
+        scratch : Path or None
+            A directory for a large adjacency matrix, see `scratch_array`.
 
         Raises
         ------
@@ -205,7 +213,8 @@ class Graph:
             n_before += u.size
         ids = index_dtype(2 * n_before, n_nodes)
         indptr: IntArray = row_starts(lower + upper).astype(ids)
-        indices, weights = np.empty(2 * n_before, ids), np.empty(2 * n_before)
+        indices = scratch_array(2 * n_before, ids, scratch)
+        weights = scratch_array(2 * n_before, np.float64, scratch)
         lower_cursor, upper_cursor = indptr[:-1].copy(), (indptr[:-1] + lower).astype(ids)
         for u, v, weight in batches:
             place_sorted(u, v, weight, lower_cursor, upper_cursor, indices, weights)
@@ -357,7 +366,8 @@ class Graph:
         """The graph in its `memory_order`, made when first asked for; None where it is small."""
         if self.n_nodes < _LEAST_ORDERED:
             return None
-        return Renumbered(of=self, order=frozen(memory_order(self.adjacency)))
+        own = replace(self)  # another that shares all arrays: a cycle would outlive its last user
+        return Renumbered(of=own, order=frozen(memory_order(self.adjacency)))
 
     @cached_property
     def weight_spread(self) -> float:

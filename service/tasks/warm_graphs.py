@@ -202,5 +202,6 @@ def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows
 
 
 def _resident_bytes() -> int:
-    """Memory of this process; of a factorisation only the system knows the size."""
-    return int(psutil.Process().memory_info().rss)
+    """Memory of this process but for files; of a factorisation only the system knows the size."""
+    memory = psutil.Process().memory_info()
+    return int(memory.rss) - int(getattr(memory, "shared", 0))

@@ -61,14 +61,15 @@ _BLOCK_ENTRIES: Final = 20 << 20
 _ROWS: Final = 1 << 16
 """Nodes at a time, where every class has a number of each."""
 
-_SOLVED_BYTES: Final = 64
-"""What a solve holds of a node for each column that is solved for: eight vectors in float64."""
+_SOLVED_BYTES: Final = 104
+"""What a solve holds of a node for each column that is solved for: thirteen vectors in float64,
+those of a multigrid cycle counted; half as much where Jacobi serves."""
 
-_WALKED_BYTES: Final = 72
+_WALKED_BYTES: Final = 48
 """What the walks and the arms hold of a node for each class."""
 
-_JOINED_BYTES: Final = 32
-"""For each column of walks that step together."""
+_JOINED_BYTES: Final = 8
+"""For each column of walks that step together, before and after a step."""
 
 _LARGEST: Final = 1e30
 """What a potential, in units of 1 / (mean degree), or a density may be in float32."""
@@ -168,7 +169,8 @@ class Auto(FeatureModel, Refinable):
         """Columns of the groups of labels, single in memory, and what makes or reads them."""
         n_groups = most_groups(n_nodes, n_classes)
         solving = _SOLVED_BYTES * min(_width(n_nodes), n_groups) + 4 * n_groups
-        walking = max(_WALKED_BYTES * n_classes, _JOINED_BYTES * joined_columns(n_nodes))
+        joined = max(joined_columns(n_nodes), n_classes)
+        walking = _WALKED_BYTES * n_classes + _JOINED_BYTES * joined
         return max(solving, 2 * 4 * n_groups + walking)
 
     def prepare(
@@ -637,7 +639,7 @@ def _start(
     task: CentredLabels, labels: Labels, scores: FloatArray, asked: Int64Array | None = None
 ) -> WalkStart:
     """Walks from the classes of the largest scores, of which some nodes' shares are asked for."""
-    first = np.empty(len(scores), np.int32)
+    first = np.empty(len(scores), np.min_scalar_type(labels.n_classes))
     for at in range(0, first.size, _ROWS):
         rows = slice(at, at + _ROWS)
         absent = task.lacks[task.component[rows]]

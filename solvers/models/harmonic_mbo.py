@@ -216,7 +216,8 @@ class HarmonicMBO(GraphModel):
         told: IntArray,
     ) -> ThresholdDynamics:
         """From one partition; ``degree`` is in ``order``, as ``nodes`` are."""
-        first = start.first[order].astype(np.int32)
+        smallest = np.min_scalar_type(nodes.n_classes)
+        first = start.first[order].astype(smallest, copy=False)
         first[nodes.labeled] = nodes.classes
         return ThresholdDynamics(
             nodes=nodes,

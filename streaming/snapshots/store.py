@@ -160,14 +160,19 @@ class SnapshotStore:
         return pa.ipc.open_file(source).read_all()
 
     def load(self, number: int) -> Snapshot:
-        """Load one snapshot as a graph with its provenance."""
+        """Load one snapshot as a graph with its provenance.
+
+        A large adjacency matrix lies in unnamed files beside the snapshots: memory of the process
+        that the system can take back.
+        """
         meta = self.meta(number)
         path = self.directory(number) / "edges.arrow"
         if not path.exists():
             raise self._missing(number)
-        return Snapshot(
-            meta=meta, graph=Graph.from_sorted_edges(_StoredEdges(path), n_nodes=meta.n_nodes)
+        graph = Graph.from_sorted_edges(
+            _StoredEdges(path), n_nodes=meta.n_nodes, scratch=self._directory
         )
+        return Snapshot(meta=meta, graph=graph)
 
     def publish_records(
         self,

@@ -1,5 +1,8 @@
 """Memory order: a permutation that brings neighbors together, and changes no answer."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,6 +100,21 @@ def test_both_precisions_share_a_structure(monkeypatch: pytest.MonkeyPatch) -> N
         near.forget_graph()
         assert near.in_single is single
         assert near.graph is not double
+
+
+def test_a_graph_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    graph = communities()
+    near = graph.near_in_memory
+    assert near is not None
+    assert near.in_single is not None
+    gone = weakref.ref(graph)
+    gc.disable()
+    try:
+        del graph, near
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e30])

@@ -227,10 +227,10 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     graph = loaded(home)
     without = home.estimate("hfs").n_bytes
     assert without is not None
-    columns = 30  # of float32, and eight vectors of float64 for each that is solved for
-    assert home.estimate("auto").n_bytes == without + N_NODES * columns * (4 + 8 * 8)
+    columns = 30  # of float32, and thirteen vectors of float64 for each that is solved for
+    assert home.estimate("auto").n_bytes == without + N_NODES * columns * (4 + 13 * 8)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == without + N_NODES * 2 * 32 * (4 + 8 * 8)
+    assert home.estimate("auto").n_bytes == without + N_NODES * 2 * 32 * (4 + 13 * 8)
     assert home.estimate("hfs").n_bytes == without
     assert graph.n_nodes == N_NODES
 
@@ -247,11 +247,12 @@ def test_what_refining_holds_counts_by_its_columns(home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block_entries", [1 << 24, 1 << 14])
+@pytest.mark.parametrize(("block_entries", "least"), [(1 << 24, 0.35), (1 << 14, 0.5)])
 def test_the_memory_of_auto_is_what_its_solve_takes(
-    monkeypatch: pytest.MonkeyPatch, block_entries: int
+    monkeypatch: pytest.MonkeyPatch, block_entries: int, least: float
 ) -> None:
-    """Of many columns at a time, and of one, where the walks take the most."""
+    """Of many columns at a time, of which this graph needs no multigrid; and of one, where the
+    walks take the most."""
     monkeypatch.setattr(auto, "_BLOCK_ENTRIES", block_entries)
     n_nodes, n_classes = 20_000, 10
     rng = np.random.default_rng(0)
@@ -272,4 +273,4 @@ def test_the_memory_of_auto_is_what_its_solve_takes(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     told = graph_bytes(n_nodes, graph.n_edges) + n_nodes * model.node_bytes(n_nodes, n_classes)
-    assert 0.5 * told < peak < told
+    assert least * told < peak < told
