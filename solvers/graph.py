@@ -366,8 +366,31 @@ class Graph:
         """The graph in its `memory_order`, made when first asked for; None where it is small."""
         if self.n_nodes < _LEAST_ORDERED:
             return None
+        return self._in_order(memory_order(self.adjacency))
+
+    def keep_near(self, order: IntArray) -> None:
+        """Take an order for `near_in_memory` that was found before.
+
+        Raises
+        ------
+        ValueError
+            ``order`` does not name each node once.
+        """
+        if self.n_nodes >= _LEAST_ORDERED:
+            nodes = checked_nodes("order", order, self.n_nodes)
+            if not (np.bincount(nodes, minlength=self.n_nodes) == 1).all():
+                raise ValueError(f"order must name each of the {self.n_nodes} nodes once")
+            self.__dict__["near_in_memory"] = self._in_order(nodes)
+
+    @property
+    def known_order(self) -> Int64Array | None:
+        """The order of `near_in_memory`, where that was asked for and the graph is large."""
+        near = self.__dict__.get("near_in_memory")
+        return None if near is None else near.order
+
+    def _in_order(self, order: Int64Array) -> "Renumbered":
         own = replace(self)  # another that shares all arrays: a cycle would outlive its last user
-        return Renumbered(of=own, order=frozen(memory_order(self.adjacency)))
+        return Renumbered(of=own, order=frozen(order))
 
     @cached_property
     def weight_spread(self) -> float:

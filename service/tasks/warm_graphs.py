@@ -7,7 +7,7 @@ import gc
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
-from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
+from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
 
 _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""
@@ -62,6 +62,7 @@ class WarmGraph:
     by class of model and column of labels, which share what was prepared.
     """
 
+    store: SnapshotStore
     snapshot: Snapshot
     nodes: Nodes
     prepared: dict[str, _Prepared] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class WarmGraphs:
             meta = next(reversed(self._graphs.values())).snapshot.meta
             raise ValueError(refusal(error, self._memory_bytes, meta)) from error
         finally:
+            self._keep_order()
             self._shrink()
 
     def load(self, task: LabelsTask) -> WarmGraph:
@@ -140,7 +142,8 @@ class WarmGraphs:
                 }
             del known
             paths = GraphPaths(root=task.graph_directory)
-            snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
+            store = SnapshotStore(paths.snapshots)
+            snapshot = store.load(task.snapshot)
             nodes = open_nodes(
                 paths.nodes,
                 kind=snapshot.meta.node_kind,
@@ -148,7 +151,9 @@ class WarmGraphs:
                 max_nodes=MAX_NODES,
                 writable=False,
             )
-            known = WarmGraph(snapshot=snapshot, nodes=nodes, last=last, bequests=bequests)
+            known = WarmGraph(
+                store=store, snapshot=snapshot, nodes=nodes, last=last, bequests=bequests
+            )
         self._graphs[task.graph_id] = known
         return known
 
@@ -186,6 +191,13 @@ class WarmGraphs:
         )
         self._shrink()
         return found
+
+    def _keep_order(self) -> None:
+        """Keep the order of the graph used last with its snapshot, if there is room on the disk."""
+        if self._graphs:
+            used = next(reversed(self._graphs.values()))
+            with suppress(OSError, SnapshotNotFound):  # it only saves the next process seconds
+                used.store.keep_order(used.snapshot)
 
     def _shrink(self) -> None:
         while self._graphs and _resident_bytes() > self._memory_bytes:

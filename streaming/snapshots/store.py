@@ -9,7 +9,9 @@ of 16 bytes more than float32: they are what people download, and sums of parall
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from peewit.streaming.durable_files import (
     fsync_file,
     naming,
     publish_directory,
+    publish_file,
     remove_unfinished,
     write_json,
 )
@@ -29,6 +32,7 @@ from peewit.streaming.edges.node_kinds import NodeKind
 
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
+_ORDER = "order.npy"
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
@@ -172,7 +176,24 @@ class SnapshotStore:
         graph = Graph.from_sorted_edges(
             _StoredEdges(path), n_nodes=meta.n_nodes, scratch=self._directory
         )
+        with suppress(FileNotFoundError, ValueError):  # one that is damaged is found anew
+            graph.keep_near(np.load(self.directory(number) / _ORDER, allow_pickle=False))
         return Snapshot(meta=meta, graph=graph)
+
+    def keep_order(self, snapshot: Snapshot) -> None:
+        """Keep the order in memory that a solve has found for a snapshot, if it has, beside it.
+
+        Raises
+        ------
+        SnapshotNotFound
+            It was retired meanwhile.
+        OSError
+            The disk is full, or fails.
+        """
+        order = snapshot.graph.known_order
+        path = self.companion(snapshot.meta.number, _ORDER)
+        if order is not None and not path.exists():
+            publish_file(path, partial(_save, order.astype(np.int32)))
 
     def publish_records(
         self,
@@ -281,6 +302,12 @@ class _StoredEdges:
                 batch = reader.get_batch(number)
                 u, v, weight = (column.to_numpy() for column in batch.columns)
                 yield u, v, weight
+
+
+def _save(array: AnyArray, path: Path) -> None:
+    """Write an array to a file of any name."""
+    with naming(path), path.open("wb") as file:
+        np.save(file, array)
 
 
 def _edge_slices(u: AnyArray, v: AnyArray, weight: AnyArray) -> Iterator[_Edges]:

@@ -16,6 +16,7 @@ from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers import graph as graph_module
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.transductive_svms import TransductiveMachine
@@ -182,6 +183,24 @@ def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
     assert second.result["warm"]
     assert second.result["stats"]["n_iter"] == 0
     np.testing.assert_allclose(warm["score:left"], cold["score:left"], atol=1e-5)
+
+
+def test_the_order_in_memory_is_kept_with_the_snapshot(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 10)
+    tables = []
+    for _ in range(2):
+        answer = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), task(directory, model="auto"))
+        tables.append(predictions(directory, answer).table())
+        (kept,) = directory.rglob("order.npy")
+        np.testing.assert_array_equal(np.sort(np.load(kept)), np.arange(60))
+        monkeypatch.setattr(graph_module, "memory_order", no_order)
+    assert tables[0].equals(tables[1])
+
+
+def no_order(_adjacency: Any) -> np.ndarray:
+    raise AssertionError("the order was found already")
 
 
 def test_a_solve_with_other_classes_does_not_start_from_the_last_one(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
@@ -54,6 +55,31 @@ def test_loaded_snapshot_equals_the_published_one(tmp_path: Path) -> None:
     ):
         assert np.array_equal(left, right)
     assert store.edges(1).num_rows == loaded.graph.n_edges
+
+
+def test_an_order_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 10)
+    store = SnapshotStore(tmp_path / "snapshots")
+    _publish(store, 1)
+    snapshot = store.load(1)
+    store.keep_order(snapshot)
+    assert store.load(1).graph.known_order is None  # nobody asked for one
+    near = snapshot.graph.near_in_memory
+    assert near is not None
+    store.keep_order(snapshot)
+    loaded = store.load(1)
+    np.testing.assert_array_equal(loaded.graph.known_order, near.order)
+    again = loaded.graph.near_in_memory
+    assert again is not None
+    assert (again.graph.adjacency != near.graph.adjacency).nnz == 0
+    file = store.directory(1) / "order.npy"
+    np.save(file, np.zeros(40, np.int32))
+    assert store.load(1).graph.known_order is None
+    file.write_bytes(b"damaged")
+    assert store.load(1).graph.known_order is None
+    store.retire(keep_last=0)
+    with pytest.raises(SnapshotNotFound):
+        store.keep_order(snapshot)
 
 
 def test_latest_is_the_highest_number(tmp_path: Path) -> None:
