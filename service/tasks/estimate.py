@@ -54,6 +54,7 @@ class _Need:
 
     n_bytes: int | None
     limit_bytes: int
+    fits: bool = True
     plan: GramPlan | None = None
     message: str | None = None
 
@@ -109,7 +110,7 @@ class Estimator:
             gram_bytes=None if need.plan is None else need.plan.n_bytes,
             n_bytes=need.n_bytes,
             limit_bytes=need.limit_bytes,
-            fits=need.message is None,
+            fits=need.fits,
             message=need.message,
             seconds=round(sum(taken.values()), 3) if taken else None,
             seconds_job=None if last is None else last.id,
@@ -122,8 +123,8 @@ class Estimator:
             estimate = self.estimate(graph, model, parameters)
         except NoSnapshot:  # the job says so, unless one is there when it begins
             return
-        if estimate.message is not None:
-            raise DoesNotFit(estimate.message)
+        if not estimate.fits:
+            raise DoesNotFit(estimate.message or "it does not fit")
 
     def _need(
         self,
@@ -134,7 +135,11 @@ class Estimator:
         rows: FeatureRows | None,
         held_bytes: int,
     ) -> _Need:
-        n_bytes = RESERVED_BYTES + graph_bytes(snapshot.n_nodes, snapshot.edges_kept) + held_bytes
+        size = snapshot.n_nodes, snapshot.edges_kept
+        least, n_bytes = (
+            RESERVED_BYTES + graph_bytes(*size, copies) + held_bytes
+            for copies in model.graph_copies
+        )
         if isinstance(model, KernelSpaceModel) and points is not None:
             n_points, n_columns = points
             budget = kept_bytes(self.memory_bytes, model, snapshot)
@@ -143,24 +148,29 @@ class Estimator:
                 plan = model.plan(n_points, n_columns, budget, row_bytes=row_bytes)
             except GramTooLarge as error:
                 message = refusal(error, self.memory_bytes, snapshot)
-                return _Need(n_bytes=None, limit_bytes=self.memory_bytes, message=message)
+                return _Need(
+                    n_bytes=None, limit_bytes=self.memory_bytes, fits=False, message=message
+                )
             n_bytes += plan.n_bytes
             return _Need(n_bytes=n_bytes, limit_bytes=self.memory_bytes, plan=plan)
         if isinstance(model, FeatureModel) and points is not None:
             n_points, n_columns = points
             row_bytes = 8 * n_columns if rows is None else rows.row_bytes
-            n_bytes += model.working_bytes(n_points, n_columns, row_bytes)
+            working = model.working_bytes(n_points, n_columns, row_bytes)
+            least, n_bytes = least + working, n_bytes + working
         here = psutil.virtual_memory().total
         limit = max(self.memory_bytes, min(here, container_memory_bytes() or here))
         if n_bytes <= limit:
             return _Need(n_bytes=n_bytes, limit_bytes=limit)
+        fits = least <= limit
+        needs = "needs" if not fits else "needs, where edges mix weakly,"
         message = (
-            f"model {name} needs about {n_bytes / _GIB:.2f} GiB for {snapshot.n_nodes} nodes and "
-            f"{snapshot.edges_kept} edges, but this machine has {limit / _GIB:.2f} GiB; set "
-            "max_edges or a larger epsilon, or PEEWIT_CHILD_MEMORY_BYTES to what those machines "
-            "have that solve"
+            f"model {name} {needs} about {(n_bytes if fits else least) / _GIB:.2f} GiB for "
+            f"{snapshot.n_nodes} nodes and {snapshot.edges_kept} edges, but this machine has "
+            f"{limit / _GIB:.2f} GiB; set max_edges or a larger epsilon, or "
+            "PEEWIT_CHILD_MEMORY_BYTES to what those machines have that solve"
         )
-        return _Need(n_bytes=n_bytes, limit_bytes=limit, message=message)
+        return _Need(n_bytes=n_bytes, limit_bytes=limit, fits=fits, message=message)
 
     def _held_bytes(
         self, graph: GraphRecord, model: Model, options: SolveOptions, snapshot: SnapshotMeta

@@ -16,10 +16,6 @@ from peewit.streaming.snapshots.store import SnapshotMeta
 RESERVED_BYTES: Final = 512 * 2**20
 """The process with its libraries (260 MiB), and blocks that are computed in passing."""
 
-_GRAPH_COPIES: Final = 5
-"""Memory that a prepared graph and the vectors of a solve take, as multiples of the graph's own:
-1.1 GiB at a million nodes, 8 million edges and ten classes."""
-
 _REFINED_BYTES: Final = 144
 """What conjugate gradients hold of a node for each column: eighteen vectors, measured."""
 
@@ -27,9 +23,13 @@ _ENTRY_BYTES: Final = 12
 """A weight, and the number of its column; each edge has two."""
 
 
-def graph_bytes(n_nodes: int, n_edges: int) -> int:
-    """Memory of a graph that is prepared, and of the vectors of a solve on it."""
-    return _GRAPH_COPIES * (2 * _ENTRY_BYTES * n_edges + 4 * (n_nodes + 1))
+def graph_bytes(n_nodes: int, n_edges: int, n_copies: float = Model.graph_copies[1]) -> int:
+    """Memory of a graph that is prepared, and of the vectors of a solve on it.
+
+    ``n_copies`` is one of `Model.graph_copies`; five are 1.1 GiB at a million nodes and 8 million
+    edges.
+    """
+    return int(n_copies * (2 * _ENTRY_BYTES * n_edges + 4 * (n_nodes + 1)))
 
 
 def refined_bytes(n_nodes: int, n_columns: int) -> int:
@@ -43,7 +43,7 @@ def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:
     Models of points plan all of it, since a Gram matrix and its factors are all that they keep.
     The others get half: what they keep comes on top of what they work in.
     """
-    left = memory_bytes - graph_bytes(graph.n_nodes, graph.edges_kept)
+    left = memory_bytes - graph_bytes(graph.n_nodes, graph.edges_kept, model.graph_copies[1])
     return max(0, left - RESERVED_BYTES) if model.uses_features else max(0, left) // 2
 
 

@@ -66,10 +66,10 @@ class Estimate:
     gram: str | None = described("Form of the Gram matrix; null where none fits.")
     precision: str | None
     gram_bytes: int | None = described("Memory of it and of what is factored.")
-    n_bytes: int | None = described("Memory of the process, about; null as gram is.")
+    n_bytes: int | None = described("Memory of the process, at most about; null as gram is.")
     limit_bytes: int = described("What it may take.")
     fits: bool = described("Whether the job would be taken.")
-    message: str | None = described("Why not, and what would do.")
+    message: str | None = described("Why not, or why perhaps not, and what would do.")
     seconds: float | None = described("What the last equal job took; null where there was none.")
     seconds_job: str | None = described("That job.")
     seconds_snapshot: int | None = described("What it solved.")

@@ -65,6 +65,9 @@ _SOLVED_BYTES: Final = 104
 """What a solve holds of a node for each column that is solved for: thirteen vectors in float64,
 those of a multigrid cycle counted; half as much where Jacobi serves."""
 
+_FILTERED_BYTES: Final = 28
+"""What personalized PageRank holds of a node for each column: seven vectors in float32."""
+
 _WALKED_BYTES: Final = 48
 """What the walks and the arms hold of a node for each class."""
 
@@ -152,6 +155,7 @@ class Auto(FeatureModel, Refinable):
     """
 
     of_graph: ClassVar[str] = "graph"
+    graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
 
     rtol: float = hyperparameter(
         1e-4, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
@@ -168,10 +172,12 @@ class Auto(FeatureModel, Refinable):
     def node_bytes(self, n_nodes: int, n_classes: int) -> int:
         """Columns of the groups of labels, single in memory, and what makes or reads them."""
         n_groups = most_groups(n_nodes, n_classes)
-        solving = _SOLVED_BYTES * min(_width(n_nodes), n_groups) + 4 * n_groups
+        width = min(_width(n_nodes), n_groups)
         joined = max(joined_columns(n_nodes), n_classes)
-        walking = _WALKED_BYTES * n_classes + _JOINED_BYTES * joined
-        return max(solving, 2 * 4 * n_groups + walking)
+        solving = _SOLVED_BYTES * width + 4 * n_groups
+        walking = 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
+        filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
+        return max(solving, walking, filtering)
 
     def prepare(
         self,

@@ -49,6 +49,10 @@ class Model(ABC):
     preparation: ClassVar[str] = ""
     """Models with the same name here, not empty, can use each other's preparation."""
 
+    graph_copies: ClassVar[tuple[float, float]] = (5.0, 5.0)
+    """Memory that a prepared graph and a few vectors take, as multiples of the graph's own: where
+    Jacobi's preconditioner serves, and where a hierarchy is needed."""
+
     def __post_init__(self) -> None:
         for parameter in fields(self):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))

@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
+from peewit.service.tasks import estimate as estimate_module
 from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.service.tasks.warm_graphs import WarmGraphs
@@ -154,6 +156,27 @@ def test_a_graph_that_no_machine_holds_is_refused(home: Home) -> None:
     assert home.estimate("hfs", 2**60).fits
 
 
+def test_a_graph_that_fits_unless_its_edges_mix_weakly_is_taken_with_a_word(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = home.estimate("auto").n_bytes
+    assert most is not None
+    machine = SimpleNamespace(total=most - 1)
+    monkeypatch.setattr(estimate_module.psutil, "virtual_memory", lambda: machine)
+    found = home.estimate("auto", 1)
+    assert found.fits
+    assert found.message is not None
+    assert "model auto needs, where edges mix weakly, about 0.50 GiB" in found.message
+    home.estimator(1).require_room(home.record, "auto", {})
+    machine.total = most
+    assert home.estimate("auto", 1).message is None
+    graph = loaded(home)
+    one, four = (graph_bytes(graph.n_nodes, graph.n_edges, copies) for copies in (1.0, 4.0))
+    machine.total = most - (four - one) - 1
+    with pytest.raises(DoesNotFit, match="model auto needs about"):
+        home.estimator(1).require_room(home.record, "auto", {})
+
+
 def test_sparse_rows_count_by_their_entries(home: Home) -> None:
     entries = sp.csr_array(np.eye(N_NODES, 1_000, dtype=np.float32))
     rows = NewRows(
@@ -226,21 +249,23 @@ def test_duals_of_total_variation_count_by_the_classes(home: Home) -> None:
 def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     graph = loaded(home)
     without = home.estimate("hfs").n_bytes
-    assert without is not None
+    of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, 4.0)
     columns = 30  # of float32, and thirteen vectors of float64 for each that is solved for
-    assert home.estimate("auto").n_bytes == without + N_NODES * columns * (4 + 13 * 8)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * columns * (4 + 13 * 8)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == without + N_NODES * 2 * 32 * (4 + 13 * 8)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * 2 * 32 * (4 + 13 * 8)
     assert home.estimate("hfs").n_bytes == without
-    assert graph.n_nodes == N_NODES
 
 
 def test_what_refining_holds_counts_by_its_columns(home: Home) -> None:
     without = home.estimate("hfs").n_bytes
     assert without is not None
+    graph = loaded(home)
     for model, columns in (("hfs", 2), ("poisson", 2), ("auto", 30)):
         lanes = product_bytes(N_NODES, 2 * columns)
-        expected = without + N_NODES * 18 * 8 * columns + lanes
+        copies = CATALOGUE[model].graph_copies[1]
+        of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, copies)
+        expected = of_graph + N_NODES * 18 * 8 * columns + lanes
         assert home.estimate(model, refine=True).n_bytes == expected
     number = home.estimate("hfs", refine=True, target="real").n_bytes
     assert number == without + N_NODES * 18 * 8 + product_bytes(N_NODES, 2)
