@@ -124,8 +124,8 @@ def _tell_estimate(found: Estimate) -> None:
     if found.seconds is None:
         say("no equal solve tells how long it takes")
     if found.message is not None:
-        told = "it may not fit" if found.fits else "it does not fit"
-        say(f"peewit: {told}: {found.message}")
+        verdict = "it may not fit" if found.fits else "it does not fit"
+        say(f"peewit: {verdict}: {found.message}")
 
 
 def _size(n_bytes: int) -> str:
