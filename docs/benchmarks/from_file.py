@@ -14,10 +14,12 @@ networkit's label propagation is not here: it may start from a clustering, but n
 import argparse
 import importlib
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -261,8 +263,9 @@ def write(family: str, directory: Path, n_nodes: int, n_labels: int) -> str:
     )
 
 
-def run(method: str, warm: Path, directory: Path) -> tuple[float, float, str]:
-    """CPU seconds, peak MiB, and what came out, in this process."""
+def run(method: str, warm: Path, directory: Path, limit: int) -> tuple[float, float, str]:
+    """CPU seconds, peak MiB, and what came out, in this process, which the limit ends."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     module, task = METHODS[method]
     importlib.import_module(module)
     for place in (warm, directory):
@@ -294,6 +297,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--labels", type=int, default=2_000)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=[*METHODS])
+    parser.add_argument("--limit", type=int, default=120, help="CPU seconds that each may take")
     parser.add_argument("--quick", action="store_true", help="20,000 nodes, 200 labels")
     options = parser.parse_args()
     if options.quick:
@@ -309,14 +313,14 @@ def main() -> None:
                 table.add_column(name, justify="left" if not name else "right")
             for method in options.methods:
                 with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+                    work = alone.submit(run, method, warm, directory, options.limit)
                     try:
-                        seconds, mebibytes, told = alone.submit(
-                            run, method, warm, directory
-                        ).result()
+                        seconds, mebibytes, told = work.result()
+                        table.add_row(method, f"{seconds:.2f}", f"{mebibytes:,.0f}", told)
                     except ImportError as missing:
                         console.print(f"left out: {method} ({missing})")
-                        continue
-                table.add_row(method, f"{seconds:.2f}", f"{mebibytes:,.0f}", told)
+                    except BrokenProcessPool:
+                        table.add_row(method, f"> {options.limit}", "", "no end")
             console.print(table)
 
 
