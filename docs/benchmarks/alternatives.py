@@ -11,7 +11,6 @@ counted. Accuracy counts the nodes without label. ``networkx``, ``scikit-network
 import argparse
 import importlib
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.accuracy import Problem, our_methods, peer_methods
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
 from tests.data_sets import draw_per_class, labeled_graph
 
@@ -80,11 +80,6 @@ def run(
         right.append(float((predict(nodes) == classes)[asked].mean()))
     seconds = (time.process_time() - begun) / n_draws
     return right, seconds, (peak_bytes() - before) / 2**20
-
-
-def peak_bytes() -> int:
-    """Largest resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ what graphs of other ids read. CPU seconds tell what a machine that others use a
 """
 
 import argparse
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.communities import Communities
+from docs.benchmarks.peak_memory import peak_bytes
 from docs.benchmarks.reading import Measure, measure, read_plainly
 from peewit.solvers.arrays import FloatArray
 from peewit.streaming.edges.blocks import EdgeBlock
@@ -137,7 +137,7 @@ def certificate_table(found: Certificate, asked: float, expected: float, cpu: fl
         "status": found.status,
         "passes x vectors": f"{found.n_passes} x {found.n_vectors}",
         "seconds / CPU seconds": f"{found.seconds:.1f} / {cpu:.1f}",
-        "peak memory": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB",
+        "peak memory": f"{peak_bytes() / 2**30:.2f} GiB",
     }
     for name, value in rows.items():
         table.add_row(name, value)

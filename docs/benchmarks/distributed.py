@@ -1,43 +1,58 @@
-"""What does a dask cluster cost and change, beside threads, and what does a killed worker?
+"""What does a dask cluster cost, move and change, beside threads, and what does a killed worker?
 
 Run ``python -m docs.benchmarks.distributed`` or ``--quick``. The same files go through the stream
 in two threads, through a cluster of one worker process and of two, and through two of which one is
-killed on the way. The second table compares spectral errors over seeds, by dense algebra.
+killed on the way: CPU seconds of this process (client and scheduler) and of each worker, MB that
+they send, and what each kind of task takes. Then a product with the Laplacian of the raw edges, as
+passes of certificates and exact answers are made of, with each file sent as a task; Peewit itself
+runs these in threads of one machine. The last table compares spectral errors over seeds, by dense
+algebra. It fails where answers that must be equal are not.
 """
 
 import argparse
 import hashlib
 import logging
+import operator
 import os
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.communities import Communities
+from docs.benchmarks.traffic import Traffic
+from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Progress
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.nodes.index import DenseNodes
+from peewit.streaming.passes.raw_edge_passes import RawEdges
+from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.merge_tree import fold_tree
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from tests.reference.spectrum import spectral_error
 
 EPSILON = 0.7
+N_VECTORS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +61,11 @@ class Run:
 
     Attributes
     ----------
-    wall_seconds, cpu_seconds : float
-        Of this process and of the workers that lived to the end.
+    wall_seconds : float
+    own_seconds, worker_seconds : float, tuple of float
+        CPU seconds of this process and of each worker that lived to the end.
+    sent_bytes : tuple of (int, int)
+        By this process, and by all workers; none where a worker is killed.
     n_kept : int
         Edges of the snapshot.
     epsilon_expected : float
@@ -59,7 +77,9 @@ class Run:
     """
 
     wall_seconds: float
-    cpu_seconds: float
+    own_seconds: float
+    worker_seconds: tuple[float, ...]
+    sent_bytes: tuple[int, int] | None
     n_kept: int
     epsilon_expected: float
     digest: str
@@ -100,6 +120,38 @@ def cluster_of(n_workers: int) -> Iterator[LocalCluster]:
         yield cluster
 
 
+class Meter:
+    """Seconds of this process and of workers, and bytes between them, from entry to exit."""
+
+    def __init__(self, cluster: LocalCluster | None, *, is_whole: bool = True) -> None:
+        self._pids = [] if cluster is None else [each.pid for each in cluster.workers.values()]
+        self._client = Client(cluster) if cluster is not None and is_whole else None
+        self.sent_bytes: tuple[int, int] | None = None
+
+    def __enter__(self) -> Self:
+        self._traffic = None if self._client is None else Traffic(self._client)
+        self._before = {pid: _cpu_seconds(pid) for pid in (os.getpid(), *self._pids)}
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_seconds = time.perf_counter() - self._started
+        self.own_seconds = _cpu_seconds(os.getpid()) - self._before[os.getpid()]
+        living = [pid for pid in self._pids if psutil.pid_exists(pid)]
+        self.worker_seconds = tuple(_cpu_seconds(pid) - self._before[pid] for pid in living)
+        if self._client is not None and self._traffic is not None:
+            self.sent_bytes = self._traffic.read()
+            self._client.close()
+
+
+def digest_of(*arrays: AnyArray) -> str:
+    """Short digest of all bits."""
+    digest = hashlib.blake2b(digest_size=6)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
 def run(
     directory: Path, settings: SparsifierSettings, cluster: LocalCluster | None, on_event: object
 ) -> Run:
@@ -111,28 +163,21 @@ def run(
         scheduler=cluster.scheduler_address if cluster else None,
         checkpoint_seconds=1e9,
     )
-    workers = [] if cluster is None else [worker.pid for worker in cluster.workers.values()]
     with tempfile.TemporaryDirectory() as home:
         paths = GraphPaths(root=Path(home))
-        before = {pid: _cpu_seconds(pid) for pid in (os.getpid(), *workers)}
-        started = time.perf_counter()
-        stream = Stream(paths, stream_settings, on_event=on_event)  # type: ignore[arg-type]
-        summary = stream.ingest(EdgeFiles(directory).list())
-        wall_seconds = time.perf_counter() - started
-        cpu_seconds = sum(
-            _cpu_seconds(pid) - seconds for pid, seconds in before.items() if psutil.pid_exists(pid)
-        )
+        with Meter(cluster, is_whole=not isinstance(on_event, Killer)) as meter:
+            stream = Stream(paths, stream_settings, on_event=on_event)  # type: ignore[arg-type]
+            summary = stream.ingest(EdgeFiles(directory).list())
         store = SnapshotStore(paths.snapshots)
         meta, graph = store.meta(summary.snapshot or 0), store.load(summary.snapshot or 0).graph
-    digest = hashlib.blake2b(digest_size=6)
-    for array in graph.edges():
-        digest.update(np.ascontiguousarray(array))
     return Run(
-        wall_seconds=wall_seconds,
-        cpu_seconds=cpu_seconds,
+        wall_seconds=meter.wall_seconds,
+        own_seconds=meter.own_seconds,
+        worker_seconds=meter.worker_seconds,
+        sent_bytes=meter.sent_bytes,
         n_kept=graph.n_edges,
         epsilon_expected=meta.epsilon_expected,
-        digest=digest.hexdigest(),
+        digest=digest_of(*graph.edges()),
         graph=graph,
     )
 
@@ -142,39 +187,78 @@ def _cpu_seconds(pid: int) -> float:
     return times.user + times.system
 
 
+COSTS = ("CPU s here", "CPU s of workers", "MB sent here", "MB sent by workers")
+
+
 def _ignore(_event: IngestEvent) -> None:
     """Count nothing."""
 
 
-def compare_runs(directory: Path, graph: Communities) -> Table:
-    """Table of the four ways."""
+def compare_runs(directory: Path, graph: Communities) -> tuple[Table, Table]:
+    """Tables of the four ways, and of the tasks of one worker."""
     settings = SparsifierSettings(epsilon=EPSILON, expected_nodes=graph.n_nodes)
     warm_up(settings)
     runs = {"2 threads": run(directory, settings, None, _ignore)}
+    tasks = Table(title="tasks of one worker")
     for n_workers in (1, 2):
         name = f"{n_workers} worker{'s' if n_workers > 1 else ''}"
         with cluster_of(n_workers) as cluster:
             warm_up(settings, cluster)
+            before = task_sums(cluster)
             runs[name] = run(directory, settings, cluster, _ignore)
+            if n_workers == 1:
+                tasks = task_table(before, task_sums(cluster))
     with cluster_of(2) as cluster:
         warm_up(settings, cluster)
         killer = Killer(cluster=cluster, n_rows=graph.n_edges)
         runs["2 workers, 1 killed"] = run(directory, settings, cluster, killer)
+    require_equal(one.digest for name, one in runs.items() if "worker" in name)
     table = Table(title=f"{graph.n_edges:,} edges, {graph.n_nodes:,} nodes, epsilon {EPSILON}")
-    for heading in ("", "s", "CPU s", "M edges/s", "of threads", "kept", "expected", "digest"):
+    columns = ("s", *COSTS, "M edges/s", "kept", "expected", "digest")
+    for heading in ("", *columns):
         table.add_column(heading, justify="left" if not heading else "right")
-    peer = runs["2 threads"]
     for name, one in runs.items():
         table.add_row(
             name,
             f"{one.wall_seconds:.1f}",
-            f"{one.cpu_seconds:.1f}",
+            *costs(one),
             f"{graph.n_edges / one.wall_seconds / 1e6:.2f}",
-            f"{peer.wall_seconds / one.wall_seconds:.2f}",
             f"{one.n_kept:,}",
             f"{one.epsilon_expected:.3f}",
             one.digest,
         )
+    return table, tasks
+
+
+def require_equal(digests: Iterable[str]) -> None:
+    """Fail where answers differ."""
+    found = set(digests)
+    if len(found) > 1:
+        raise RuntimeError(f"all must give equal answers, got digests {found}")
+
+
+def costs(one: Run | Meter) -> tuple[str, str, str, str]:
+    """The cells of `COSTS`."""
+    sent = ("", "") if one.sent_bytes is None else (f"{each / 1e6:.1f}" for each in one.sent_bytes)
+    workers = " ".join(f"{seconds:.1f}" for seconds in one.worker_seconds)
+    return f"{one.own_seconds:.1f}", workers, *sent  # type: ignore[return-value]
+
+
+def task_sums(cluster: LocalCluster) -> dict[str, tuple[int, float]]:
+    """Number and seconds of all tasks that were done, by function."""
+    return {
+        name: (each.state_counts["memory"], each.all_durations["compute"])
+        for name, each in cluster.scheduler.task_prefixes.items()
+    }
+
+
+def task_table(before: dict[str, Any], after: dict[str, Any]) -> Table:
+    table = Table(title="tasks of one worker")
+    for heading in ("", "tasks", "s"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, sums in after.items():
+        number, seconds = np.subtract(sums, before.get(name, (0, 0)))
+        table.add_row(name, f"{number:.0f}", f"{seconds:.2f}")
     return table
 
 
@@ -183,6 +267,71 @@ def warm_up(settings: SparsifierSettings, cluster: LocalCluster | None = None) -
     with tempfile.TemporaryDirectory() as directory:
         Communities(n_nodes=2_000, n_edges=400_000).write(Path(directory))
         run(Path(directory), settings, cluster, _ignore)
+
+
+@cache
+def opened(root: Path, number: int, n_nodes: int) -> RawEdges:
+    """Raw edges of one file of a graph, checked once in each process."""
+    paths = GraphPaths(root=root)
+    (file,) = CheckpointStore(paths.checkpoints).first_files(number + 1)[number:]
+    edges = RawEdges(
+        [file],
+        nodes=DenseNodes(n_nodes=n_nodes),
+        node_kind="dense",
+        n_nodes=n_nodes,
+        spool=Spool(root / "none"),
+        staging=paths.staging,
+        n_threads=1,
+    )
+    edges.open()
+    return edges
+
+
+def product_of_file(root: Path, number: int, block: FloatArray) -> FloatArray:
+    """The file's part of the product, which is a sum over edges."""
+    return opened(root, number, block.shape[0]).laplacian_product(block)
+
+
+def compare_passes(directory: Path, graph: Communities, home: Path) -> Table:
+    """Table of a product by one thread, and by workers to which each file is a task."""
+    sparsifier = SparsifierSettings(epsilon=EPSILON, expected_nodes=graph.n_nodes)
+    Stream(GraphPaths(root=home), StreamSettings(node_kind="dense", sparsifier=sparsifier)).ingest(
+        EdgeFiles(directory).list()
+    )
+    n_files = SnapshotStore(GraphPaths(root=home).snapshots).list()[-1].n_files
+    block = np.random.default_rng(0).standard_normal((graph.n_nodes, N_VECTORS))
+    everything = range(n_files)
+    table = Table(title=f"product with {N_VECTORS} vectors, {n_files} files")
+    for heading in ("", "s", *COSTS, "digest"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for number in everything:
+        product_of_file(home, number, block)
+    with Meter(None) as meter:
+        parts = [product_of_file(home, number, block) for number in everything]
+        exact = fold_tree(parts, operator.add)
+    digests = [digest_of(exact)]
+    table.add_row("1 thread", f"{meter.wall_seconds:.2f}", *costs(meter), *digests)
+    for n_workers in (1, 2):
+        with cluster_of(n_workers) as cluster, Client(cluster) as client:
+
+            def product(client: Client = client) -> FloatArray:
+                sent = client.scatter(block, broadcast=True)
+                parts = [
+                    client.submit(product_of_file, home, number, sent) for number in everything
+                ]
+                result: FloatArray = fold_tree(
+                    parts, lambda a, b: client.submit(operator.add, a, b)
+                ).result()
+                return result
+
+            client.run(lambda: [product_of_file(home, number, block) for number in everything])
+            with Meter(cluster) as meter:
+                found = product()
+        digests.append(digest_of(found))
+        cells = f"{meter.wall_seconds:.2f}", *costs(meter), digests[-1]
+        table.add_row(f"{n_workers} worker{'s' * (n_workers > 1)}", *cells)
+    require_equal(digests)
+    return table
 
 
 def compare_errors(directory: Path, n_nodes: int, n_seeds: int) -> Table:
@@ -238,11 +387,13 @@ def main() -> None:
         n_nodes=4_000 if arguments.quick else arguments.nodes,
         n_edges=4_000_000 if arguments.quick else arguments.edges,
     )
-    console = Console()
+    console = Console(width=140)
     with tempfile.TemporaryDirectory() as temporary:
         directory = arguments.dir or Path(temporary) / "edges"
         graph.write(directory)
-        console.print(compare_runs(directory, graph))
+        for table in compare_runs(directory, graph):
+            console.print(table)
+        console.print(compare_passes(directory, graph, Path(temporary) / "home"))
         n_nodes, n_seeds = (400, 3) if arguments.quick else (1_000, arguments.seeds)
         console.print(compare_errors(Path(temporary), n_nodes, n_seeds))
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from scipy.spatial import cKDTree
 
 from docs.benchmarks.communities import ROW_GROUP_ROWS, Communities
-from peewit.solvers.arrays import Int64Array
+from peewit.solvers.arrays import AnyArray, Int64Array
 from peewit.streaming.edges.node_kinds import NodeKind
 
 Made = tuple[Int64Array, Int64Array, Int64Array]
@@ -153,21 +153,32 @@ def write(
     path = directory / "edges.parquet"
     if path.exists():
         return kind
-    directory.mkdir(parents=True, exist_ok=True)
     u, v, _ = made(name, n_nodes, n_edges, seed)
-    names = pa.array(np.arange(n_nodes, dtype=np.int32))
-    if family.has_names:
-        padded = pc.utf8_lpad(names.cast(pa.string()), 8, "0")
-        names = pc.binary_join_element_wise("account-", padded, "")
+    number = np.arange(n_nodes, dtype=np.int32)
+    write_edges(path, node_names(number) if family.has_names else pa.array(number), u, v)
+    return kind
+
+
+def node_names(number: AnyArray) -> pa.Array:
+    """Strings for nodes, ``account-00000012``."""
+    padded = pc.utf8_lpad(pa.array(number).cast(pa.string()), 8, "0")
+    return pc.binary_join_element_wise("account-", padded, "")
+
+
+def write_edges(
+    path: Path, ids: pa.Array, u: Int64Array, v: Int64Array, weight: AnyArray | None = None
+) -> None:
+    """Write one Parquet file of edges between the nodes of these ids."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
-    schema = pa.schema([("src", names.type), ("dst", names.type)])
-    with pq.ParquetWriter(unfinished, schema, compression="snappy") as writer:
+    schema = {"src": ids.type, "dst": ids.type} | ({} if weight is None else {"weight": "float"})
+    with pq.ParquetWriter(unfinished, pa.schema(schema), compression="snappy") as writer:
         for start in range(0, u.size, ROW_GROUP_ROWS):
             rows = slice(start, start + ROW_GROUP_ROWS)
-            columns = [names.take(pa.array(ends[rows])) for ends in (u, v)]
-            writer.write_table(pa.table(columns, schema=schema))
+            columns = [ids.take(pa.array(ends[rows])) for ends in (u, v)]
+            columns += [] if weight is None else [pa.array(weight[rows])]
+            writer.write_table(pa.table(columns, schema=writer.schema))
     unfinished.replace(path)
-    return kind
 
 
 def main() -> None:

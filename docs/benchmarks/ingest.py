@@ -9,7 +9,6 @@ node whatever is asked.
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES, write
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -110,7 +110,7 @@ def _run(
             n_edges=n_edges,
             seconds=time.perf_counter() - started,
             cpu_seconds=time.process_time() - cpu,
-            peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            peak_bytes=peak_bytes(),
             notes=notes,
         )
     )

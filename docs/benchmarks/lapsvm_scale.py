@@ -18,7 +18,6 @@ The digits need PEEWIT_DATA; the other points are clouds of a mixture of Gaussia
 import argparse
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -264,7 +264,7 @@ def run(case: Callable[..., None], arguments: dict[str, Any]) -> None:
     with console.status("compiling"):
         compile_kernels()
     case(**arguments)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_bytes()
     console.print(f"  peak memory {peak / GIB:.2f} GiB")
 
 

@@ -10,7 +10,6 @@ graph counts to its first answer. Peers are left out where they are not installe
 import argparse
 import importlib
 import importlib.util
-import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES, made
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -91,11 +91,6 @@ def run(method: str, family: str, n_nodes: int, n_labels: int) -> tuple[float, f
     asked[first] = False
     mib = (peak_bytes() - before) / 2**20
     return once, again, mib, float((found == classes)[asked].mean())
-
-
-def peak_bytes() -> int:
-    """Peak resident memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main() -> None:

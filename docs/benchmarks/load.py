@@ -1,13 +1,15 @@
-"""A million nodes served: lookups, labels and downloads, idle and while a solve runs.
+"""A million nodes served: lookups, labels and downloads, idle, beside a solve and beside an ingest.
 
     python -m docs.benchmarks.load [--nodes 1000000] [--seconds 10] [--home DIR] [--skip bulk]
 
 Real processes on SQLite: `peewit api --workers 2`, a worker, and a generator of requests beside
-them, which takes its share of the same processors (see `load_generator`). Printed, idle and during
-a solve: single lookups per second with the 50th and 99th percentile of their milliseconds, batches
-of 1,000 nodes, puts of one label; then whole downloads, a million labels in one request, the time
-from the put of a label to its prediction (`auto_solve` with --model), how long a cancel takes, and
-how the API's own memory moved. A home that --home names is made once and used again.
+them, which takes its share of the same processors (see `load_generator`). Printed, idle, during a
+solve, and during an ingest of 300 M edges (3.3 GB of files, made first): single lookups per second
+with the CPU time each takes the API and the 50th and 99th percentile of their milliseconds, batches
+of 1,000 nodes, puts of one label;
+then whole downloads, a million labels in one request, the time from the put of a label to its
+prediction (`auto_solve` with --model), how long a cancel takes, and how the API's own memory moved.
+A home that --home names is made once and used again.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from docs.benchmarks.communities import Communities
 from peewit.service.catalog import Catalog
 from peewit.service.client import Client
 from peewit.service.database.engine import open_database
@@ -35,13 +38,16 @@ from peewit.service.predictions.prediction_files import PredictionMeta, write_pr
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Int64Array
-from tests.end_to_end.processes import Home, Server, descendants
+from tests.end_to_end.processes import Home, Server, descendants, kill_tree
 
 N_CLASSES: Final = 10
 N_CHORDS: Final = 4
 N_CHANGES: Final = 9
 BULK_ROWS: Final = 10_000_000
 MODEL: Final = "harmonic-mbo"
+INGESTED_EDGES: Final = 300_000_000
+START_SECONDS: Final = 3.0
+SKIPPABLE: Final = ("ingest", "bulk", "labels", "freshness")
 
 
 def communities(n_nodes: int) -> tuple[pa.Table, Int64Array, Int64Array]:
@@ -86,28 +92,38 @@ def tell(what: str, told: str) -> None:
     sys.stdout.flush()
 
 
-def generated(port: int, nodes: Path, kind: str, n_connections: int, seconds: float) -> None:
+def generated(server: Server, nodes: Path, kind: str, n_connections: int, seconds: float) -> None:
     """Run the generator and print its figures."""
-    command = [sys.executable, "-m", "docs.benchmarks.load_generator", str(port), str(nodes), kind]
+    command = [sys.executable, "-m", "docs.benchmarks.load_generator"]
+    command += [str(server.port), str(nodes), kind]
     command += ["--graph", "puts" if kind == "put" else "g"]
     command += ["--connections", str(n_connections), "--seconds", str(seconds)]
+    before = cpu_seconds(server.process.pid)
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60 + 2 * seconds
     )
     figures = json.loads(done.stdout)
+    used = cpu_seconds(server.process.pid) - before
+    each = 1e3 * used / sum(figures["statuses"].values())
     tell(
         f"  {kind}, {n_connections} connections",
-        f"{figures['per_second']:7.0f}/s   p50 {figures['p50_ms']:6.2f} ms   "
-        f"p99 {figures['p99_ms']:6.2f} ms   longest {figures['longest_ms']:.0f} ms   "
-        f"{figures['statuses']}",
+        f"{figures['per_second']:7.0f}/s   {each:5.2f} CPU ms of the API each   "
+        f"p50 {figures['p50_ms']:6.2f} ms   p99 {figures['p99_ms']:6.2f} ms   "
+        f"longest {figures['longest_ms']:.0f} ms   {figures['statuses']}",
     )
 
 
-def measure_requests(port: int, nodes: Path, seconds: float) -> None:
+def cpu_seconds(pid: int) -> float:
+    """Processor seconds of a process and of those below it."""
+    each = [psutil.Process(pid), *descendants(pid)]
+    return sum(sum(one.cpu_times()[:2]) for one in each)
+
+
+def measure_requests(server: Server, nodes: Path, seconds: float) -> None:
     """The three kinds of small requests."""
-    generated(port, nodes, "single", 8, seconds)
-    generated(port, nodes, "batch", 1, seconds)
-    generated(port, nodes, "put", 1, seconds)
+    generated(server, nodes, "single", 8, seconds)
+    generated(server, nodes, "batch", 1, seconds)
+    generated(server, nodes, "put", 1, seconds)
 
 
 @contextmanager
@@ -124,6 +140,22 @@ def endless_solve(client: Client) -> Iterator[None]:
     while not client.job(job.id).is_final:
         time.sleep(0.01)
     tell("cancel of a running solve", f"{time.perf_counter() - began:.2f} s")
+
+
+@contextmanager
+def long_ingest(home: Home, directory: Path, n_nodes: int) -> Iterator[None]:
+    """An ingest that runs all the while."""
+    Communities(n_nodes=n_nodes, n_edges=INGESTED_EDGES).write(directory)
+    home.run("graph", "create", "stream", "--node-ids", "dense", "--expected-nodes", n_nodes)
+    process = home.start("ingest", "stream", directory, stderr=subprocess.DEVNULL)
+    time.sleep(START_SECONDS)
+    began, before = time.perf_counter(), cpu_seconds(process.pid)
+    yield
+    assert process.poll() is None, "the ingest has ended"
+    used, took = cpu_seconds(process.pid) - before, time.perf_counter() - began
+    tell("of the two processors, the ingest had", f"{used / took:.2f}")
+    kill_tree(process.pid)
+    process.wait()
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
@@ -250,7 +282,7 @@ def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> 
     nodes = directory / "nodes.npy"
     try:
         names = [graph["settings"]["name"] for graph in home.json("graph", "list")]
-        for name in ("puts", "bulk-0", "bulk-1"):
+        for name in ("puts", "stream", "bulk-0", "bulk-1"):
             if name in names:
                 home.run("graph", "delete", name, "--yes")
         home.run("graph", "create", "puts", "--node-ids", "int64", "--expected-nodes", 10**6)
@@ -259,13 +291,18 @@ def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> 
         home.start("worker", stderr=subprocess.DEVNULL)
         client = Client(server.url, timeout_seconds=300.0)
         for kind in ("single", "put"):  # the first of each process builds its index
-            generated(server.port, nodes, kind, 8, 2.0)
+            generated(server, nodes, kind, 8, 2.0)
         before = own_mib(server.process)
         tell("idle", "")
-        measure_requests(server.port, nodes, seconds)
+        measure_requests(server, nodes, seconds)
         with endless_solve(client):
             tell("while a solve runs", "")
-            measure_requests(server.port, nodes, seconds)
+            measure_requests(server, nodes, seconds)
+        if "ingest" not in skipped:
+            n_nodes = np.load(nodes, mmap_mode="r").size
+            with long_ingest(home, directory / "stream", n_nodes):
+                tell("while an ingest runs", "")
+                measure_requests(server, nodes, seconds)
         if "bulk" not in skipped:
             measure_downloads(home, server.port)
         tell("memory of the API, MiB", f"{before:.0f} before, {own_mib(server.process):.0f} now")
@@ -286,7 +323,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--model", default=MODEL, help="of auto_solve")
     parser.add_argument("--home", type=Path)
-    parser.add_argument("--skip", nargs="*", default=[], choices=["bulk", "labels", "freshness"])
+    parser.add_argument("--skip", nargs="*", default=[], choices=SKIPPABLE)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="peewit-load-") as made:
         directory = asked.home or Path(made) / "load"

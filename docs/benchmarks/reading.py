@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
@@ -29,7 +30,6 @@ from peewit.streaming.nodes.index import DenseNodes
 
 COLUMNS = ["src", "dst", "weight"]
 N_NODES = 200_000
-_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +105,6 @@ def read_and_check(files: Iterable[StagedFile], n_threads: int, *, is_mapped: bo
         for block in reading:
             n_rows += nodes.map_block(block).n_rows if is_mapped else block.n_rows
     return n_rows
-
-
-def reset_peak() -> None:
-    """Let the peak of resident memory begin anew."""
-    if _CLEAR.exists():
-        _CLEAR.write_text("5")
-
-
-def peak_bytes() -> int:
-    """Most resident memory since the last reset; 0 where the system does not tell."""
-    if not _STATUS.exists():
-        return 0
-    [line] = [line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) << 10
 
 
 def measure(runs: dict[str, Callable[[], object]], n_repeats: int) -> dict[str, Measure]:

@@ -8,7 +8,6 @@ of its own, so that peak memory is its own; it holds raw edges only a chunk at a
 
 import argparse
 import multiprocessing
-import resource
 import tempfile
 import time
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.communities import Communities
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import StableHFS
@@ -118,7 +118,7 @@ def measure(root: Path, graph: Communities, share: float | None, rtol: float) ->
         n_changed=int(full.stats["n_changed"]),
         seconds=seconds,
         pass_seconds=pass_seconds / passes,
-        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_bytes=peak_bytes(),
     )
 
 

@@ -19,7 +19,6 @@ process of its own. What has been measured is kept in the cache too and not meas
 
 import argparse
 import json
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from rich.table import Table
 
 from docs.benchmarks.graphs import rectangle_points
 from docs.benchmarks.neighbor_files import EdgesOfFile, write_edges
+from docs.benchmarks.peak_memory import peak_bytes
 from docs.benchmarks.spam import edge_file, messages, nearest
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
@@ -159,7 +159,7 @@ def _with_memory(task: Callable[..., Row], arguments: tuple[Any, ...]) -> Row:
         Truth(classes=np.zeros(200, np.int64), draws={"": [([0, 1], [0, 1])]}),
     )
     row = task(*arguments)
-    return row | {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return row | {"peak_bytes": peak_bytes()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ million nodes and eight million edges with two classes.
 
 import argparse
 import os
-import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.spatial import cKDTree
 
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
@@ -341,11 +341,11 @@ def million(options: argparse.Namespace) -> None:
     graph = Graph.from_records(edges, n_nodes=n_nodes)
     del edges, lists, distances, neighbors, points
     console = Console(width=140)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+    peak = peak_bytes() / (1 << 30)
     console.print(f"{graph}; making it took {peak:.1f} GiB")
     for model in (*PEERS, "tv-rls"):
         right, seconds = timed(CATALOGUE[model](), graph, classes, 10, 0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+        peak = peak_bytes() / (1 << 30)
         console.print(f"{model}: {right:.4f} right in {seconds:.1f} s, peak so far {peak:.1f} GiB")
 
 

@@ -24,7 +24,6 @@ OPENBLAS_NUM_THREADS=1 those of one core.
 import argparse
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -43,6 +42,7 @@ from rich.table import Table
 from sklearn.svm import LinearSVC
 
 from docs.benchmarks.documents import Corpus
+from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -459,7 +459,7 @@ def _one_of_million(path: Path, classes: Int64Array, label: str, kept_bytes: int
     with ThreadPoolExecutor(N_THREADS) as pool:
         run = solved(own, rows, classes, draw, parallel=pool.map, kept_bytes=kept_bytes)
     n_passes = run.stats["n_passes"]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
+    peak = peak_bytes() / GIB
     console.print(
         f"  {label}, rows {run.stats['rows']}: {run.seconds:.1f} s, {n_passes} passes of "
         f"{1e3 * run.seconds / n_passes:.0f} ms, error {run.error:.1f} %, peak {peak:.2f} GiB"
