@@ -71,20 +71,3 @@ def projected_vectors(
     rhs += np.sqrt(ridge / n_probes) * probe_signs(node_seed, nodes, n_probes)
     dense = DenseGraph.of(Graph.from_edges(u, v, weight, n_nodes=n_nodes), ridge)
     return dense.smoothed(dense.inverse @ rhs)
-
-
-def counted_resistances(
-    resistance: FloatArray, u: IntArray, v: IntArray, weight: FloatArray, factor: float
-) -> FloatArray:
-    """``resistance`` (n, n) of all pairs, less what does not count of that which degrees tell.
-
-    It is ``1 - factor`` times 1/d_u + 1/d_v - 2w / (d_u d_v), degrees by the edges given.
-    """
-    n_nodes = len(resistance)
-    between = np.zeros((n_nodes, n_nodes))
-    np.add.at(between, (u, v), weight)
-    between += between.T
-    degree = between.sum(axis=1)
-    inverse = np.divide(1.0, degree, out=np.zeros(n_nodes), where=degree > 0)
-    told = inverse[:, None] + inverse - 2.0 * between * np.outer(inverse, inverse)
-    return resistance - (1.0 - factor) * told

@@ -27,19 +27,17 @@ from peewit.streaming.sparsifier.sparsifier import (
     sparsifier_graph,
 )
 from peewit.streaming.sparsifier.thinning import Thinning, spanning_forest, thin
-from tests.reference.laplacian import resistances
-from tests.reference.resistance import counted_resistances
+from tests.reference.resistance import DenseGraph
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, edge_block, records_of, rings
 
 
 def exact_counted(edges: EdgeList, settings: SparsifierSettings) -> FloatArray:
     """(n_nodes, n_nodes) counted resistances of all pairs, by the pseudo-inverse."""
-    n_nodes = edges.n_nodes
-    u, v = np.divmod(np.arange(n_nodes**2), n_nodes)
-    whole = resistances(edges.graph(), u, v).reshape(n_nodes, -1)
-    factor = local_factor(settings, n_nodes)
-    return counted_resistances(whole, edges.u, edges.v, edges.weight, factor)
+    dense = DenseGraph.of(edges.graph(), settings.ridge)
+    pairs = np.indices((edges.n_nodes, edges.n_nodes))
+    factor = local_factor(settings, edges.n_nodes)
+    return dense.resistances(*pairs) - (1.0 - factor) * dense.local_terms(*pairs)
 
 
 def thinning_of(
@@ -58,7 +56,8 @@ def thinning_of(
 
 
 def settings_of(edges: EdgeList, coins: Coins = "dependent") -> SparsifierSettings:
-    return SparsifierSettings(epsilon=0.9, expected_nodes=edges.n_nodes, coins=coins)
+    # the logarithm of a large graph, so that degrees count with a factor
+    return SparsifierSettings(epsilon=0.9, expected_nodes=10**6, coins=coins)
 
 
 @pytest.fixture
@@ -71,11 +70,13 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("tried")
+@pytest.mark.parametrize("ridge", [0.0, 5.0])
 @pytest.mark.parametrize("coins", ["independent", "dependent"])
-def test_probabilities_are_no_less_than_exact_leverages_ask_for(coins: Coins) -> None:
+def test_probabilities_are_no_less_than_exact_leverages_ask_for(coins: Coins, ridge: float) -> None:
     for seed in range(3):
         edges = rings(15, 20, seed, per_node=60, far_share=0.01)
-        records, settings = records_of(edges), replace(settings_of(edges, coins), seed=seed)
+        records = records_of(edges)
+        settings = replace(settings_of(edges, coins), seed=seed, ridge=ridge)
         thinning = thinning_of(records, settings, edges.n_nodes)
         cards = thinning.cards
         assert not cards.has_vectors
@@ -88,7 +89,7 @@ def test_probabilities_are_no_less_than_exact_leverages_ask_for(coins: Coins) ->
         needed = np.minimum(1.0, copies * leverage)
         assert (lowered >= needed * (1 - 1e-6))[survives].all()
         assert (lowered[component[records.u] != component[records.v]] == 1.0).all()
-        assert survives.mean() < 0.6
+        assert survives.mean() < 0.7
 
 
 @pytest.mark.usefixtures("tried")
