@@ -245,10 +245,14 @@ class ResistanceSystem:
         seed = self._seed & UINT64_MASK
         return self._walk().returns(_WALK_STEPS, last_factor=1.0 / gap, seed=seed)
 
-    def clusters(self, most: int, *, n_rounds: int) -> Int32Array:
-        """(n_nodes,) clusters of at most so many nodes, by label propagation, each connected."""
+    def clusters(self, most: int, *, n_rounds: int, start: Int32Array | None = None) -> Int32Array:
+        """(n_nodes,) clusters of at most so many nodes, by label propagation, each connected.
+
+        It begins with clusters of before, ``start``, or with single nodes.
+        """
         records, n_nodes = self._records, self._records.n_nodes
-        cluster, size = np.arange(n_nodes, dtype=np.int32), np.ones(n_nodes, np.int32)
+        cluster = np.arange(n_nodes, dtype=np.int32) if start is None else start.copy()
+        size = np.bincount(cluster, minlength=n_nodes).astype(np.int32)
         matrix = self._matrix.indptr, self._matrix.indices
         propagate_clusters(*matrix, cluster, size, most, n_rounds)
         inside = cluster[records.u] == cluster[records.v]

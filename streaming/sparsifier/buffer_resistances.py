@@ -55,9 +55,9 @@ MOST_CLUSTER_EXCESS = 0.25
 LEAST_NODES = 16 * MOST_TOGETHER
 """Clusters are tried in graphs of so many nodes: smaller ones are embedded in no time."""
 
-CLUSTER_LOOKS = (3, 2.0 * MOST_CLUSTER_EXCESS), (10, 0.5 * MOST_CLUSTER_EXCESS)
-"""Rounds of label propagation, and the excess up to which clusters are promising: at first some are
-not whole yet, at last the bounds inside need a part of it."""
+CLUSTER_LOOKS = (3, 1.25 * MOST_CLUSTER_EXCESS), (7, 0.5 * MOST_CLUSTER_EXCESS)
+"""Further rounds of label propagation, and the excess up to which clusters are promising: at first
+some are not whole yet, at last the bounds inside need a part of it."""
 
 _COARSE_STREAM = 2**64 - 2
 
@@ -185,7 +185,7 @@ def _promising_clusters(
     """
     cluster = None
     for n_rounds, excess in CLUSTER_LOOKS:
-        cluster = system.clusters(MOST_TOGETHER, n_rounds=n_rounds)
+        cluster = system.clusters(MOST_TOGETHER, n_rounds=n_rounds, start=cluster)
         if n_kept(cluster) > (1.0 + excess) * fewest:
             return None
     return cluster

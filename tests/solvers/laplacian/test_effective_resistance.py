@@ -525,4 +525,7 @@ def test_clusters_are_small_and_connected_and_find_rings() -> None:
             edges.u[inside], edges.v[inside], np.ones(inside.sum()), n_nodes=edges.n_nodes
         )
         assert np.array_equal(parts.component, cluster)
+        again = system.clusters(most, n_rounds=3, start=system.clusters(most, n_rounds=2))
+        assert np.bincount(again).max() <= most
     assert inside.mean() > 0.95
+    assert (again[edges.u] == again[edges.v]).mean() > 0.95
