@@ -55,7 +55,7 @@ MOST_CLUSTER_EXCESS = 0.25
 LEAST_NODES = 16 * MOST_TOGETHER
 """Clusters are tried in graphs of so many nodes: smaller ones are embedded in no time."""
 
-CLUSTER_LOOKS = (3, 1.25 * MOST_CLUSTER_EXCESS), (7, 0.5 * MOST_CLUSTER_EXCESS)
+CLUSTER_LOOKS = (3, 0.6), (3, 0.2)
 """Further rounds of label propagation, and the excess up to which clusters are promising: at first
 some are not whole yet, at last the bounds inside need a part of it."""
 
