@@ -5,6 +5,7 @@ moment instead of in the first job of each kind. The code paths are the product'
 that kernels are compiled for here are those they meet later.
 """
 
+import math
 import tempfile
 import time
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.buffer_resistances import LEAST_NODES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.sparsify_call import sparsify
 
@@ -57,6 +59,7 @@ def warm() -> float:
             graph = _stream(root / kind, kind)
             _grow_and_cut_index(root / f"{kind}-index", kind)
         _embed(root)
+        _bound_clusters(root)
     _sample_in_memory()
     _join_by_neighbors()
     _solve(graph)
@@ -95,6 +98,19 @@ def _embed(root: Path) -> None:
     _ingest(root / "communities", "dense", [pa.table(ends)], budget)
     ends = {"src": _ids(u, "dense"), "dst": _ids(v, "dense"), "weight": _weights(len(u), "c")}
     _ingest(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
+
+
+def _bound_clusters(root: Path) -> None:
+    """Ingest a circle of complete graphs: bounds come from clusters."""
+    size = math.isqrt(LEAST_NODES)
+    u, v = np.triu_indices(size, k=1)
+    first = size * np.arange(size)[:, None]
+    ends = {
+        "src": _ids(np.concatenate([(first + u).ravel(), first.ravel()]), "dense"),
+        "dst": _ids(np.concatenate([(first + v).ravel(), np.roll(first, 1)[:, 0]]), "dense"),
+    }
+    settings = replace(_SPARSIFIER, expected_nodes=size**2)
+    _ingest(root / "circle", "dense", [pa.table(ends)], settings)
 
 
 def _ingest(

@@ -35,6 +35,8 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.iteration_loop import Cancelled, iterate
 from peewit.solvers.kernels.adjacency import row_sums
+from peewit.solvers.kernels.clusters import propagate_clusters
+from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.jacobi_chebyshev import smooth_rows
 from peewit.solvers.kernels.resistance_records import estimated_resistances
 from peewit.solvers.laplacian.edge_record_matrix import (
@@ -242,6 +244,22 @@ class ResistanceSystem:
             return None
         seed = self._seed & UINT64_MASK
         return self._walk().returns(_WALK_STEPS, last_factor=1.0 / gap, seed=seed)
+
+    def clusters(self, most: int, *, n_rounds: int, start: Int32Array | None = None) -> Int32Array:
+        """(n_nodes,) clusters of at most so many nodes, by label propagation, each connected.
+
+        It begins with clusters of before, ``start``, or with single nodes.
+        """
+        records, n_nodes = self._records, self._records.n_nodes
+        cluster = np.arange(n_nodes, dtype=np.int32) if start is None else start.copy()
+        size = np.bincount(cluster, minlength=n_nodes).astype(np.int32)
+        matrix = self._matrix.indptr, self._matrix.indices
+        propagate_clusters(*matrix, cluster, size, most, n_rounds)
+        inside = cluster[records.u] == cluster[records.v]
+        parent, number = np.arange(n_nodes, dtype=np.int32), np.empty(n_nodes, np.int32)
+        join_edges(records.u[inside], records.v[inside], parent)
+        number_components(parent, number)
+        return number
 
     def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
         """Embedding of the graph, see `resistance_embedding`; the last thing to be asked.

@@ -5,10 +5,14 @@ probabilities of returning to u in a few steps of a random walk, the last one di
 spectral gap (see `ResistanceSystem.local_bounds`). Where nodes have many edges and the gap is not
 small this is tight; it costs no solve and has hardly any noise.
 
+*Clusters.* Where the graph is made of parts of few nodes, their exact resistances bound those in
+the whole, and edges between parts stay (see `cluster_resistances`).
+
 *Embedding.* Else the vectors of an embedding tell the rest beyond degrees.
 
-Both are made from a *coarse* sample of the buffer (a sparsifier of it, by the cards before), so
-their cost is O(n log n) whatever the buffer holds; degrees are those of the whole buffer.
+They are made from a *coarse* sample of the buffer (a sparsifier of it, by the cards before), so
+their cost is O(n log n) whatever the buffer holds; degrees, and resistances inside clusters, are
+those of the whole buffer.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +33,7 @@ from peewit.solvers.laplacian.effective_resistance import ResistanceSystem
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
 from peewit.streaming.kernels.coins import choose_coarse, stale_leverages
+from peewit.streaming.sparsifier.cluster_resistances import MOST_TOGETHER, bounds_inside
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 
@@ -43,6 +48,16 @@ MOST_GROWTH = 8.0
 
 MOST_EXCESS = 0.6
 """Bounds serve while they keep at most this share more records than degrees alone would."""
+
+MOST_CLUSTER_EXCESS = 0.25
+"""The same for bounds of clusters, to which an embedding, which costs more, is the alternative."""
+
+LEAST_NODES = 16 * MOST_TOGETHER
+"""Clusters are tried in graphs of so many nodes: smaller ones are embedded in no time."""
+
+CLUSTER_LOOKS = (3, 0.6), (3, 0.2)
+"""Further rounds of label propagation, and the excess up to which clusters are promising: at first
+some are not whole yet, at last the bounds inside need a part of it."""
 
 _COARSE_STREAM = 2**64 - 2
 
@@ -103,7 +118,8 @@ def counted_resistances(
         first = make(rough)
     if first is None or not first.has_vectors:
         return first
-    return make(partial(fine, cards=first, coarse_constant=COARSE_CONSTANT / factor))
+    choose = partial(fine, cards=first, coarse_constant=COARSE_CONSTANT / factor)
+    return make(choose, tries_clusters=False)
 
 
 def _cards_of(
@@ -117,8 +133,9 @@ def _cards_of(
     factor: float,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
+    tries_clusters: bool = True,
 ) -> NodeCards | None:
-    """Cards by the sample that ``choose`` makes of every chunk."""
+    """Cards by the sample that ``choose`` makes of every chunk: bounds if they serve."""
     everything = range(len(chunks))
     parts = list(parallel(lambda number: choose(chunks[number], on_forest[number]), everything))
     u, v, conductance, full, key = _concatenate(parts)
@@ -135,19 +152,43 @@ def _cards_of(
     )
     total = float(degree.sum())
     inverse = np.divide(1.0, degree + settings.ridge, out=np.zeros_like(degree), where=degree > 0)
-    inverse = inverse.astype(np.float32)
-    local = inverse * np.float32(factor)
+    local = (factor * inverse).astype(np.float32)
+    n_kept = partial(_n_kept, u, v, conductance, full, copies)
+    fewest = n_kept(local, system.component)
+    of_bounds = partial(NodeCards.of_bounds, total_degree=total)
     returns = system.local_bounds() if settings.ridge == 0.0 else None
     if returns is not None:
-        bounds = local + inverse * (returns - 1.0).astype(np.float32)
-        if _excess(u, v, conductance, full, local, bounds, copies) <= MOST_EXCESS:
-            return NodeCards.of_bounds(bounds, system.component, total_degree=total)
-    del u, v, conductance, full, key
+        bounds = local + (inverse * (returns - 1.0)).astype(np.float32)
+        if n_kept(bounds, system.component) <= (1.0 + MOST_EXCESS) * fewest:
+            return of_bounds(bounds, system.component)
+    if tries_clusters and settings.max_edges is None and degree.size >= LEAST_NODES:
+        cluster = _promising_clusters(system, partial(n_kept, local), fewest)
+        if cluster is not None:
+            bounds = bounds_inside(chunks, cluster, inverse, factor, parallel=parallel)
+            if n_kept(bounds, cluster) <= (1.0 + MOST_CLUSTER_EXCESS) * fewest:
+                return of_bounds(bounds, cluster)
+    del u, v, conductance, full, key, n_kept
     embedding = system.embedding(n_probes=settings.n_probes, rtol=EMBEDDING_RTOL)
     if embedding.status is not Status.CONVERGED:
         return None
     # what one record's degrees tell is told by the whole buffer, not by the sample
     return NodeCards.of_embedding(embedding, local_resistance=local, total_degree=total)
+
+
+def _promising_clusters(
+    system: ResistanceSystem, n_kept: Callable[[Int32Array], float], fewest: float
+) -> Int32Array | None:
+    """Clusters of few nodes, None where edges between them alone are too many, soon or at last.
+
+    ``n_kept`` are the records that degrees would keep inside, and those between: no bounds keep
+    fewer.
+    """
+    cluster = None
+    for n_rounds, excess in CLUSTER_LOOKS:
+        cluster = system.clusters(MOST_TOGETHER, n_rounds=n_rounds, start=cluster)
+        if n_kept(cluster) > (1.0 + excess) * fewest:
+            return None
+    return cluster
 
 
 def _concatenate(parts: list[_Sample]) -> list[AnyArray]:
@@ -160,30 +201,29 @@ def _concatenate(parts: list[_Sample]) -> list[AnyArray]:
     return joined
 
 
-def _excess(
+def _n_kept(
     u: Int32Array,
     v: Int32Array,
     conductance: Float32Array,
     full: Float32Array,
-    local: Float32Array,
-    bounds: Float32Array,
     copies: float,
+    resistance: Float32Array,
+    component: Int32Array,
 ) -> float:
-    """How many more records bounds keep than degrees alone would, by a sample of the records.
+    """Records of the buffer that local resistances keep, by a sample of them.
 
-    A record of conductance ``full`` is in the sample with ``conductance``.
+    A record of conductance ``full`` is in the sample with ``conductance``. Between components every
+    one is kept.
     """
-    kept = []
-    for resistance in (local, bounds):
-        leverage = resistance[u]
-        leverage += resistance[v]
-        leverage *= full
-        leverage *= np.float32(copies)
-        np.minimum(leverage, 1.0, out=leverage)
-        leverage *= conductance
-        leverage /= full
-        kept.append(float(leverage.sum(dtype=np.float64)))
-    return kept[1] / kept[0] - 1.0 if kept[0] > 0.0 else 0.0
+    kept = resistance[u]
+    kept += resistance[v]
+    kept *= full
+    kept *= np.float32(copies)
+    np.minimum(kept, 1.0, out=kept)
+    kept[component[u] != component[v]] = 1.0
+    kept *= conductance
+    kept /= full
+    return float(kept.sum(dtype=np.float64))
 
 
 def _uniform(

@@ -20,7 +20,8 @@ class NodeCards:
     The resistance between two nodes of one component, as it is counted, is the sum of their local
     resistances and the squared distance between their vectors. With vectors (from an embedding)
     the local resistance is the inverse degree, times the factor it counts with. Without, the sum
-    is an upper bound by itself; see `resistances`.
+    is an upper bound by itself; see `buffer_resistances`. Between two components nothing is known,
+    so edges between them stay: in the graph they are not joined, or they are clusters of it.
 
     Rounding of vectors to 16 bits moves a distance by at most ``n_probes^(1/2) * scale``, and on
     average it adds ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.
@@ -46,6 +47,11 @@ class NodeCards:
     def n_nodes(self) -> int:
         """Nodes of the graph."""
         return int(self.array.shape[0])
+
+    @property
+    def n_components(self) -> int:
+        """Components between which nothing is known of a resistance."""
+        return int(self.array.view(np.int32)[:, -1].max(initial=-1)) + 1
 
     @property
     def has_vectors(self) -> bool:

@@ -158,7 +158,12 @@ def thin(
         return None
 
     is_even = settings.coins == "dependent"
-    is_at_once = is_even and not new_cards.has_vectors and settings.max_edges is None
+    is_at_once = (
+        is_even
+        and settings.max_edges is None
+        and not new_cards.has_vectors
+        and not _cuts_components(new_cards, on_forest)
+    )
     if is_at_once:  # lowered while the coins are thrown
         lowered = [np.empty(chunk.n_records, np.float32) for chunk in chunks]
     else:
@@ -215,6 +220,12 @@ def _survey(
     tasks = add_all_degrees, partial(spanning_forest, chunks, n_nodes=n_nodes)
     _, on_forest = parallel(lambda number: tasks[number](), range(len(tasks)))
     return degree, on_forest
+
+
+def _cuts_components(cards: NodeCards, on_forest: Sequence[BoolArray]) -> bool:
+    """Whether edges join nodes that are of two components by the cards, which keeps them."""
+    n_components = cards.n_nodes - sum(int(np.count_nonzero(marked)) for marked in on_forest)
+    return cards.n_components > n_components
 
 
 def _scores(

@@ -86,6 +86,20 @@ def heavy_tailed(n_nodes: int, density: float, seed: int) -> EdgeList:
     return _shuffled(u, v, rng.pareto(1.2, u.size) + 0.01, n_nodes, rng)
 
 
+def rings(
+    n_rings: int, size: int, seed: int, *, per_node: int = 6, far_share: float = 0.02
+) -> EdgeList:
+    """Dense little rings, one after the other, of parallel edges, and a few edges to anywhere."""
+    rng = np.random.default_rng(seed)
+    n_nodes = n_rings * size
+    u = rng.integers(0, n_nodes, per_node * n_nodes)
+    v = u // size * size + rng.integers(0, size, u.size)
+    far = rng.random(u.size) < far_share
+    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
+    apart = u != v
+    return EdgeList(u=u[apart], v=v[apart], weight=np.ones(apart.sum()), n_nodes=n_nodes)
+
+
 def core_with_paths(n_core: int, n_paths: int, length: int, seed: int) -> EdgeList:
     """A complete graph with long paths hanging off it: every path edge is a bridge."""
     rng = np.random.default_rng(seed)

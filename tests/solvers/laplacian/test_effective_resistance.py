@@ -17,7 +17,7 @@ from tests.reference.laplacian import resistances
 from tests.reference.resistance import DenseGraph, projected_vectors
 from tests.reference.signs import probe_signs
 from tests.strategies import EdgeList, edge_lists
-from tests.streaming.graphs import heavy_tailed, random_graph, two_communities
+from tests.streaming.graphs import heavy_tailed, random_graph, rings, two_communities
 
 
 def embed(edges, *, n_probes: int, seed: int = 0, rtol: float = 1e-5, **settings) -> Embedding:
@@ -504,3 +504,28 @@ def test_no_local_bounds_without_a_spectral_gap() -> None:
     assert system.spectral_gap() == 0.0
     assert system.local_bounds() is None
     assert system.embedding(n_probes=4).stats["preconditioner"] == "approx-chol"
+
+
+def test_clusters_are_small_and_connected_and_find_rings() -> None:
+    edges = rings(40, 12, seed=0, per_node=15)
+    system = ResistanceSystem(
+        edges.u,
+        edges.v,
+        edges.weight,
+        np.arange(edges.n_edges, dtype=np.uint64),
+        n_nodes=edges.n_nodes,
+        seed=0,
+    )
+    for most in (1, 5, 20):
+        cluster = system.clusters(most, n_rounds=10)
+        assert np.bincount(cluster).min() >= 1
+        assert np.bincount(cluster).max() <= most
+        inside = cluster[edges.u] == cluster[edges.v]
+        parts = Graph.from_edges(
+            edges.u[inside], edges.v[inside], np.ones(inside.sum()), n_nodes=edges.n_nodes
+        )
+        assert np.array_equal(parts.component, cluster)
+        again = system.clusters(most, n_rounds=3, start=system.clusters(most, n_rounds=2))
+        assert np.bincount(again).max() <= most
+    assert inside.mean() > 0.95
+    assert (again[edges.u] == again[edges.v]).mean() > 0.95

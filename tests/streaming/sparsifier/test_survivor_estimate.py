@@ -13,19 +13,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
 )
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph, thinned
 from peewit.streaming.sparsifier.survivor_estimate import kept_share
-from tests.streaming.graphs import EdgeList, random_graph, records_of, sparsified
-
-
-def rings(n_rings: int, size: int, seed: int) -> EdgeList:
-    """Dense little rings whose edges come several times, and a few edges to anywhere."""
-    rng = np.random.default_rng(seed)
-    n_nodes = n_rings * size
-    u = rng.integers(0, n_nodes, 6 * n_nodes)
-    v = u // size * size + rng.integers(0, size, u.size)
-    far = rng.random(u.size) < 0.02
-    v[far] = rng.integers(0, n_nodes, np.count_nonzero(far))
-    apart = u != v
-    return EdgeList(u=u[apart], v=v[apart], weight=np.ones(apart.sum()), n_nodes=n_nodes)
+from tests.streaming.graphs import random_graph, records_of, rings, sparsified
 
 
 def share_by_hand(records: Records, copies: float) -> float:

@@ -265,43 +265,28 @@ def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> Non
         assert ridged.cards.has_vectors
 
 
-def test_the_excess_is_that_of_the_records_kept() -> None:
+def test_a_sample_tells_how_many_records_are_kept() -> None:
     """With the whole graph as its own sample, against numpy on every record."""
     edges = random_graph(60, 0.5, 0)
     records = records_of(edges)
     rng = np.random.default_rng(0)
     local = rng.uniform(0.01, 0.3, 60).astype(np.float32)
-    bounds = local * rng.uniform(1.0, 2.0, 60).astype(np.float32)
+    n_kept = peewit.streaming.sparsifier.buffer_resistances._n_kept
     ends = records.u, records.v
     for copies in (0.1, 1.0, 4.0, 1e4):
-        kept = [
-            np.minimum(1.0, copies * records.weight * (way[records.u] + way[records.v])).sum()
-            for way in (local, bounds)
-        ]
-        excess = peewit.streaming.sparsifier.buffer_resistances._excess(
-            *ends, records.weight, records.weight, local, bounds, copies
-        )
-        assert excess == pytest.approx(kept[1] / kept[0] - 1.0, abs=1e-5)
-        # a record taken with chance 1/3 stands for three
-        third = np.arange(records.n_records) % 3 == 0
-        sampled = peewit.streaming.sparsifier.buffer_resistances._excess(
-            records.u[third],
-            records.v[third],
-            3 * records.weight[third],
-            records.weight[third],
-            local,
-            bounds,
-            copies,
-        )
-        assert sampled == pytest.approx(excess, abs=0.05)
-    nothing = np.zeros(0, np.int32), np.zeros(0, np.int32)
-    none = np.zeros(0, np.float32)
-    assert (
-        peewit.streaming.sparsifier.buffer_resistances._excess(
-            *nothing, none, none, local, bounds, 1.0
-        )
-        == 0.0
-    )
+        for n_components in (1, 3):
+            component = (np.arange(60) % n_components).astype(np.int32)
+            chance = np.minimum(
+                1.0, copies * records.weight * (local[records.u] + local[records.v])
+            )
+            chance[component[records.u] != component[records.v]] = 1.0
+            found = n_kept(*ends, records.weight, records.weight, copies, local, component)
+            assert found == pytest.approx(chance.sum(), rel=1e-5)
+            # a record taken with chance 1/3 stands for three
+            third = np.arange(records.n_records) % 3 == 0
+            columns = records.u[third], records.v[third], 3 * records.weight[third]
+            sampled = n_kept(*columns, records.weight[third], copies, local, component)
+            assert sampled == pytest.approx(found, rel=0.1)
 
 
 @pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
