@@ -47,9 +47,9 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"
-_COUNTERS = tuple(
-    item.name for item in fields(SparsifierState) if item.name not in ("chunks", "cards", "surplus")
-)
+_DEGREE = "degree.npy"
+_ARRAYS = ("chunks", "cards", "surplus", "degree")
+_COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 3
 
@@ -336,6 +336,8 @@ class CheckpointStore:
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
         surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
+        known = meta.get("has_degree", False)  # checkpoints that do not say have none
+        degree = np.load(directory / _DEGREE, allow_pickle=False) if known else None
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
@@ -348,7 +350,9 @@ class CheckpointStore:
             files=files,
         )
         return Checkpoint(
-            state=SparsifierState(chunks=chunks, cards=cards, surplus=surplus, **counters),
+            state=SparsifierState(
+                chunks=chunks, cards=cards, surplus=surplus, degree=degree, **counters
+            ),
             n_nodes=meta["n_nodes"],
             files=files,
             position=FilePosition(**meta["position"]) if meta["position"] else None,
@@ -374,6 +378,8 @@ class CheckpointStore:
             _write_array(path, array, on_flushed)
         if state.surplus is not None:
             _write_array(directory / _SURPLUS, state.surplus, on_flushed)
+        if state.degree is not None:
+            _write_array(directory / _DEGREE, state.degree, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -382,6 +388,7 @@ class CheckpointStore:
             "n_files": len(checkpoint.files),
             "scale": state.cards.scale,
             "has_surplus": state.surplus is not None,
+            "has_degree": state.degree is not None,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

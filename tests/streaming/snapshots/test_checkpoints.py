@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -58,12 +59,14 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         assert np.array_equal(first, second)
     assert np.array_equal(left.state.cards.array, right.state.cards.array)
     assert left.state.cards.scale == right.state.cards.scale
-    assert (left.state.surplus is None) == (right.state.surplus is None)
-    if left.state.surplus is not None and right.state.surplus is not None:
-        assert left.state.surplus.dtype == right.state.surplus.dtype
-        assert np.array_equal(left.state.surplus, right.state.surplus)
+    for name in ("surplus", "degree"):
+        first, second = (getattr(side.state, name) for side in (left, right))
+        assert (first is None) == (second is None)
+        if first is not None:
+            assert first.dtype == second.dtype
+            assert np.array_equal(first, second)
     for item in fields(SparsifierState):
-        if item.name not in ("chunks", "cards", "surplus"):
+        if item.name not in ("chunks", "cards", "surplus", "degree"):
             first, second = (getattr(side.state, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
@@ -105,12 +108,28 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
 
-def test_a_checkpoint_may_have_surpluses_or_none(tmp_path: Path, checkpoint: Checkpoint) -> None:
+@pytest.mark.parametrize("name", ["surplus", "degree"])
+def test_a_checkpoint_may_have_surpluses_and_degrees_or_none(
+    tmp_path: Path, checkpoint: Checkpoint, name: str
+) -> None:
     store = CheckpointStore(tmp_path)
-    bare = replace(checkpoint, state=replace(checkpoint.state, surplus=None))
+    bare = replace(checkpoint, state=replace(checkpoint.state, **{name: None}))
     for saved in (checkpoint, bare, checkpoint):
         store.save(saved)
         _assert_equal(CheckpointStore(tmp_path).newest(), saved)
+
+
+def test_a_checkpoint_from_before_degrees_were_counted_has_none(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    CheckpointStore(tmp_path).save(checkpoint)
+    [directory] = (entry for entry in tmp_path.iterdir() if entry.is_dir())
+    (directory / "degree.npy").unlink()
+    meta = json.loads((directory / "meta.json").read_text())
+    del meta["has_degree"]
+    (directory / "meta.json").write_text(json.dumps(meta))
+    older = replace(checkpoint, state=replace(checkpoint.state, degree=None))
+    _assert_equal(CheckpointStore(tmp_path).newest(), older)
 
 
 def test_only_the_two_named_checkpoints_stay_on_disk(
