@@ -51,7 +51,9 @@ _DEGREE = "degree.npy"
 _ARRAYS = ("chunks", "cards", "surplus", "degree")
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
-_FORMAT = 3
+_FORMAT = 4
+_OLDER_FORMATS = (3,)
+"""Formats that are read, too: 3 has no degrees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +311,7 @@ class CheckpointStore:
         if not self._pointer.exists():
             return {"newest": None, "clean": None}
         names: dict[str, Any] = json.loads(self._pointer.read_text(encoding="utf-8"))
-        if names["format"] != _FORMAT:
+        if names["format"] not in (_FORMAT, *_OLDER_FORMATS):
             raise ValueError(
                 f"{self._pointer} has format {names['format']}, this version reads {_FORMAT}"
             )
@@ -336,7 +338,7 @@ class CheckpointStore:
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
         surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
-        known = meta.get("has_degree", False)  # checkpoints that do not say have none
+        known = meta.get("has_degree", False)  # format 3 does not say
         degree = np.load(directory / _DEGREE, allow_pickle=False) if known else None
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {

@@ -45,7 +45,8 @@ def merge(
     may score what arrives next, and edges between components of its graph are kept for certain. It
     is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
     resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
-    one, which counts by other cards, stays as it is.
+    one, which counts by other cards, stays as it is. Degrees add up, and the next resparsification
+    leans on them (B21).
 
     Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
     the sum of the rounds of the parts, hence later than any round that one of their records has
@@ -88,7 +89,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         state,
         chunks=(),
         surplus=None,
-        degree=frozen(np.zeros(0)),
+        degree=frozen(np.zeros(0)) if state.cards.n_nodes else None,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,

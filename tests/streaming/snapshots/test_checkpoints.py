@@ -119,7 +119,7 @@ def test_a_checkpoint_may_have_surpluses_and_degrees_or_none(
         _assert_equal(CheckpointStore(tmp_path).newest(), saved)
 
 
-def test_a_checkpoint_from_before_degrees_were_counted_has_none(
+def test_a_checkpoint_of_format_3_opens_without_degrees(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
     CheckpointStore(tmp_path).save(checkpoint)
@@ -127,8 +127,11 @@ def test_a_checkpoint_from_before_degrees_were_counted_has_none(
     (directory / "degree.npy").unlink()
     meta = json.loads((directory / "meta.json").read_text())
     del meta["has_degree"]
+    del meta["counters"]["n_leaning"]
     (directory / "meta.json").write_text(json.dumps(meta))
-    older = replace(checkpoint, state=replace(checkpoint.state, degree=None))
+    pointer = json.loads((tmp_path / "current.json").read_text())
+    (tmp_path / "current.json").write_text(json.dumps({**pointer, "format": 3}))
+    older = replace(checkpoint, state=replace(checkpoint.state, degree=None, n_leaning=0))
     _assert_equal(CheckpointStore(tmp_path).newest(), older)
 
 
@@ -160,7 +163,7 @@ def test_half_written_checkpoint_is_not_seen(tmp_path: Path, checkpoint: Checkpo
 
 def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
-    with pytest.raises(ValueError, match="format 99, this version reads 3"):
+    with pytest.raises(ValueError, match="format 99, this version reads 4"):
         CheckpointStore(tmp_path).newest()
 
 
