@@ -196,7 +196,7 @@ class SparsifierState:
     n_kept_last : int
         Records the last resparsification kept.
     n_leaning : int
-        Arriving coins lean while the buffer holds at most so many records.
+        Arriving coins lean while the buffer holds at most so many records; 0 where none lean.
     constant : float
         Bound on the sampling constant that ``max_edges`` has set; infinite until it binds.
     smallest_constant : float
