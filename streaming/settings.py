@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
+from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
-from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
 
 SMALLEST_PART_ROWS = 1 << 13
 

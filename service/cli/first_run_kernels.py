@@ -44,9 +44,9 @@ _OF_INGEST: Final = {
         "degree_variance",
         "lower_probabilities",
         "pack_cards",
-        "sample_arrivals",
         "score_records",
         "stale_leverages",
+        "take_arrivals",
         "take_survivors",
     ),
     "streaming.kernels.dependent_rounding": (

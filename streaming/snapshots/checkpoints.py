@@ -47,11 +47,13 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"
-_COUNTERS = tuple(
-    item.name for item in fields(SparsifierState) if item.name not in ("chunks", "cards", "surplus")
-)
+_DEGREE = "degree.npy"
+_ARRAYS = ("chunks", "cards", "surplus", "degree")
+_COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
-_FORMAT = 3
+_FORMAT = 4
+_OLDER_FORMATS = (3,)
+"""Formats that are read, too: 3 has no degrees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +311,7 @@ class CheckpointStore:
         if not self._pointer.exists():
             return {"newest": None, "clean": None}
         names: dict[str, Any] = json.loads(self._pointer.read_text(encoding="utf-8"))
-        if names["format"] != _FORMAT:
+        if names["format"] not in (_FORMAT, *_OLDER_FORMATS):
             raise ValueError(
                 f"{self._pointer} has format {names['format']}, this version reads {_FORMAT}"
             )
@@ -336,6 +338,8 @@ class CheckpointStore:
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
         surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
+        known = meta.get("has_degree", False)  # format 3 does not say
+        degree = np.load(directory / _DEGREE, allow_pickle=False) if known else None
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
@@ -348,7 +352,9 @@ class CheckpointStore:
             files=files,
         )
         return Checkpoint(
-            state=SparsifierState(chunks=chunks, cards=cards, surplus=surplus, **counters),
+            state=SparsifierState(
+                chunks=chunks, cards=cards, surplus=surplus, degree=degree, **counters
+            ),
             n_nodes=meta["n_nodes"],
             files=files,
             position=FilePosition(**meta["position"]) if meta["position"] else None,
@@ -374,6 +380,8 @@ class CheckpointStore:
             _write_array(path, array, on_flushed)
         if state.surplus is not None:
             _write_array(directory / _SURPLUS, state.surplus, on_flushed)
+        if state.degree is not None:
+            _write_array(directory / _DEGREE, state.degree, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -382,6 +390,7 @@ class CheckpointStore:
             "n_files": len(checkpoint.files),
             "scale": state.cards.scale,
             "has_surplus": state.surplus is not None,
+            "has_degree": state.degree is not None,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

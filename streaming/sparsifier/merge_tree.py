@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, frozen
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
@@ -41,7 +45,8 @@ def merge(
     may score what arrives next, and edges between components of its graph are kept for certain. It
     is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
     resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
-    one, which counts by other cards, stays as it is.
+    one, which counts by other cards, stays as it is. Degrees add up, and the next resparsification
+    leans on them (B21).
 
     Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
     the sum of the rounds of the parts, hence later than any round that one of their records has
@@ -53,6 +58,7 @@ def merge(
     merged = replace(
         embedded,
         chunks=(*a.chunks, *b.chunks),
+        degree=_merged_degree(a, b),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
@@ -83,6 +89,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         state,
         chunks=(),
         surplus=None,
+        degree=frozen(np.zeros(0)) if state.cards.n_nodes else None,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,
@@ -90,6 +97,12 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         smallest_constant=fresh.smallest_constant,
         n_failed_embeddings=0,
     )
+
+
+def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:
+    if a.degree is None and b.degree is None and is_whole(a) and is_whole(b):
+        return None  # the records tell it
+    return sum_degrees(known_degree(a), known_degree(b))
 
 
 def without_embedding(state: SparsifierState) -> SparsifierState:

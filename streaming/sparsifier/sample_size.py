@@ -12,7 +12,7 @@ margin below 1; the rest, which tells of bottlenecks, keeps the logarithm.
 
 import math
 
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 
 AIM = 0.7
 """Part of epsilon that evened-out coins may use up, theta above."""
@@ -24,6 +24,11 @@ SPARE_COPIES = 2.0
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
     """Copies per unit of leverage that ``epsilon`` asks for, ``ln(n) / epsilon^2`` (B14)."""
     return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
+
+
+def present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
+    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
+    return min(state.constant, sampling_constant(settings, state.n_nodes))
 
 
 def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:

@@ -10,7 +10,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from peewit.solvers.arrays import (
+    AnyArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    UInt32Array,
+)
 from peewit.streaming.kernels.coins import CARD_PROBES
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 
@@ -179,12 +185,18 @@ class SparsifierState:
         What dependent coins have left each node of the cards with, over what was expected, in
         shares by these cards; see `kernels.dependent_rounding`. It outlives resparsifications: what
         each of hundreds would leave adds up. None stands for zeros.
+    degree : (n_reached,) float64 or None
+        Weight that arrived at each node since the stream began, zero beyond the last one that an
+        edge reached. None while every edge is kept, whose records tell it; and where coins were
+        thrown before degrees were counted, as in graphs of an earlier version: see `degrees`.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
         Resparsifications so far; numbers the next one.
     n_kept_last : int
         Records the last resparsification kept.
+    n_leaning : int
+        Arriving coins lean while the buffer holds at most so many records; 0 where none lean.
     constant : float
         Bound on the sampling constant that ``max_edges`` has set; infinite until it binds.
     smallest_constant : float
@@ -196,12 +208,14 @@ class SparsifierState:
     chunks: Sequence[Records] = ()
     cards: NodeCards = field(default_factory=NodeCards.empty)
     surplus: Float32Array | None = None
+    degree: FloatArray | None = None
     n_nodes: int = 0
     n_blocks: int = 0
     n_edges: int = 0
     n_self_loops: int = 0
     n_resparsifications: int = 0
     n_kept_last: int = 0
+    n_leaning: int = 0
     constant: float = math.inf
     smallest_constant: float = math.inf
     n_failed_embeddings: int = 0

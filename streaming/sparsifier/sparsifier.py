@@ -9,23 +9,23 @@ embedding, ``p' = min(p, ...)``, one more coin. No files and no clock in here.
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, frozen, frozen_all
+from peewit.solvers.arrays import Float32Array, frozen
 from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.kernels.coins import degree_variance, sample_arrivals
+from peewit.streaming.kernels.coins import degree_variance
+from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES, score
+from peewit.streaming.sparsifier.degrees import is_whole, sum_degrees
 from peewit.streaming.sparsifier.sample_size import (
     expected_size,
     local_factor,
-    sampling_constant,
+    present_constant,
 )
 from peewit.streaming.sparsifier.settings_and_state import (
-    Records,
     SparsifierSettings,
     SparsifierState,
 )
@@ -36,9 +36,9 @@ BUFFER_FACTOR = 8.0
 """The buffer may grow to this multiple of what the last resparsification kept: each one then takes
 the stream seven times as far, and what arrives is thrown for more than it will need."""
 
-ARRIVAL_LANES = 4
-"""The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
-threads can throw them, and as much more do degrees stray."""
+LEANING_FACTOR = 2.0
+"""Arriving coins lean until the buffer holds this multiple of what the last resparsification kept:
+from there on the next one has room to even out degrees (B21)."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
@@ -58,107 +58,6 @@ def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
     return state.n_records > buffer_cap(state, settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Arrivals:
-    """Records kept of a group of arriving blocks.
-
-    Attributes
-    ----------
-    records : list of Records
-        One entry for each block.
-    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
-        `SparsifierState.surplus` after them.
-    n_edges, n_self_loops : int
-        Rows of the blocks, and those of them that are dropped as self-loops.
-    """
-
-    records: list[Records]
-    surplus: Float32Array | None
-    n_edges: int
-    n_self_loops: int
-
-    @property
-    def was_tossed(self) -> bool:
-        """Whether any edge was kept, or not kept, by chance."""
-        n_kept = sum(records.n_records for records in self.records)
-        return n_kept < self.n_edges - self.n_self_loops or any(
-            bool(np.any(records.keep_probability < 1.0)) for records in self.records
-        )
-
-
-def score(
-    state: SparsifierState,
-    settings: SparsifierSettings,
-    blocks: Iterable[EdgeBlock],
-    *,
-    parallel: Parallel = map,
-) -> Arrivals:
-    """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
-
-    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane.
-
-    Parameters
-    ----------
-    state, settings
-        The state before, and what decides which edges stay.
-    blocks : iterable of EdgeBlock
-        The group, in order; the first one has the number ``state.n_blocks``. As many as there are
-        lanes are held at a time.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
-    """
-    copies = settings.oversampling * _present_constant(state, settings)
-    cards = state.cards
-    card_array, card_ints = frozen_all(cards.array, cards.views[2])
-    is_local = cards.is_local
-    is_leaning = settings.coins == "dependent" and cards.n_nodes > 0
-    tables = np.zeros((ARRIVAL_LANES if is_leaning else 1, cards.n_nodes, 2), np.float32)
-    if is_leaning and state.surplus is not None:
-        tables[:, :, 0] = state.surplus
-    tables[:, :, 1] = np.float32(copies) * cards.local_resistance
-    tables[tables[:, :, 1] == 0.0, 1] = np.inf
-
-    def throw(block: EdgeBlock, number: int) -> Records:
-        kept = Records.uninitialized(block.u.size)
-        u, v, weight = frozen_all(block.u, block.v, block.weight)
-        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-            n_kept = sample_arrivals(
-                u,
-                v,
-                weight,
-                tables[number % len(tables)],
-                card_array,
-                card_ints,
-                cards.squared_scale,
-                is_local,
-                is_leaning,
-                copies,
-                np.uint64(settings.seed),
-                np.uint64(2 * number),
-                *kept.columns,
-            )
-        return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
-
-    records: list[Records] = []
-    n_edges = n_self_loops = 0
-    remaining = iter(blocks)
-    while together := list(islice(remaining, ARRIVAL_LANES)):
-        first = state.n_blocks + len(records)
-
-        def task(offset: int, together: list[EdgeBlock] = together, first: int = first) -> Records:
-            return throw(together[offset], first + offset)
-
-        records += parallel(task, range(len(together)))
-        n_edges += sum(block.n_rows for block in together)
-        n_self_loops += sum(block.n_self_loops for block in together)
-    return Arrivals(
-        records=records,
-        surplus=frozen(np.ascontiguousarray(tables[:, :, 0])) if is_leaning else None,
-        n_edges=n_edges,
-        n_self_loops=n_self_loops,
-    )
-
-
 def absorb(
     state: SparsifierState,
     settings: SparsifierSettings,
@@ -176,12 +75,18 @@ def absorb(
     n_nodes : int
         Nodes known after the group; fewer than in ``state`` stand for these.
     """
+    if state.n_records > state.n_leaning > 0:
+        # what is published as it is must be even by itself
+        goes_on = _keeps_most(state, settings)
+        n_leaning = int(LEANING_FACTOR * state.n_records) if goes_on else 0
+        state = replace(state, n_leaning=n_leaning)
     arrivals = score(state, settings, blocks, parallel=parallel)
-    constant = _present_constant(state, settings)
+    constant = present_constant(state, settings)
     return replace(
         state,
         chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
+        degree=sum_degrees(state.degree, arrivals.degree),
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
         n_edges=state.n_edges + arrivals.n_edges,
@@ -277,14 +182,9 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
 
 
-def _present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
-    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
-    return min(state.constant, sampling_constant(settings, state.n_nodes))
-
-
 def _keeps_most(state: SparsifierState, settings: SparsifierSettings) -> bool:
     """Whether a resparsification would keep most edges, whatever the embedding said."""
-    copies = settings.oversampling * _present_constant(state, settings)
+    copies = settings.oversampling * present_constant(state, settings)
     copies *= local_factor(settings, state.n_nodes)
     kept = kept_share(state.chunks, n_nodes=state.n_nodes, copies=copies)
     return kept > WORTHWHILE_SHARE
@@ -301,9 +201,11 @@ def _thinning(
         state.cards,
         settings,
         n_nodes=state.n_nodes,
-        constant=_present_constant(state, settings),
+        constant=present_constant(state, settings),
         coin_stream=2 * state.n_resparsifications + 1,
-        surplus=_surplus_weight(state, settings),
+        arrived=state.degree,
+        is_whole=is_whole(state),
+        surplus=None if state.degree is not None else _surplus_weight(state, settings),
         cancelled=cancelled,
         parallel=parallel,
     )
@@ -313,7 +215,7 @@ def _surplus_weight(state: SparsifierState, settings: SparsifierSettings) -> Flo
     """(n_embedded,) surplus of all lanes in units of weight, so that other cards can count it."""
     if state.surplus is None:
         return None
-    copies = np.float32(settings.oversampling * _present_constant(state, settings))
+    copies = np.float32(settings.oversampling * present_constant(state, settings))
     shares = copies * state.cards.local_resistance  # of a unit of weight
     weight = np.zeros_like(shares)
     np.divide(state.surplus.sum(axis=0), shares, out=weight, where=shares > 0.0)
@@ -331,13 +233,15 @@ def _after(
 ) -> SparsifierState:
     """Counters and embedding after a resparsification; the records are still those before."""
     dropped = thinning.n_survivors < state.n_records
-    capped = thinning.constant < _present_constant(state, settings)
+    capped = thinning.constant < present_constant(state, settings)
     return replace(
         state,
         cards=thinning.cards,
+        degree=thinning.arrived,
         surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
         n_kept_last=thinning.n_survivors,
+        n_leaning=0 if thinning.surplus is None else int(LEANING_FACTOR * thinning.n_survivors),
         constant=thinning.constant if capped else state.constant,
         smallest_constant=min(state.smallest_constant, thinning.constant)
         if dropped

@@ -13,7 +13,7 @@ from typing import overload
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import (
     add_degrees,
@@ -90,6 +90,8 @@ class Thinning:
     surplus : (n_nodes,) float32 or None
         What dependent coins have left each node with, over what was expected, in shares by
         ``cards`` and ``constant``; None for independent ones.
+    arrived : (n_reached,) float64 or None
+        Weight that arrived at each node; None where that is unknown.
     """
 
     lowered: list[Float32Array]
@@ -97,6 +99,7 @@ class Thinning:
     cards: NodeCards
     constant: float
     surplus: Float32Array | None
+    arrived: FloatArray | None
 
 
 def thin(
@@ -107,6 +110,8 @@ def thin(
     n_nodes: int,
     constant: float,
     coin_stream: int,
+    arrived: FloatArray | None = None,
+    is_whole: bool = False,
     surplus: Float32Array | None = None,
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
@@ -131,8 +136,13 @@ def thin(
         Sampling constant; lowered where ``max_edges`` asks for it.
     coin_stream : int
         Number of the stream of coins, never used before for these records.
+    arrived : (n_reached,) float64, optional
+        Weight that arrived at the first nodes; dependent coins lean on what records have over it.
+    is_whole : bool
+        Whether the records are all that arrived, so that they tell this weight.
     surplus : (n_known,) float32, optional
-        What dependent coins before have left the first nodes with, in units of weight.
+        Where that is unknown: what dependent coins before have left the first nodes with, in units
+        of weight.
     cancelled, parallel
         As in `peewit.solvers.laplacian.effective_resistance.resistance_embedding`.
 
@@ -142,6 +152,8 @@ def thin(
         None when the embedding did not converge or was cancelled.
     """
     degree, on_forest = _survey(chunks, n_nodes, parallel)
+    if is_whole and arrived is None:
+        arrived = frozen(degree)
     factor = local_factor(settings, n_nodes)
     new_cards = counted_resistances(
         chunks,
@@ -174,6 +186,10 @@ def thin(
     copies = settings.oversampling * constant
     nodes = np.empty((len(lanes), 0, 2), np.float32)
     if is_even:
+        if arrived is not None:
+            over = degree.copy()
+            over[: arrived.size] -= arrived  # (B21)
+            surplus = over.astype(np.float32)
         nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         coins = np.uint64(settings.seed), np.uint64(coin_stream)
@@ -204,6 +220,7 @@ def thin(
         cards=new_cards,
         constant=constant,
         surplus=nodes[:, :, 0].sum(axis=0) if is_even else None,
+        arrived=arrived,
     )
 
 

@@ -17,9 +17,9 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.memory import MemoryLimitTooSmall, plan_memory
 from peewit.streaming.settings import GROUP_SHARE, StreamSettings
+from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import Coins, Records, SparsifierSettings
-from peewit.streaming.sparsifier.sparsifier import ARRIVAL_LANES
 
 MIB = 1 << 20
 

@@ -20,13 +20,16 @@ from peewit.streaming.kernels.coins import (
     degree_variance,
     lower_probabilities,
     pack_cards,
-    sample_arrivals,
+    sample_independent,
+    sample_leaning,
     score_records,
     stale_leverages,
+    take_arrivals,
     take_survivors,
     throw_coins,
 )
 from peewit.streaming.kernels.spanning_forest import N_CLASSES, classify, mark_forest
+from peewit.streaming.sparsifier.arrivals import copies_by_class
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import Records
 from tests.reference.sampling import (
@@ -137,28 +140,50 @@ def sampled(
     *,
     is_leaning: bool,
     stream: int = STREAM,
+    degree: FloatArray | None = None,
 ) -> Records:
-    """What stays of edges with these ends and weights."""
+    """What stays of edges with these ends and weights; their weights are added to ``degree``."""
     kept = Records.uninitialized(columns[0].size)
+    n_nodes = 1 + max(ends.max(initial=cards.n_nodes - 1) for ends in columns[:2])
+    node = np.zeros((n_nodes, 2))
+    floats = node.view(np.float32)
+    floats[:, 3] = np.inf
+    floats[: cards.n_nodes, 2:] = table
+    if degree is not None:
+        node[:, 0] = degree
+    degrees = node[:, 0].copy()
+    tables = (node, floats) if is_leaning else (*copies_by_class(floats[:, 3].copy()), degrees)
     with np.errstate(over="ignore"):
-        n_kept = sample_arrivals(
+        n_kept = (sample_leaning if is_leaning else sample_independent)(
             *columns,
-            table,
+            *tables,
             cards.array,
             cards.views[2],
             cards.squared_scale,
             cards.is_local,
-            is_leaning,
             CONSTANT,
             np.uint64(SEED),
             np.uint64(stream),
-            kept.u,
-            kept.v,
-            kept.weight,
-            kept.keep_probability,
-            kept.key,
+            *kept.columns,
         )
+    if is_leaning:
+        table[:] = floats[: cards.n_nodes, 2:]
+    if degree is not None:
+        degree[:] = node[:, 0] if is_leaning else degrees
     return kept.part(0, n_kept)
+
+
+def bounded(cards: Sequence[Card]) -> list[Card]:
+    """Cards whose local resistances are those of their classes."""
+    local = np.array([card.local_resistance for card in cards], np.float32)
+    copies = np.float32(CONSTANT) * local
+    copies[copies == 0.0] = np.inf
+    classes, bounds = copies_by_class(copies)
+    resistances = (bounds[classes] / np.float32(CONSTANT)).tolist()
+    return [
+        card._replace(local_resistance=resistance)
+        for card, resistance in zip(cards, resistances, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("is_leaning", [False, True])
@@ -173,7 +198,7 @@ def test_arrivals_follow_the_reference(buffer: Buffer, is_leaning: bool) -> None
         kept = sampled(columns, buffer.cards, table, is_leaning=is_leaning, stream=stream)
         expected = arriving(
             [(weight, ends) for weight, _, ends in buffer.rows()[rows]],
-            buffer.cards_by_hand,
+            buffer.cards_by_hand if is_leaning else bounded(buffer.cards_by_hand),
             buffer.cards.squared_scale,
             CONSTANT,
             SEED,
@@ -211,13 +236,51 @@ def test_batches_of_arrivals_do_not_show(buffer: Buffer, n_edges: int, is_leanin
         assert np.array_equal(getattr(some, column.name), expected)
 
 
-def test_without_cards_every_edge_but_loops_is_kept(buffer: Buffer) -> None:
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_without_cards_every_edge_but_loops_is_kept(buffer: Buffer, is_taken: bool) -> None:
+    """The short way and the long one name records alike, too."""
     cards = NodeCards.empty()
-    kept = sampled(buffer.take("u", "v", "weight"), cards, table_of(cards), is_leaning=False)
+    columns = buffer.take("u", "v", "weight")
+    scored = sampled(columns, cards, table_of(cards), is_leaning=False)
+    kept = Records.uninitialized(N_EDGES)
+    with np.errstate(over="ignore"):
+        n_kept = take_arrivals(*columns, np.uint64(SEED), np.uint64(STREAM), *kept.columns)
+    kept = kept.part(0, n_kept) if is_taken else scored
+    assert np.array_equal(kept.key, scored.key)
     proper = buffer["u"] != buffer["v"]
     for name in ("u", "v", "weight"):
         assert np.array_equal(getattr(kept, name), buffer[name][proper])
     assert (kept.keep_probability == 1.0).all()
+
+
+@pytest.mark.parametrize("is_leaning", [False, True])
+def test_degrees_grow_by_all_that_arrives(buffer: Buffer, is_leaning: bool) -> None:
+    columns = buffer.take("u", "v", "weight")
+    before = np.random.default_rng(3).random(N_NODES + 2)
+    degree = before.copy()
+    sampled(columns, buffer.cards, table_of(buffer.cards), is_leaning=is_leaning, degree=degree)
+    expected = before.copy()
+    for weight, _, (u, v) in buffer.rows():
+        if u != v:
+            expected[u] += weight
+            expected[v] += weight
+    assert np.array_equal(degree, expected)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e3, 1e30])
+def test_the_bound_of_a_class_is_above_its_nodes_and_not_far(spread: float) -> None:
+    rng = np.random.default_rng(4)
+    copies = (3e-7 * spread ** rng.random(5_000)).astype(np.float32)
+    copies[::10] = np.inf
+    classes, bounds = copies_by_class(copies)
+    bound = bounds[classes]
+    assert (bound[::10] == np.inf).all()
+    assert (bound > copies)[np.isfinite(copies)].all()
+    most = {1.0: 1.0 + 1 / 16, 1e3: 1.0 + 1 / 16, 1e30: 1.0 + 1 / 2}[spread]
+    finite = np.isfinite(copies)
+    assert (bound[finite] <= 1.0001 * most * copies[finite]).all()
+    for nothing in (np.empty(0, np.float32), np.full(3, np.inf, np.float32)):
+        assert (copies_by_class(nothing)[0] == 255).all()
 
 
 def test_a_surplus_is_what_was_kept_over_what_arrived(buffer: Buffer) -> None:
@@ -268,10 +331,13 @@ class Clique:
         )
         return Clique(columns=[u, v, weight], cards=cards, n_nodes=n_nodes)
 
-    @property
-    def probability(self) -> FloatArray:
+    def probability(self, *, is_leaning: bool) -> FloatArray:
         u, v, weight = self.columns
-        strength = weight.astype(np.float64) * self.cards.local_resistance[np.array([u, v])].sum(0)
+        local = self.cards.local_resistance
+        if not is_leaning:
+            classes, bounds = copies_by_class(np.float32(CONSTANT) * local)
+            local = bounds[classes] / np.float32(CONSTANT)
+        strength = weight.astype(np.float64) * local[np.array([u, v])].sum(0)
         chance: FloatArray = CONSTANT * strength / (1.0 + strength)
         return chance
 
@@ -287,7 +353,7 @@ class Clique:
 def test_every_arrival_keeps_its_probability(is_leaning: bool) -> None:
     clique, n_streams = Clique.of(22), 5_000
     assert clique.cards.is_local
-    probability = clique.probability
+    probability = clique.probability(is_leaning=is_leaning)
     assert probability.max() < 1.0
     kept = np.zeros(probability.size)
     for stream in range(n_streams):
@@ -310,7 +376,8 @@ def test_degrees_stray_by_half_a_share_however_many_blocks_arrive(n_blocks: int)
         n_kept = np.zeros(weight.size)
         for stream in range(n_blocks):
             n_kept += clique.kept(table, stream, is_leaning=is_leaning)
-        surplus = weight * (n_kept / clique.probability - n_blocks)
+        probability = clique.probability(is_leaning=is_leaning)
+        surplus = weight * (n_kept / probability - n_blocks)
         stray[is_leaning] = shares * np.bincount(
             np.concatenate([u, v]), np.concatenate([surplus, surplus])
         )

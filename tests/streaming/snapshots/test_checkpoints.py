@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -58,12 +59,14 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         assert np.array_equal(first, second)
     assert np.array_equal(left.state.cards.array, right.state.cards.array)
     assert left.state.cards.scale == right.state.cards.scale
-    assert (left.state.surplus is None) == (right.state.surplus is None)
-    if left.state.surplus is not None and right.state.surplus is not None:
-        assert left.state.surplus.dtype == right.state.surplus.dtype
-        assert np.array_equal(left.state.surplus, right.state.surplus)
+    for name in ("surplus", "degree"):
+        first, second = (getattr(side.state, name) for side in (left, right))
+        assert (first is None) == (second is None)
+        if first is not None:
+            assert first.dtype == second.dtype
+            assert np.array_equal(first, second)
     for item in fields(SparsifierState):
-        if item.name not in ("chunks", "cards", "surplus"):
+        if item.name not in ("chunks", "cards", "surplus", "degree"):
             first, second = (getattr(side.state, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
@@ -105,12 +108,31 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
 
-def test_a_checkpoint_may_have_surpluses_or_none(tmp_path: Path, checkpoint: Checkpoint) -> None:
+@pytest.mark.parametrize("name", ["surplus", "degree"])
+def test_a_checkpoint_may_have_surpluses_and_degrees_or_none(
+    tmp_path: Path, checkpoint: Checkpoint, name: str
+) -> None:
     store = CheckpointStore(tmp_path)
-    bare = replace(checkpoint, state=replace(checkpoint.state, surplus=None))
+    bare = replace(checkpoint, state=replace(checkpoint.state, **{name: None}))
     for saved in (checkpoint, bare, checkpoint):
         store.save(saved)
         _assert_equal(CheckpointStore(tmp_path).newest(), saved)
+
+
+def test_a_checkpoint_of_format_3_opens_without_degrees(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    CheckpointStore(tmp_path).save(checkpoint)
+    [directory] = (entry for entry in tmp_path.iterdir() if entry.is_dir())
+    (directory / "degree.npy").unlink()
+    meta = json.loads((directory / "meta.json").read_text())
+    del meta["has_degree"]
+    del meta["counters"]["n_leaning"]
+    (directory / "meta.json").write_text(json.dumps(meta))
+    pointer = json.loads((tmp_path / "current.json").read_text())
+    (tmp_path / "current.json").write_text(json.dumps({**pointer, "format": 3}))
+    older = replace(checkpoint, state=replace(checkpoint.state, degree=None, n_leaning=0))
+    _assert_equal(CheckpointStore(tmp_path).newest(), older)
 
 
 def test_only_the_two_named_checkpoints_stay_on_disk(
@@ -141,7 +163,7 @@ def test_half_written_checkpoint_is_not_seen(tmp_path: Path, checkpoint: Checkpo
 
 def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
-    with pytest.raises(ValueError, match="format 99, this version reads 3"):
+    with pytest.raises(ValueError, match="format 99, this version reads 4"):
         CheckpointStore(tmp_path).newest()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from peewit.solvers.arrays import IntArray
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES, score
 from peewit.streaming.sparsifier.merge_tree import leaf, merge, without_embedding
 from peewit.streaming.sparsifier.sample_size import expected_size, sampling_constant
 from peewit.streaming.sparsifier.settings_and_state import (
@@ -19,13 +20,12 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierState,
 )
 from peewit.streaming.sparsifier.sparsifier import (
-    ARRIVAL_LANES,
     BUFFER_FACTOR,
+    LEANING_FACTOR,
     absorb,
     buffer_cap,
     expected_epsilon,
     resparsify,
-    score,
     sparsifier_graph,
     thinned,
 )
@@ -179,6 +179,9 @@ def _assert_same_state(first: SparsifierState, second: SparsifierState) -> None:
     assert (first.surplus is None) == (second.surplus is None)
     if first.surplus is not None:
         assert np.array_equal(first.surplus, second.surplus)
+    assert first.degree is not None
+    assert second.degree is not None
+    np.testing.assert_allclose(first.degree, second.degree, rtol=1e-12)
 
 
 @pytest.mark.parametrize("family", ["random", "two communities"])  # bounds, and an embedding
@@ -209,11 +212,12 @@ def test_surpluses_outlive_groups_and_resparsifications() -> None:
     first = grow(state, blocks=blocks[:ARRIVAL_LANES])
     assert first.surplus is not None
     assert (first.surplus != 0.0).mean() > 0.9
-    # the next group leans against them, and so does the next resparsification
-    forgetful = replace(first, surplus=None)
+    # the next group leans against them, and so does a resparsification that knows no degrees
     rest = blocks[ARRIVAL_LANES:]
+    unknown = replace(first, degree=None)
     for go_on in (partial(grow, blocks=rest), partial(resparsify, settings=settings)):
-        assert not np.array_equal(go_on(first).records.key, go_on(forgetful).records.key)
+        forgetful = go_on(replace(unknown, surplus=None))
+        assert not np.array_equal(go_on(unknown).records.key, forgetful.records.key)
     unconverged = resparsify(first, settings, cancelled=lambda: True)
     assert unconverged.surplus is first.surplus
     assert unconverged.cards is first.cards
@@ -227,16 +231,112 @@ def test_surpluses_outlive_groups_and_resparsifications() -> None:
 
 
 def test_what_is_left_at_a_node_is_told_by_its_degrees() -> None:
-    """The surplus in units of weight is the degree of what survived over that of all records."""
+    """The surplus in units of weight is the degree of what survived over that of all that arrived.
+
+    Where that is not known, it is over the degree of the records before, and what they left.
+    """
     edges = FAMILIES["random"](0)
     state, settings, blocks = _arriving(edges, "dependent")
     before = absorb(state, settings, blocks, n_nodes=state.n_nodes)
-    after = resparsify(replace(before, surplus=None), settings)
-    assert after.surplus is not None
-    copies = settings.oversampling * sampling_constant(settings, after.n_nodes)
-    weight = after.surplus.sum(axis=0) / (copies * after.cards.local_resistance)
-    gained = sparsifier_graph(after).degree - sparsifier_graph(before).degree
-    np.testing.assert_allclose(weight, gained, atol=1e-3 * np.abs(gained).max())
+    assert before.degree is not None
+    unknown = replace(before, surplus=None, degree=None)
+    for start, degree in ((before, before.degree), (unknown, sparsifier_graph(before).degree)):
+        after = resparsify(start, settings)
+        assert after.surplus is not None
+        copies = settings.oversampling * sampling_constant(settings, after.n_nodes)
+        weight = after.surplus.sum(axis=0) / (copies * after.cards.local_resistance)
+        gained = sparsifier_graph(after).degree - degree
+        np.testing.assert_allclose(weight, gained, atol=1e-3 * np.abs(gained).max())
+
+
+@pytest.mark.parametrize("coins", COINS)
+def test_degrees_are_those_of_all_that_arrived(coins: Coins) -> None:
+    edges = FAMILIES["random"](0)
+    edges = replace(edges, weight=np.ceil(edges.weight * 4))  # of which sums are exact
+    settings = replace(_settings(edges, 0.9, 1, coins), buffer_edges=6_000)
+    state = sparsified(edges, settings, n_blocks=30)
+    assert state.n_resparsifications > 1
+    expected = np.zeros(edges.n_nodes)
+    np.add.at(expected, edges.u, edges.weight)
+    np.add.at(expected, edges.v, edges.weight)
+    assert np.array_equal(state.degree, expected)
+    # those of shares add up, and shares begin with none
+    share = leaf(state, first_block=99)
+    assert share.degree is not None
+    assert share.degree.size == 0
+    share = absorb(share, settings, edges.blocks(1), n_nodes=edges.n_nodes)
+    whole = absorb(SparsifierState(), settings, edges.blocks(1), n_nodes=edges.n_nodes)
+    assert whole.degree is None  # no coin yet: its records tell
+    for other in (share, whole):
+        for pair in ((state, other), (other, state)):
+            assert np.array_equal(merge(*pair, settings).degree, 2.0 * expected)
+    few = absorb(SparsifierState(), settings, edges.blocks(30)[:1], n_nodes=edges.n_nodes)
+    assert merge(few, few, settings).degree is None
+    newcomer = edge_block(np.array([edges.n_nodes]), np.array([0]), np.array([3.0]))
+    grown = absorb(state, settings, [newcomer], n_nodes=edges.n_nodes + 1)
+    assert grown.degree is not None
+    assert grown.degree[-1] == 3.0
+    assert grown.degree[0] == expected[0] + 3.0
+    unknown = replace(state, degree=None)
+    assert absorb(unknown, settings, [newcomer], n_nodes=edges.n_nodes + 1).degree is None
+    assert merge(state, unknown, settings).degree is None
+
+
+def test_coins_lean_while_the_buffer_is_young_or_degrees_are_unknown() -> None:
+    state, settings, blocks = _arriving(FAMILIES["random"](0), "dependent")
+    grow = partial(absorb, settings=settings, blocks=blocks, n_nodes=state.n_nodes)
+    grown = grow(state)
+    assert grown.surplus is not None
+    assert grown.n_leaning == state.n_leaning == LEANING_FACTOR * state.n_kept_last
+    older = grow(replace(grow(grown), n_leaning=10**9))
+    assert older.surplus is not None
+    assert older.n_records > LEANING_FACTOR * state.n_kept_last
+    older = replace(older, n_leaning=grown.n_leaning)
+    assert grow(older).surplus is None
+    assert grow(older).n_leaning == 0
+    assert grow(replace(older, degree=None)).surplus is not None
+
+
+def test_coins_lean_as_long_as_a_snapshot_would_not_be_thinned() -> None:
+    """Forty parallel records of each edge of a sparse graph, which a snapshot merges."""
+    rng = np.random.default_rng(0)
+    n_nodes, n_pairs = 200, 600
+    pairs = rng.integers(0, n_nodes, (2, n_pairs))
+    u, v = np.concatenate([np.tile([np.arange(n_nodes - 1), np.arange(1, n_nodes)], 20)], axis=1)
+    chosen = rng.integers(0, n_pairs, 40 * n_pairs)
+    u, v = np.concatenate([u, pairs[0, chosen]]), np.concatenate([v, pairs[1, chosen]])
+    edges = EdgeList(u=u[u != v], v=v[u != v], weight=np.ones((u != v).sum()), n_nodes=n_nodes)
+    settings = _settings(edges, 0.5, 1, "dependent")
+    blocks = edges.blocks(40)
+    state = absorb(SparsifierState(), settings, blocks[:8], n_nodes=n_nodes)
+    state = resparsify(state, settings)
+    for block in blocks[8:]:
+        state = absorb(state, settings, [block], n_nodes=n_nodes)
+    assert state.n_records > 1.5 * LEANING_FACTOR * state.n_kept_last
+    assert thinned(state, settings) is state
+    assert state.surplus is not None
+
+
+def test_a_resparsification_evens_out_what_independent_arrivals_have_left() -> None:
+    edges = FAMILIES["random"](0)
+    state, settings, blocks = _arriving(edges, "dependent")
+    stray: dict[str, list[float]] = {"leaning": [], "independent": [], "never evened out": []}
+    for seed in range(5):
+        settings = replace(settings, seed=seed)
+        independent = replace(state, n_leaning=0)
+        for name, start in zip(stray, (state, independent, independent), strict=True):
+            full = absorb(start, settings, blocks, n_nodes=state.n_nodes)
+            exact = full.degree
+            assert exact is not None
+            if name == "never evened out":
+                full = replace(full, degree=None, surplus=None)
+            kept = resparsify(full, settings)
+            copies = settings.oversampling * sampling_constant(settings, kept.n_nodes)
+            over = (sparsifier_graph(kept).degree - exact) * copies * kept.cards.local_resistance
+            stray[name].append(float(np.sqrt(np.mean(over**2))))
+    mean = {name: np.mean(values) for name, values in stray.items()}
+    assert mean["independent"] < 1.15 * mean["leaning"], mean
+    assert mean["never evened out"] > 1.5 * mean["leaning"], mean
 
 
 @pytest.mark.parametrize("room", [8.0, 2.0])

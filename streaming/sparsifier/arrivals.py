@@ -1,0 +1,226 @@
+"""Coins of arriving edges, all scored by the cards of the last resparsification (B13), no solve.
+
+While the buffer holds little more than the last resparsification kept, coins lean: there is little
+room for the next one to even out what they leave. After that they are thrown each by itself, at
+half the cost, and the next one leans on the exact degrees of the stream (B21).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, UInt8Array, frozen, frozen_all
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.kernels.coins import sample_independent, sample_leaning, take_arrivals
+from peewit.streaming.sparsifier.sample_size import present_constant
+from peewit.streaming.sparsifier.settings_and_state import (
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
+
+ARRIVAL_LANES = 4
+"""The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
+threads can throw them, and as much more do degrees stray."""
+
+_FINEST_SHIFT = 19
+"""Bits of a float32 that its class leaves out, at least: four of the mantissa stay."""
+
+_N_CLASSES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrivals:
+    """Records kept of a group of arriving blocks.
+
+    Attributes
+    ----------
+    records : list of Records
+        One entry for each block.
+    surplus : (ARRIVAL_LANES, n_embedded) float32 or None
+        `SparsifierState.surplus` after them; None where coins did not lean.
+    degree : (n_reached,) float64 or None
+        Weight that arrived at each node, up to the last one that an edge reached; None where every
+        edge is kept for want of cards.
+    n_edges, n_self_loops : int
+        Rows of the blocks, and those of them that are dropped as self-loops.
+    """
+
+    records: list[Records]
+    surplus: Float32Array | None
+    degree: FloatArray | None
+    n_edges: int
+    n_self_loops: int
+
+    @property
+    def was_tossed(self) -> bool:
+        """Whether any edge was kept, or not kept, by chance."""
+        n_kept = sum(records.n_records for records in self.records)
+        return n_kept < self.n_edges - self.n_self_loops or any(
+            bool(np.any(records.keep_probability < 1.0)) for records in self.records
+        )
+
+
+def score(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    blocks: Iterable[EdgeBlock],
+    *,
+    parallel: Parallel = map,
+) -> Arrivals:
+    """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
+
+    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane.
+
+    Parameters
+    ----------
+    state, settings
+        The state before, and what decides which edges stay.
+    blocks : iterable of EdgeBlock
+        The group, in order; the first one has the number ``state.n_blocks``. As many as there are
+        lanes are held at a time.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    """
+    lanes = _Lanes(state, settings)
+    records: list[Records] = []
+    n_edges = n_self_loops = 0
+    remaining = iter(blocks)
+    while together := list(islice(remaining, ARRIVAL_LANES)):
+        lanes.reach(together)
+        first = state.n_blocks + len(records)
+
+        def task(offset: int, together: list[EdgeBlock] = together, first: int = first) -> Records:
+            return lanes.throw(together[offset], first + offset)
+
+        records += parallel(task, range(len(together)))
+        n_edges += sum(block.n_rows for block in together)
+        n_self_loops += sum(block.n_self_loops for block in together)
+    return Arrivals(
+        records=records,
+        surplus=lanes.surplus,
+        degree=lanes.degree,
+        n_edges=n_edges,
+        n_self_loops=n_self_loops,
+    )
+
+
+def copies_by_class(copies: Float32Array) -> tuple[UInt8Array, Float32Array]:
+    """Class of every node, and (256,) float32 bounds of what the nodes of a class have.
+
+    A class is the exponent of a number and the first bits of its mantissa, counted from the lowest
+    one: a sixteenth of an octave or less where numbers span 15 octaves, else so much more. The last
+    class is infinite.
+    """
+    is_finite = np.isfinite(copies)
+    bits = copies.view(np.uint32)
+    low, high = (0, 0) if not is_finite.any() else (bits[is_finite].min(), bits[is_finite].max())
+    shift = _FINEST_SHIFT
+    while (high >> shift) - (low >> shift) > _N_CLASSES - 2:
+        shift += 1
+    first = low >> shift
+    classes = np.where(is_finite, (bits >> shift) - first, _N_CLASSES - 1).astype(np.uint8)
+    infinite = np.float32(np.inf).view(np.uint32) >> shift
+    above = np.minimum(np.arange(1, _N_CLASSES + 1) + int(first), int(infinite)) << shift
+    bounds = above.astype(np.uint32).view(np.float32)
+    bounds[-1] = np.inf
+    return classes, bounds
+
+
+def _leans(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Whether coins lean; where degrees are unknown nothing else tells what they have left."""
+    if settings.coins == "independent" or state.cards.n_nodes == 0:
+        return False
+    return state.degree is None or state.n_records <= state.n_leaning
+
+
+class _Lanes:
+    """What the kernels know of every node, and what each lane of coins adds to it."""
+
+    def __init__(self, state: SparsifierState, settings: SparsifierSettings) -> None:
+        self._cards = cards = state.cards
+        self._seed = np.uint64(settings.seed)
+        self._constant = settings.oversampling * present_constant(state, settings)
+        self._takes_all = cards.n_nodes == 0 and state.degree is None
+        copies = np.float32(self._constant) * cards.local_resistance
+        copies[copies == 0.0] = np.inf
+        self._nodes: FloatArray | None = None
+        self._degree: FloatArray = np.zeros((ARRIVAL_LANES, 0))
+        if _leans(state, settings):
+            self._nodes = np.zeros((ARRIVAL_LANES, cards.n_nodes, 2))
+            columns = self._nodes.view(np.float32)
+            if state.surplus is not None:
+                columns[:, :, 2] = state.surplus
+            columns[:, :, 3] = copies
+        else:
+            self._classes, self._class_copies = copies_by_class(copies)
+
+    @property
+    def degree(self) -> FloatArray | None:
+        """(n_reached,) float64 weight that arrived, None where it is not counted."""
+        if self._takes_all:
+            return None
+        lanes = self._degree if self._nodes is None else self._nodes[:, :, 0]
+        return np.asarray(lanes.sum(axis=0))
+
+    @property
+    def surplus(self) -> Float32Array | None:
+        """(ARRIVAL_LANES, n_embedded) float32, None where coins do not lean."""
+        if self._nodes is None:
+            return None
+        surplus = self._nodes.view(np.float32)[:, : self._cards.n_nodes, 2]
+        return frozen(np.ascontiguousarray(surplus))
+
+    def reach(self, blocks: list[EdgeBlock]) -> None:
+        """Make room for the nodes of some blocks; those without a card keep every edge."""
+        if self._takes_all:
+            return
+        n_nodes = 1 + max(
+            int(ends.max(initial=-1)) for block in blocks for ends in (block.u, block.v)
+        )
+        if self._nodes is None:
+            self._degree = _longer(self._degree, n_nodes, axis=1)
+            self._classes = _longer(self._classes, n_nodes, filling=_N_CLASSES - 1)
+        elif n_nodes > self._nodes.shape[1]:
+            n_before = self._nodes.shape[1]
+            self._nodes = _longer(self._nodes, n_nodes, axis=1)
+            self._nodes.view(np.float32)[:, n_before:, 3] = np.inf
+
+    def throw(self, block: EdgeBlock, number: int) -> Records:
+        """Records that stay of block ``number``."""
+        kept = Records.uninitialized(block.u.size)
+        edges = frozen_all(block.u, block.v, block.weight)
+        with np.errstate(over="ignore"):  # the hash counts modulo 2^64
+            last: tuple[Any, ...] = self._seed, np.uint64(2 * number), *kept.columns
+            known = self._known(number % ARRIVAL_LANES)
+            if self._takes_all:
+                n_kept = take_arrivals(*edges, *last)
+            elif self._nodes is None:
+                n_kept = sample_independent(*edges, *known, *last)
+            else:
+                n_kept = sample_leaning(*edges, *known, *last)
+        return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
+
+    def _known(self, lane: int) -> tuple[Any, ...]:
+        """What the kernels score by: tables of nodes, those of a lane, and cards."""
+        cards = self._cards
+        if self._nodes is None:
+            tables: tuple[Any, ...] = self._classes, self._class_copies, self._degree[lane]
+        else:
+            tables = self._nodes[lane], self._nodes[lane].view(np.float32)
+        card_array, card_ints = frozen_all(cards.array, cards.views[2])
+        scales = cards.squared_scale, cards.is_local, self._constant
+        return *tables, card_array, card_ints, *scales
+
+
+def _longer(array: AnyArray, length: int, *, axis: int = 0, filling: int = 0) -> AnyArray:
+    """The array, an axis of it filled up to a length where it is shorter."""
+    missing = length - array.shape[axis]
+    if missing <= 0:
+        return array
+    widths = [(0, missing if number == axis else 0) for number in range(array.ndim)]
+    return np.pad(array, widths, constant_values=filling)
