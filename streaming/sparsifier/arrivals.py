@@ -2,7 +2,7 @@
 
 While the buffer holds little more than the last resparsification kept, coins lean: there is little
 room for the next one to even out what they leave. After that they are thrown each by itself, at
-half the cost, and the next one leans on the exact degrees of the stream (B21).
+half the cost, and the next one leans on the exact degrees of the stream (B22).
 """
 
 from collections.abc import Iterable

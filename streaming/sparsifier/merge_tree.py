@@ -46,7 +46,7 @@ def merge(
     is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
     resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
     one, which counts by other cards, stays as it is. Degrees add up, and the next resparsification
-    leans on them (B21).
+    leans on them (B22).
 
     Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
     the sum of the rounds of the parts, hence later than any round that one of their records has

@@ -38,7 +38,7 @@ the stream seven times as far, and what arrives is thrown for more than it will 
 
 LEANING_FACTOR = 2.0
 """Arriving coins lean until the buffer holds this multiple of what the last resparsification kept:
-from there on the next one has room to even out degrees (B21)."""
+from there on the next one has room to even out degrees (B22)."""
 
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""

@@ -188,7 +188,7 @@ def thin(
     if is_even:
         if arrived is not None:
             over = degree.copy()
-            over[: arrived.size] -= arrived  # (B21)
+            over[: arrived.size] -= arrived  # (B22)
             surplus = over.astype(np.float32)
         nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
