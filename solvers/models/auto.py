@@ -57,7 +57,7 @@ _FEW_PER_CLASS: Final = 5
 
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
-_BLOCK_ENTRIES: Final = 20 << 20
+_BLOCK_ENTRIES: Final = 40 << 20
 _ROWS: Final = 1 << 16
 """Nodes at a time, where every class has a number of each."""
 

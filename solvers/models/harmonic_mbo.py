@@ -36,7 +36,7 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
 _MOST_JOINED = 32
-_JOINED_ENTRIES = 32 << 20
+_JOINED_ENTRIES = 96 << 20
 """A product with a million nodes takes hardly longer for so many columns than for a few."""
 
 

@@ -28,8 +28,8 @@ TWO_PRECISIONS = {
         "laplacian_products.laplacian_rows",
         "laplacian_products.redirect",
         "laplacian_products.subtract_by_component",
+        "multigrid.renumber_rows",
         "multigrid.resize_rows",
-        "random_walk.normalize_rows",
     )
 }
 """The bounds of a spectrum take float64; resistances, walks and labels are found in float32."""
