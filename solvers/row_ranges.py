@@ -1,6 +1,6 @@
 """Work divided by rows: who runs the tasks is the caller's business, what they give is not."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[A
 
 _N_RANGES = 16
 _LEAST_WORK = 1 << 17
+_BLOCK_ROWS = 1 << 16
 _T = TypeVar("_T")
 
 
@@ -44,3 +45,9 @@ class RowRanges:
         """Results of ``task(start, stop)`` for every range, in order."""
         cuts = self.cuts.tolist()
         return list(self.parallel(lambda r: task(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))
+
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Rows some at a time, where what is made in passing of all would take much memory."""
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        yield slice(start, start + _BLOCK_ROWS)

@@ -29,7 +29,8 @@ from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnin
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.auto import TELEPORT, Auto
+from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto_arms import TELEPORT
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO

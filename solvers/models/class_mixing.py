@@ -11,8 +11,8 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.neighbor_means import NeighborMeans
+from peewit.solvers.row_ranges import row_blocks
 
-_ROWS = 1 << 16
 _GUARDS = 2
 _STEPS = 240
 _STEPS_APART = 20
@@ -39,10 +39,10 @@ class Mixing:
         adjacency = graph.adjacency
         known = np.where(asked, classes, n_classes)
         sums = np.zeros((n_classes + 1) ** 2)
-        for start in range(0, known.size, _ROWS):
-            starts = adjacency.indptr[start : start + _ROWS + 1]
+        for rows in row_blocks(known.size):
+            starts = adjacency.indptr[rows.start : rows.stop + 1]
             entries = slice(starts[0], starts[-1])
-            own = np.repeat(known[start : start + _ROWS], np.diff(starts))
+            own = np.repeat(known[rows], np.diff(starts))
             place = own * (n_classes + 1) + known[adjacency.indices[entries]]
             sums += np.bincount(place, adjacency.data[entries], sums.size)
         return cls(sums.reshape(n_classes + 1, -1)[:n_classes, :n_classes])

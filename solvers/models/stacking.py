@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, log_ndtr, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.row_ranges import row_blocks
 
 CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
 """Pseudo-labels of each class that are tried; the last one makes all classes equal."""
@@ -25,7 +26,6 @@ _VARIANCE = 0.5
 _VARIANCE_UNNAMED = 0.1
 _VARIANCE_OF_SCALE = 1.0 / 0.6
 
-_ROWS = 1 << 16
 _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
 _LEAST_ORDERING = 20
@@ -187,8 +187,7 @@ class Stack:
         ranking = max(able, key=lambda pair: pair[0], default=None)
         counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
         mixed = np.zeros((n_nodes, n_classes))
-        for start in range(0, n_nodes, _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in row_blocks(n_nodes):
             for weight, fit in counted:
                 logits = np.tile(fit.intercept, (covariate[rows].size, 1))
                 if fit.uses_shares:

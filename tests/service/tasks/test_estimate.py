@@ -24,7 +24,7 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE, auto
+from peewit.solvers.models import CATALOGUE, auto, auto_preparation
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edge_passes import product_bytes
@@ -278,7 +278,7 @@ def test_the_memory_of_auto_is_what_its_solve_takes(
 ) -> None:
     """Of many columns at a time, of which this graph needs no multigrid; and of one, where the
     walks take the most."""
-    monkeypatch.setattr(auto, "_BLOCK_ENTRIES", block_entries)
+    monkeypatch.setattr(auto_preparation, "_BLOCK_ENTRIES", block_entries)
     n_nodes, n_classes = 20_000, 10
     rng = np.random.default_rng(0)
     classes = rng.integers(0, n_classes, n_nodes)

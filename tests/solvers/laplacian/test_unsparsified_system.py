@@ -18,7 +18,9 @@ from peewit.solvers.laplacian.unsparsified_system import (
     OtherComponents,
     solve_full,
 )
-from peewit.solvers.models.auto import Auto, _density, _Potentials
+from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto_arms import density
+from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.label_groups import LabelGroups
 from peewit.solvers.models.poisson import Poisson
@@ -161,8 +163,12 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
     found = model._refined(model.prepare(sparsifier), groups, passes)
     exact = model.prepare(full)
     for arm in (
-        lambda prepared: _Potentials.of(model, prepared, groups, UNWATCHED).scores,
-        lambda prepared: _density(prepared, groups, UNWATCHED).values,
+        lambda prepared: (
+            Potentials.of(
+                prepared, groups, UNWATCHED, rtol=model.rtol, max_iter=model.max_iter
+            ).scores
+        ),
+        lambda prepared: density(prepared, groups, UNWATCHED).values,
     ):
         expected = arm(exact)
         size = max(float(np.abs(expected).max()), 1e-6)  # all labels may cancel each other

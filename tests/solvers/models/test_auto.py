@@ -10,7 +10,10 @@ import scipy.sparse as sp
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto, _density, _Potentials, _stacked, _walks
+from peewit.solvers.models.auto import Auto, _stacked
+from peewit.solvers.models.auto_arms import density, walk_shares
+from peewit.solvers.models.auto_potentials import Potentials
+from peewit.solvers.models.auto_preparation import PreparedAuto
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
@@ -54,6 +57,10 @@ def labels_at(nodes: np.ndarray, classes: np.ndarray) -> Labels:
     return Labels.from_pairs(nodes, classes[nodes])
 
 
+def potentials_of(model: Auto, prepared: PreparedAuto, groups: LabelGroups) -> Potentials:
+    return Potentials.of(prepared, groups, UNWATCHED, rtol=model.rtol, max_iter=model.max_iter)
+
+
 def random_labels(classes: np.ndarray, n_labels: int, *, seed: int) -> Labels:
     """A random sample that knows two classes."""
     rng = np.random.default_rng(seed)
@@ -69,7 +76,7 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
     labels = random_labels(classes, n_labels, seed=1)
     model = Auto(rtol=1e-10)
     groups = LabelGroups.of(labels, graph.n_nodes)
-    potentials = _Potentials.of(model, model.prepare(graph), groups, UNWATCHED)
+    potentials = potentials_of(model, model.prepare(graph), groups)
     assert groups.is_single == (n_labels < 30)
     refit = Poisson(rtol=1e-10)
     prepared = refit.prepare(graph)
@@ -103,7 +110,7 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
     model = Auto()
     prepared = model.prepare(graph)
     groups = LabelGroups.of(labels, graph.n_nodes)
-    arm = _density(prepared, groups, UNWATCHED)
+    arm = density(prepared, groups, UNWATCHED)
     adjacency = graph.adjacency.toarray()
     counts = (adjacency > 0).sum(axis=1)
     loops = np.where(counts > 0, adjacency.sum(axis=1) / np.maximum(counts, 1), 1.0)
@@ -136,11 +143,11 @@ def test_walks_leave_folds_out() -> None:
     labels = random_labels(classes, 60, seed=3)
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
-    potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
-    arm, _ = _walks(prepared, groups, potentials, UNWATCHED)
+    potentials = potentials_of(model, prepared, groups)
+    arm, _ = walk_shares(prepared, groups, potentials, UNWATCHED)
     rows = groups.fold == 0
     rest = LabelGroups.of(groups.without(0), graph.n_nodes)
-    alone, _ = _walks(prepared, rest, _Potentials.of(model, prepared, rest, UNWATCHED), UNWATCHED)
+    alone, _ = walk_shares(prepared, rest, potentials_of(model, prepared, rest), UNWATCHED)
     np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
 
 
@@ -165,7 +172,7 @@ def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
     labels = labels_at(np.sort(rank[100:160]), classes)
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
-    potentials = _Potentials.of(model, prepared, groups, UNWATCHED)
+    potentials = potentials_of(model, prepared, groups)
     _, covariate = _stacked(prepared, groups, {"poisson": potentials.arm()})
     assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
     assert covariate[rank[-1]] == covariate[labels.nodes].max()
