@@ -23,8 +23,9 @@ from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto_arms import (
     DENSITY_RTOL,
     TELEPORT,
-    density,
+    Densities,
     density_maker,
+    is_far_better,
     walk_shares,
 )
 from peewit.solvers.models.auto_potentials import Potentials, centred, mean_degree, scaled
@@ -82,10 +83,11 @@ class Auto(FeatureModel, Refinable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
-    even ones, which few labels try; ``belief`` is the one that counts most, ``loo_accuracy`` the
-    share of the left-out labels that the whole predicts, ``loo_<arm>`` those that each arm alone
-    would, ``majority`` the largest class; ``belief_<name>`` how much each belief counts,
-    ``sample_p_value`` how likely a random sample would be as unlike the nodes as these labels.
+    even ones, which few labels try, ``walks_from`` whose classes they began from; ``belief`` is the
+    one that counts most, ``loo_accuracy`` the share of the left-out labels that the whole predicts,
+    ``loo_<arm>`` those that each arm alone would, ``majority`` the largest class;
+    ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a random sample
+    would be as unlike the nodes as these labels.
 
     Scores are probabilities.
 
@@ -181,14 +183,15 @@ class Auto(FeatureModel, Refinable):
         """The stack of all arms; raises `Stopped`."""
         labels = groups.labels
         poisson = self._potentials(prepared, groups, watch)
-        walks, sizes = walk_shares(prepared, groups, poisson, watch)
-        arms = {
-            "poisson": poisson.arm(),
-            "density": density(prepared, groups, watch),
-            "walks": walks,
-        }
+        walks, sizes = walk_shares(prepared, poisson, poisson, watch)
+        densities = Densities.of(prepared, groups, watch)
+        arms = {"poisson": poisson.arm(), "density": densities.arm(), "walks": walks}
+        begins_anew = is_far_better(arms["density"], arms["walks"], groups)
+        if begins_anew:
+            arms["walks"], sizes = walk_shares(prepared, poisson, densities, watch)
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
+        stats["walks_from"] = "density" if begins_anew else "poisson"
         warnings: tuple[str, ...] = ()
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(

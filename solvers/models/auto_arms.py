@@ -1,11 +1,12 @@
 """Arms of `auto` that say more than potentials: density of personalized PageRank, and walks."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, RealArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
@@ -27,36 +28,83 @@ DENSITY_RTOL: Final = 1e-4
 _EVERYWHERE: Final = 0.3
 """Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
 
+_CLEARLY: Final = 3.0
+"""Standard errors by which an arm that is far better than another predicts more left-out labels."""
+
 _SHARE: Final = 0.05
 _FEW_PER_CLASS: Final = 5
 """Up to so many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
 
 
-def density(prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> StackedArm:
-    """How much more often walks from a class come by than walks from anywhere, as an arm.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Densities:
+    """How much more often walks from a class come by than walks from anywhere.
 
     q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
+
+    Attributes
+    ----------
+    groups : LabelGroups
+    component : (n_nodes,) int32
+    columns : (n_groups, n_nodes) float32
+        n_k q_k of every group.
+    scores : (n_nodes, n_classes) float32
+        Log odds with all labels.
     """
-    labels = groups.labels
-    columns = prepared.densities.of(groups, density_maker(prepared, watch))
-    counts = np.bincount(labels.classes, minlength=labels.n_classes)
-    single = groups.class_sums().astype(np.float32)
-    values = np.empty((columns.shape[1], labels.n_classes), np.float32)
+
+    groups: LabelGroups
+    component: Int32Array
+    columns: Float32Array
+    scores: Float32Array
+
+    @classmethod
+    def of(cls, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> "Densities":
+        """Those of ``groups``; raises `Stopped`."""
+        columns = prepared.densities.of(groups, density_maker(prepared, watch))
+        return cls(
+            groups=groups,
+            component=prepared.graph.component,
+            columns=columns,
+            scores=_densities(columns, groups.class_sums(), _counts(groups.labels)),
+        )
+
+    def without(self, fold: int) -> tuple[CentredLabels, Float32Array]:
+        """The labels of the other folds, and the scores that they give."""
+        others = self.groups.without(fold)
+        sums = self.groups.class_sums(self.groups.fold != fold)
+        task = CentredLabels.of(others, self.component)
+        return task, _densities(self.columns, sums, np.maximum(_counts(others), 1))
+
+    def arm(self) -> StackedArm:
+        """The densities as an arm."""
+        groups, labels, columns = self.groups, self.groups.labels, self.columns
+        left_out = np.zeros((labels.n_labeled, labels.n_classes))
+        if groups.is_single:
+            others = columns[:, labels.nodes].astype(np.float64)
+            np.fill_diagonal(others, 0.0)
+            remaining = np.maximum(_counts(labels) - labels.targets(), 1.0)
+            left_out = (others.T @ labels.targets()) / remaining
+        for fold in range(0 if groups.is_single else groups.n_folds):
+            at = np.flatnonzero(groups.fold == fold)
+            kept = groups.fold != fold
+            remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
+            own = columns[:, labels.nodes[at]].astype(np.float64)
+            left_out[at] = (groups.class_sums(kept) @ own).T / remaining
+        return StackedArm(values=self.scores, left_out=_log_odds(left_out, _EVERYWHERE))
+
+
+def _counts(labels: Labels) -> Int64Array:
+    """(n_classes,) labels of each class."""
+    return np.bincount(labels.classes, minlength=labels.n_classes)
+
+
+def _densities(columns: Float32Array, sums: FloatArray, counts: Int64Array) -> Float32Array:
+    """(n_nodes, n_classes) log odds of the densities of classes."""
+    single = sums.astype(np.float32)
+    values = np.empty((columns.shape[1], len(sums)), np.float32)
     for rows in row_blocks(len(values)):
         values[rows] = _log_odds((single @ columns[:, rows]).T / counts, _EVERYWHERE)
-    left_out = np.zeros((labels.n_labeled, labels.n_classes))
-    if groups.is_single:
-        others = columns[:, labels.nodes].astype(np.float64)
-        np.fill_diagonal(others, 0.0)
-        remaining = np.maximum(counts - labels.targets(), 1.0)
-        left_out = (others.T @ labels.targets()) / remaining
-    for fold in range(0 if groups.is_single else groups.n_folds):
-        at = np.flatnonzero(groups.fold == fold)
-        kept = groups.fold != fold
-        remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
-        own = columns[:, labels.nodes[at]].astype(np.float64)
-        left_out[at] = (groups.class_sums(kept) @ own).T / remaining
-    return StackedArm(values=values, left_out=_log_odds(left_out, _EVERYWHERE))
+    return values
 
 
 def density_maker(
@@ -81,20 +129,21 @@ def density_maker(
 
 
 def walk_shares(
-    prepared: PreparedAuto, groups: LabelGroups, poisson: Potentials, watch: Watch
+    prepared: PreparedAuto, poisson: Potentials, begun: Potentials | Densities, watch: Watch
 ) -> tuple[StackedArm, str]:
-    """Threshold dynamics from the classes of Poisson learning, as an arm; raises `Stopped`.
+    """Threshold dynamics from the classes that ``begun`` gives, as an arm; raises `Stopped`.
 
-    Of few labels also from a cut of nearly even sizes, where that is better; which one, is told.
+    Of few labels also from a cut of nearly even sizes, by the potentials of ``poisson``, where that
+    is better; which one, is told.
     """
-    labels, base = groups.labels, prepared.base
-    task, potential = poisson.task, poisson.scores
+    groups, base = begun.groups, prepared.base
+    labels, task, potential = groups.labels, poisson.task, poisson.scores
     starts = []
     for fold in range(groups.n_folds):
-        others, scores = poisson.without(fold)
+        others, scores = begun.without(fold)
         left = labels.nodes[groups.fold == fold]
         starts.append(_start(others, groups.without(fold), scores, left))
-    starts.append(_start(task, labels, potential))
+    starts.append(_start(task, labels, begun.scores))
     tries_even = labels.n_labeled <= _FEW_PER_CLASS * labels.n_classes
     if tries_even:
         even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
@@ -117,8 +166,18 @@ def walk_shares(
     return StackedArm(values=arm, left_out=_log_odds(left_out, _SHARE)), sizes
 
 
+def is_far_better(arm: StackedArm, other: StackedArm, groups: LabelGroups) -> bool:
+    """Whether an arm is right on more left-out labels than another, beyond chance."""
+    used, classes = groups.usable, groups.labels.classes
+    right, other_right = (
+        each.left_out[used].argmax(axis=1) == classes[used] for each in (arm, other)
+    )
+    alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
+    return bool(alone - other_alone > _CLEARLY * np.sqrt(alone + other_alone))
+
+
 def _start(
-    task: CentredLabels, labels: Labels, scores: FloatArray, asked: Int64Array | None = None
+    task: CentredLabels, labels: Labels, scores: RealArray, asked: Int64Array | None = None
 ) -> WalkStart:
     """Walks from the classes of the largest scores, of which some nodes' shares are asked for."""
     first = np.empty(len(scores), np.min_scalar_type(labels.n_classes))

@@ -19,7 +19,7 @@ from peewit.solvers.laplacian.unsparsified_system import (
     solve_full,
 )
 from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.auto_arms import density
+from peewit.solvers.models.auto_arms import Densities
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.label_groups import LabelGroups
@@ -168,7 +168,7 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
                 prepared, groups, UNWATCHED, rtol=model.rtol, max_iter=model.max_iter
             ).scores
         ),
-        lambda prepared: density(prepared, groups, UNWATCHED).values,
+        lambda prepared: Densities.of(prepared, groups, UNWATCHED).scores,
     ):
         expected = arm(exact)
         size = max(float(np.abs(expected).max()), 1e-6)  # all labels may cancel each other

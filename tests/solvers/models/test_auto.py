@@ -11,7 +11,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import Auto, _stacked
-from peewit.solvers.models.auto_arms import density, walk_shares
+from peewit.solvers.models.auto_arms import Densities, is_far_better, walk_shares
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.auto_preparation import PreparedAuto
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
@@ -110,7 +110,7 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
     model = Auto()
     prepared = model.prepare(graph)
     groups = LabelGroups.of(labels, graph.n_nodes)
-    arm = density(prepared, groups, UNWATCHED)
+    arm = Densities.of(prepared, groups, UNWATCHED).arm()
     adjacency = graph.adjacency.toarray()
     counts = (adjacency > 0).sum(axis=1)
     loops = np.where(counts > 0, adjacency.sum(axis=1) / np.maximum(counts, 1), 1.0)
@@ -144,11 +144,50 @@ def test_walks_leave_folds_out() -> None:
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
-    arm, _ = walk_shares(prepared, groups, potentials, UNWATCHED)
+    arm, _ = walk_shares(prepared, potentials, potentials, UNWATCHED)
     rows = groups.fold == 0
     rest = LabelGroups.of(groups.without(0), graph.n_nodes)
-    alone, _ = walk_shares(prepared, rest, potentials_of(model, prepared, rest), UNWATCHED)
+    fewer = potentials_of(model, prepared, rest)
+    alone, _ = walk_shares(prepared, fewer, fewer, UNWATCHED)
     np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
+
+
+def test_walks_start_from_densities_where_potentials_fail() -> None:
+    """On a grid of many labels potentials tell little more than which region has more of them."""
+    side = 80
+    node = np.arange(side**2).reshape(side, side)
+    u = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()])
+    v = np.concatenate([node[:, 1:].ravel(), node[1:].ravel()])
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=node.size)
+    classes = (5 * (np.arange(node.size) // side)) // side
+    labels = random_labels(classes, 400, seed=0)
+    model = Auto()
+    prepared, groups = model.prepare(graph), LabelGroups.of(labels, graph.n_nodes)
+    potentials = potentials_of(model, prepared, groups)
+    densities = Densities.of(prepared, groups, UNWATCHED)
+    assert is_far_better(densities.arm(), potentials.arm(), groups)
+    assert not is_far_better(potentials.arm(), densities.arm(), groups)
+    assert not is_far_better(densities.arm(), densities.arm(), groups)
+    right = [
+        accuracy(
+            walk_shares(prepared, potentials, begun, UNWATCHED)[0].values, classes, labels.nodes
+        )
+        for begun in (potentials, densities)
+    ]
+    solution = model.solve(prepared, labels)
+    assert solution.stats["walks_from"] == "density"
+    assert right[0] + 0.02 < right[1] < accuracy(solution.scores, classes, labels.nodes) + 0.02
+
+
+def test_densities_without_a_fold_are_those_of_the_other_labels() -> None:
+    graph, classes = blocks([150, 100], 0.9)
+    labels = random_labels(classes, 60, seed=3)
+    model, groups = Auto(rtol=1e-8), LabelGroups.of(labels, graph.n_nodes)
+    prepared = model.prepare(graph)
+    _, found = Densities.of(prepared, groups, UNWATCHED).without(1)
+    rest = LabelGroups.of(groups.without(1), graph.n_nodes)
+    alone = Densities.of(model.prepare(graph), rest, UNWATCHED).scores
+    np.testing.assert_allclose(found, alone, atol=1e-3)
 
 
 def test_few_labels_try_classes_of_even_sizes() -> None:
