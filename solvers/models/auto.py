@@ -21,11 +21,13 @@ from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto_arms import (
+    BY_FAR,
+    CLEARLY,
     DENSITY_RTOL,
     TELEPORT,
     Densities,
     density_maker,
-    is_far_better,
+    is_better,
     walk_shares,
 )
 from peewit.solvers.models.auto_potentials import Potentials, centred, mean_degree, scaled
@@ -124,7 +126,7 @@ class Auto(FeatureModel, Refinable):
         width = min(width_of(n_nodes), n_groups)
         joined = max(joined_columns(n_nodes), n_classes)
         solving = _SOLVED_BYTES * width + 4 * n_groups
-        walking = 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
+        walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
         return max(solving, walking, filtering)
 
@@ -183,15 +185,17 @@ class Auto(FeatureModel, Refinable):
         """The stack of all arms; raises `Stopped`."""
         labels = groups.labels
         poisson = self._potentials(prepared, groups, watch)
-        walks, sizes = walk_shares(prepared, poisson, poisson, watch)
         densities = Densities.of(prepared, groups, watch)
-        arms = {"poisson": poisson.arm(), "density": densities.arm(), "walks": walks}
-        begins_anew = is_far_better(arms["density"], arms["walks"], groups)
-        if begins_anew:
+        arms = {"poisson": poisson.arm(), "density": densities.arm()}
+        by_density = is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR)
+        if not by_density:
+            arms["walks"], sizes = walk_shares(prepared, poisson, poisson, watch)
+            by_density = is_better(arms["density"], arms["walks"], groups, n_errors=CLEARLY)
+        if by_density:
             arms["walks"], sizes = walk_shares(prepared, poisson, densities, watch)
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
-        stats["walks_from"] = "density" if begins_anew else "poisson"
+        stats["walks_from"] = "density" if by_density else "poisson"
         warnings: tuple[str, ...] = ()
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(

@@ -28,8 +28,13 @@ DENSITY_RTOL: Final = 1e-4
 _EVERYWHERE: Final = 0.3
 """Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
 
-_CLEARLY: Final = 3.0
-"""Standard errors by which an arm that is far better than another predicts more left-out labels."""
+CLEARLY: Final = 3.0
+"""Standard errors by which densities must predict more left-out labels than walks from potentials
+for walks to begin once more, from densities."""
+
+BY_FAR: Final = 6.0
+"""Those by which they must predict more than potentials for walks to begin from densities at once:
+of fewer labels what is worse at first may lead further."""
 
 _SHARE: Final = 0.05
 _FEW_PER_CLASS: Final = 5
@@ -166,14 +171,14 @@ def walk_shares(
     return StackedArm(values=arm, left_out=_log_odds(left_out, _SHARE)), sizes
 
 
-def is_far_better(arm: StackedArm, other: StackedArm, groups: LabelGroups) -> bool:
-    """Whether an arm is right on more left-out labels than another, beyond chance."""
+def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_errors: float) -> bool:
+    """Whether an arm predicts more left-out labels than another, by so many standard errors."""
     used, classes = groups.usable, groups.labels.classes
     right, other_right = (
         each.left_out[used].argmax(axis=1) == classes[used] for each in (arm, other)
     )
     alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
-    return bool(alone - other_alone > _CLEARLY * np.sqrt(alone + other_alone))
+    return bool(alone - other_alone > n_errors * np.sqrt(alone + other_alone))
 
 
 def _start(

@@ -11,7 +11,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import Auto, _stacked
-from peewit.solvers.models.auto_arms import Densities, is_far_better, walk_shares
+from peewit.solvers.models.auto_arms import BY_FAR, CLEARLY, Densities, is_better, walk_shares
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.auto_preparation import PreparedAuto
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
@@ -165,9 +165,10 @@ def test_walks_start_from_densities_where_potentials_fail() -> None:
     prepared, groups = model.prepare(graph), LabelGroups.of(labels, graph.n_nodes)
     potentials = potentials_of(model, prepared, groups)
     densities = Densities.of(prepared, groups, UNWATCHED)
-    assert is_far_better(densities.arm(), potentials.arm(), groups)
-    assert not is_far_better(potentials.arm(), densities.arm(), groups)
-    assert not is_far_better(densities.arm(), densities.arm(), groups)
+    arms = potentials.arm(), densities.arm()
+    assert is_better(*arms[::-1], groups, n_errors=BY_FAR)
+    assert not is_better(*arms, groups, n_errors=CLEARLY)
+    assert not is_better(arms[1], arms[1], groups, n_errors=0.0)
     right = [
         accuracy(
             walk_shares(prepared, potentials, begun, UNWATCHED)[0].values, classes, labels.nodes
