@@ -124,7 +124,7 @@ class Estimator:
         except NoSnapshot:  # the job says so, unless one is there when it begins
             return
         if not estimate.fits:
-            raise DoesNotFit(estimate.message or "it does not fit")
+            raise DoesNotFit(estimate.message)
 
     def _need(
         self,

@@ -9,7 +9,6 @@ of 16 bytes more than float32: they are what people download, and sums of parall
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -176,8 +175,13 @@ class SnapshotStore:
         graph = Graph.from_sorted_edges(
             _StoredEdges(path), n_nodes=meta.n_nodes, scratch=self._directory
         )
-        with suppress(FileNotFoundError, ValueError):  # one that is damaged is found anew
-            graph.keep_near(np.load(self.directory(number) / _ORDER, allow_pickle=False))
+        order = self.directory(number) / _ORDER
+        try:
+            graph.keep_near(np.load(order, allow_pickle=False))
+        except FileNotFoundError:
+            pass  # no solve has found one yet
+        except (EOFError, TypeError, ValueError):
+            order.unlink(missing_ok=True)  # damaged; the next solve finds it anew
         return Snapshot(meta=meta, graph=graph)
 
     def keep_order(self, snapshot: Snapshot) -> None:

@@ -221,6 +221,11 @@ class SparsifierState:
     n_failed_embeddings: int = 0
 
     @property
+    def is_uneven(self) -> bool:
+        """Whether edges were thrown each by itself since the last resparsification."""
+        return self.cards.n_nodes > 0 and self.degree is not None and self.n_leaning == 0
+
+    @property
     def n_records(self) -> int:
         """Number of records in the buffer."""
         return sum(chunk.n_records for chunk in self.chunks)

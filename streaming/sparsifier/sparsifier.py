@@ -161,9 +161,10 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     """Spectral error to expect from what was kept; zero while every edge is.
 
     With v the largest relative variance of a node's weighted degree, were its coins independent:
-    ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for
-    independent ones. For these, and where ``max_edges`` has lowered it, no less than
-    ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
+    ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for independent ones,
+    as those of arrivals that no resparsification has evened out. For these, and where
+    ``max_edges`` has lowered it, no less than ``2 / sqrt(c)``, c the smallest constant any record
+    saw (B10').
     """
     if math.isinf(state.smallest_constant):
         return 0.0
@@ -174,7 +175,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     touched = degree > 0.0
     relative = variance[touched] / degree[touched] ** 2
     largest = float(relative.max(initial=0.0))
-    is_even = settings.coins == "dependent"
+    is_even = settings.coins == "dependent" and not state.is_uneven
     factor = 4.0 if is_even else 2.0 * math.log(max(state.n_nodes, 2))
     fluctuation = math.sqrt(factor * largest)
     if is_even and math.isinf(state.constant):

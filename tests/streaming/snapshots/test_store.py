@@ -73,10 +73,14 @@ def test_an_order_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert again is not None
     assert (again.graph.adjacency != near.graph.adjacency).nnz == 0
     file = store.directory(1) / "order.npy"
-    np.save(file, np.zeros(40, np.int32))
-    assert store.load(1).graph.known_order is None
-    file.write_bytes(b"damaged")
-    assert store.load(1).graph.known_order is None
+    for damage in (np.zeros(40, np.int32), np.arange(40.0), np.arange(39)):
+        np.save(file, damage)
+        assert store.load(1).graph.known_order is None
+        assert not file.exists()
+    for content in (b"", b"damaged"):
+        file.write_bytes(content)
+        assert store.load(1).graph.known_order is None
+        assert not file.exists()
     store.retire(keep_last=0)
     with pytest.raises(SnapshotNotFound):
         store.keep_order(snapshot)

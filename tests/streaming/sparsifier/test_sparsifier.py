@@ -317,6 +317,23 @@ def test_coins_lean_as_long_as_a_snapshot_would_not_be_thinned() -> None:
     assert state.surplus is not None
 
 
+def test_arrivals_that_nothing_evened_out_expect_more_error() -> None:
+    """Where the embedding of a snapshot does not converge, they are published as they are."""
+    edges = FAMILIES["random"](0)
+    state, settings, blocks = _arriving(edges, "dependent")
+    full = absorb(replace(state, n_leaning=0), settings, blocks, n_nodes=state.n_nodes)
+    failed = thinned(full, settings, cancelled=lambda: True)
+    assert failed.n_failed_embeddings == full.n_failed_embeddings + 1
+    assert failed.is_uneven
+    told = expected_epsilon(failed, settings)
+    even = expected_epsilon(replace(failed, n_leaning=1), settings)
+    assert told >= math.sqrt(math.log(edges.n_nodes) / 2.0) * even
+    assert spectral_error(edges.graph(), sparsifier_graph(failed)) <= told
+    published = thinned(full, settings)
+    assert not published.is_uneven
+    assert expected_epsilon(published, settings) < told
+
+
 def test_a_resparsification_evens_out_what_independent_arrivals_have_left() -> None:
     edges = FAMILIES["random"](0)
     state, settings, blocks = _arriving(edges, "dependent")
