@@ -18,9 +18,9 @@ class NeighborMeans:
     Attributes
     ----------
     indptr, indices, weight : CSR arrays
-        Of A, in float32.
+        Of A, in float32, or of D^-1 A where weights are out of its range.
     inverse_degree : (n_nodes,) float32
-        The diagonal of D^-1, 0 for isolated nodes; ones where ``weight`` is that of D^-1 A.
+        The diagonal of D^-1, or ones; 0 for isolated nodes.
     no_shift : (n_nodes,) float32
         Zeros.
     ranges : RowRanges

@@ -5,8 +5,8 @@ S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the s
 preconditioner, take at most the steps that Chebyshev iteration would, and fewer where the graph
 mixes well; a column depends on those beside it only in when all of them end.
 
-The iterates are those of P kept as D^-1/2 times them, which need the weights of the graph as they
-are and none of S: the same steps, preconditioned by D.
+The iterates are kept as D^-1/2 times themselves: the same steps then need the weights of the graph
+as they are, which others use too, and are conjugate gradients preconditioned by D.
 """
 
 from dataclasses import dataclass

@@ -35,15 +35,17 @@ class JoinedState:
         """Go on with fewer, side by side in the same memory."""
         self.going = going
         kept = [self.parts[place] for place in going]
-        shape = len(self.before), sum(state.shares.shape[1] for state in kept)
-        n_entries = shape[0] * shape[1]
-        spare, room = self.before, self.after.ravel()[:n_entries].reshape(shape)
-        for state, columns in zip(kept, _columns(room, kept), strict=True):
+        widths = [state.shares.shape[1] for state in kept]
+        shape = len(self.before), sum(widths)
+        after, before = (
+            room.ravel()[: shape[0] * shape[1]].reshape(shape) for room in (self.before, self.after)
+        )
+        for state, columns in zip(kept, _columns(before, widths), strict=True):
             columns[...] = state.shares
             state.shares = columns
-        self.before, self.after = room, spare.ravel()[:n_entries].reshape(shape)
-        for state, columns in zip(kept, _columns(self.after, kept), strict=True):
+        for state, columns in zip(kept, _columns(after, widths), strict=True):
             state.spare = columns
+        self.before, self.after = before, after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,8 +62,7 @@ class JoinedWalks:
         n_nodes = self.parts[0].first.size
         widths = [part.nodes.n_classes for part in self.parts]
         before, after = np.empty((2, n_nodes, sum(widths)), np.float32)
-        ends = np.cumsum(widths)[:-1]
-        columns = zip(np.split(before, ends, axis=1), np.split(after, ends, axis=1), strict=True)
+        columns = zip(_columns(before, widths), _columns(after, widths), strict=True)
         states = [part.begun(*own) for part, own in zip(self.parts, columns, strict=True)]
         return JoinedState(parts=states, going=list(range(len(states))), before=before, after=after)
 
@@ -88,6 +89,6 @@ class JoinedWalks:
         return min(done)
 
 
-def _columns(room: Float32Array, states: list[CutState]) -> list[Float32Array]:
-    """The columns of each, side by side."""
-    return np.split(room, np.cumsum([state.shares.shape[1] for state in states])[:-1], axis=1)
+def _columns(room: Float32Array, widths: list[int]) -> list[Float32Array]:
+    """So many columns of each, side by side."""
+    return np.split(room, np.cumsum(widths)[:-1], axis=1)
