@@ -1,13 +1,14 @@
 """How far is the default from the best of its arms, of the majority and of other libraries?
 
-Run ``python -m docs.benchmarks.default_model [--draws 3] [--sets cora ...]``. Graphs: those of the
-folder that ``PEEWIT_DATA`` names, digits, and generators of blocks with hubs and unequal classes,
-of rings and of accounts with frauds. Labels are drawn equally many of each class, or as many at
-random, 1 to 50 a class; classes are numbered otherwise in every draw, so that no peer wins by how
-it breaks ties. Printed are what `auto` loses most on, beside the best of the others on the same
-draws, and the mean loss for every way of drawing. The majority counts as the mean of the largest
-classes where these tie. "Within" counts graphs where it loses no more points than that, or than one
-standard error of the loss. Peers are left out where they are not installed.
+Run ``python -m docs.benchmarks.default_model [--draws 3] [--sets cora ...] [--ways spread]``.
+Graphs: those of the folder that ``PEEWIT_DATA`` names, digits, and generators of blocks with hubs
+and unequal classes, of rings and of accounts with frauds. Labels are drawn equally many of each
+class, or as many at random, 1 to 50 a class, or spread out (as many at random, none within two
+steps of another, as far as there is room); classes are numbered otherwise in every draw, so that no
+peer wins by how it breaks ties. Printed are what `auto` loses most on, beside the best of the
+others on the same draws, and the mean loss for every way of drawing. The majority counts as the
+mean of the largest classes where these tie. "Within" counts graphs where it loses no more points
+than that, or than one standard error of the loss. Peers are left out where they are not installed.
 """
 
 import argparse
@@ -41,6 +42,7 @@ PEERS = [
     "sklearn spreading",
     "sklearn spreading .9",
 ]
+WAYS = ("balanced", "random", "spread")
 STORED = ("facebook_pagepage", "blogcatalog", "cora", "citeseer", "cora_ml", "acm", "mnist_knn10")
 
 
@@ -133,6 +135,7 @@ SETS: dict[str, Callable[[], Made]] = {
     "blocks 50/50, .70": lambda: blocks([0.5, 0.5], 0.70, 8),
     "blocks, noise": lambda: blocks([0.6, 0.3, 0.1], 0.46, 8),
     "rings 10 %": lambda: rings(0.1, 0.02),
+    "rings 50 %": lambda: rings(0.5, 0.05, n_nodes=6_000),
     "rings 3 %": lambda: rings(0.03, 0.1),
     "rings 10 %, hubs": lambda: rings(0.1, 0.05, 50),
     "accounts 20 %": lambda: accounts(0.2),
@@ -177,7 +180,9 @@ class Row:
         return self.lead >= -max(margin, self.error)
 
 
-def drawn(classes: Int64Array, way: str, per_class: int, seed: int) -> Int64Array | None:
+def drawn(
+    graph: Graph, classes: Int64Array, way: str, per_class: int, seed: int
+) -> Int64Array | None:
     """Labeled nodes; None where a class is too small, or the labels are all of one."""
     known = np.flatnonzero(classes >= 0)
     counts = np.bincount(classes[known])
@@ -188,23 +193,44 @@ def drawn(classes: Int64Array, way: str, per_class: int, seed: int) -> Int64Arra
             None if counts.min() < 2 * per_class else draw_per_class(classes, per_class, seed=seed)
         )
     rng = np.random.default_rng(seed)
-    nodes = np.sort(rng.choice(known, per_class * counts.size, replace=False))
+    if way == "spread":
+        nodes = spread(graph, rng.permutation(known), per_class * counts.size)
+    else:
+        nodes = np.sort(rng.choice(known, per_class * counts.size, replace=False))
     return nodes if np.unique(classes[nodes]).size > 1 else None
 
 
-def measure(name: str, n_draws: int, label_counts: list[int], console: Console) -> list[Row]:
-    """Every way of drawing labels on one graph."""
+def spread(graph: Graph, order: Int64Array, n_labels: int) -> Int64Array:
+    """The first nodes of an order that are not within two steps of one before."""
+    adjacency = graph.adjacency
+    is_free, chosen = np.ones(graph.n_nodes, bool), []
+    for node in order:
+        if len(chosen) < n_labels and is_free[node]:
+            chosen.append(node)
+            near = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+            is_free[node] = is_free[near] = False
+            for each in near:
+                is_free[adjacency.indices[adjacency.indptr[each] : adjacency.indptr[each + 1]]] = (
+                    False
+                )
+    return np.sort(np.array(chosen))
+
+
+def measure(
+    name: str, n_draws: int, ways: list[str], label_counts: list[int], console: Console
+) -> list[Row]:
+    """Some ways of drawing labels on one graph."""
     graph, true = SETS[name]()
     models = {"auto": Auto(), **ARMS}
     prepared = {each: model.prepare(graph) for each, model in models.items()}
     rows = []
-    for way in ("balanced", "random"):
+    for way in ways:
         for per_class in label_counts:
             right: dict[str, list[float]] = defaultdict(list)
             for seed in range(n_draws):
                 mixed = np.roll(np.random.default_rng(0).permutation(int(true.max()) + 1), seed)
                 classes = np.where(true >= 0, mixed[true], -1)
-                nodes = drawn(classes, way, per_class, seed)
+                nodes = drawn(graph, classes, way, per_class, seed)
                 if nodes is None:
                     continue
                 asked = classes >= 0
@@ -244,7 +270,7 @@ def show(rows: list[Row], console: Console) -> None:
     headings = ["labels", "graphs", *names, "within 1", "within 2", "worst", "below the majority"]
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "labels" else "right")
-    for way in ("balanced", "random"):
+    for way in WAYS:
         for per_class in sorted({row.per_class for row in rows}):
             own = [row for row in rows if row.way == way and row.per_class == per_class]
             if not own:
@@ -270,6 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--labels", type=int, nargs="+", default=[1, 5, 20, 50], help="per class")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["balanced", "random"])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one draw of digits")
     arguments = parser.parse_args()
@@ -279,7 +306,7 @@ def main() -> None:
     for name in sets:
         try:
             n_draws = 1 if arguments.quick else arguments.draws
-            rows += measure(name, n_draws, arguments.labels, console)
+            rows += measure(name, n_draws, arguments.ways, arguments.labels, console)
         except FileNotFoundError as missing:
             console.print(f"left out: {name} ({missing})")
     if rows:

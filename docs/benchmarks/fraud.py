@@ -94,10 +94,12 @@ class Ranking:
         return [f"{self.frauds:.0%}", f"{self.way} {self.n_labels}", str(n_draws), gap, *both]
 
 
-def labeled(classes: Int64Array, way: str, n_labels: int, seed: int) -> Int64Array | None:
+def labeled(
+    graph: Graph, classes: Int64Array, way: str, n_labels: int, seed: int
+) -> Int64Array | None:
     """Labeled nodes; None where these are most of all frauds, or know one class."""
     if way == "random":
-        return drawn(classes, way, n_labels // 2, seed)
+        return drawn(graph, classes, way, n_labels // 2, seed)
     rng = np.random.default_rng(seed)
     frauds, honest = np.flatnonzero(classes == 1), np.flatnonzero(classes == 0)
     n_frauds = 2 * n_labels // 3
@@ -157,12 +159,12 @@ def _density(problem: Problem) -> Score:
 def rank(frauds: float, label_counts: list[int], n_draws: int, console: Console) -> list[Ranking]:
     """Every way of drawing labels at one share of frauds."""
     problem = _without_isolated(*accounts(frauds))
-    classes = problem.classes
+    graph, classes = problem.graph, problem.classes
     scores = methods(problem, console)
     rankings = []
     for way in WAYS:
         for n_labels in label_counts:
-            draws = [labeled(classes, way, n_labels, seed) for seed in range(n_draws)]
+            draws = [labeled(graph, classes, way, n_labels, seed) for seed in range(n_draws)]
             row = Ranking(
                 frauds=frauds,
                 way=way,

@@ -122,7 +122,7 @@ def answer_warnings(
         yield from share_warnings(shares, scores_agree=True)
     if cross_validated is not None:
         yield from left_out_warnings(labels, *cross_validated)
-    elif "loo_accuracy" in stats:
+    elif "loo_accuracy" in stats and "unjudged_share" not in stats:  # else the model has told it
         n_left_out = int(stats["loo_labels"])
         yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
     yield from label_warnings(labels, graph)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
@@ -42,11 +42,19 @@ from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic_mbo import joined_columns
+from peewit.solvers.models.label_coverage import LabelCoverage
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
 from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
-from peewit.solvers.models.stacking import Belief, SharePrior, Stack, StackedArm, fitted_stack
+from peewit.solvers.models.stacking import (
+    Belief,
+    SharePrior,
+    Stack,
+    StackedArm,
+    StratifiedStack,
+    fitted_stack,
+)
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -208,11 +216,15 @@ class Auto(FeatureModel, Refinable):
             warnings = filtered.warnings
             told = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
-        stack, covariate = _stacked(prepared, groups, arms)
+        coverage = LabelCoverage.of(densities.columns, groups)
+        covariate = _standardised_degrees(prepared.graph, groups)
+        stack = _stacked(groups, arms, covariate, coverage)
         probabilities = stack.probabilities(arms, covariate)
-        shares = np.exp(stack.shares.of_all)
+        shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
-        sample = LabelSample.of(probabilities[reachable], stack.left_out, shares)
+        sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
+        if not coverage.is_spread:
+            sample = LabelSample.of(probabilities[reachable], stack.left_out, shares)
         if sample.is_estimated:
             probabilities = reweighed(probabilities, sample.shares / shares)
         probabilities[~reachable] = labels.class_prior()
@@ -221,7 +233,7 @@ class Auto(FeatureModel, Refinable):
             reachable=reachable,
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
-            warnings=(*warnings, *_warnings(labels, sample)),
+            warnings=(*warnings, *_warnings(labels, sample, coverage)),
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
@@ -294,38 +306,53 @@ class Auto(FeatureModel, Refinable):
 _GRAPH: Final[GraphModel] = Poisson()
 
 
-def _stacked(
-    prepared: PreparedAuto, groups: LabelGroups, arms: dict[str, StackedArm]
-) -> tuple[Stack, FloatArray]:
-    """The stack, and the standardised logarithms of the degrees, within those of the labels."""
-    labels, degree = groups.labels, prepared.graph.degree
-    mean = float(degree.mean()) or 1.0
-    covariate = np.log1p(degree / mean)
+def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
+    """(n_nodes,) standardised logarithms of the degrees, within those of the labels."""
+    mean = float(graph.degree.mean()) or 1.0
+    covariate: FloatArray = np.log1p(graph.degree / mean)
     covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
     used = groups.usable
     if used.size:  # a slope says nothing of degrees that no label has
-        of_labels = covariate[labels.nodes[used]]
+        of_labels = covariate[groups.labels.nodes[used]]
         covariate = np.clip(covariate, of_labels.min(), of_labels.max())
-    stack = fitted_stack(
-        arms,
-        labels.classes,
-        SharePrior.of(labels.classes, labels.n_classes),
-        BELIEFS,
-        used,
-        covariate[labels.nodes] if used.size >= _LEAST_SLOPE_LABELS else None,
-        covariate_mass=_SLOPE_MASS,
+    return np.asarray(covariate)
+
+
+def _stacked(
+    groups: LabelGroups,
+    arms: dict[str, StackedArm],
+    covariate: FloatArray,
+    coverage: LabelCoverage,
+) -> StratifiedStack:
+    """One stack, or one for each stratum where labels are spread."""
+    labels, used = groups.labels, groups.usable
+    shares = SharePrior.of(labels.classes, labels.n_classes)
+
+    def fitted(some: Int64Array) -> Stack:
+        return fitted_stack(
+            arms,
+            labels.classes,
+            shares,
+            BELIEFS,
+            some,
+            covariate[labels.nodes] if some.size >= _LEAST_SLOPE_LABELS else None,
+            covariate_mass=_SLOPE_MASS,
+        )
+
+    if not coverage.is_spread:
+        whole = fitted(used)
+        return StratifiedStack(far=whole, near=whole, coverage=coverage)
+    is_near = coverage.is_left_near
+    return StratifiedStack(
+        far=fitted(used[~is_near]), near=fitted(used[is_near]), coverage=coverage
     )
-    return stack, covariate
 
 
 def _told(
-    groups: LabelGroups, arms: dict[str, StackedArm], stack: Stack, sample: LabelSample
+    groups: LabelGroups, arms: dict[str, StackedArm], stack: StratifiedStack, sample: LabelSample
 ) -> dict[str, float | int | str]:
     """What the job tells of the judgement."""
-    used, classes = groups.usable, groups.labels.classes
-    counted: dict[str, float] = {}
-    for share, fit in zip(stack.posterior, stack.fits, strict=True):
-        counted[fit.name] = counted.get(fit.name, 0.0) + float(share)
+    used, classes, counted = groups.usable, groups.labels.classes, stack.belief_weights
     told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
     told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
     if used.size == 0:
@@ -343,11 +370,21 @@ def _told(
     told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
     told["majority"] = float(np.bincount(classes).max() / classes.size)
     told["sample_p_value"] = sample.p_value
+    if stack.coverage.is_spread:
+        told["unjudged_share"] = stack.coverage.near_share
     return told
 
 
-def _warnings(labels: Labels, sample: LabelSample) -> tuple[str, ...]:
+def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> tuple[str, ...]:
     """What is hardly what was wanted: labels drawn otherwise than at random."""
+    if coverage.is_spread:
+        told = (
+            f"the labels are spread out, so that {coverage.near_share:.0%} of the nodes are nearer "
+            "to labels than labels left out are to others: these say little of how right "
+            "predictions are there, and loo_accuracy may be far below it; label some nodes drawn "
+            "at random to see it"
+        )
+        return (told,)
     if sample.p_value >= DOUBT:
         return ()
     told = "the labels are no random sample of the nodes"

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, log_ndtr, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.models.label_coverage import LabelCoverage
 from peewit.solvers.row_ranges import row_blocks
 
 CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
@@ -178,28 +179,82 @@ class Stack:
                 total[name] = total.get(name, 0.0) + float(share * weight)
         return total
 
-    def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
-        """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
-        n_nodes, n_classes = covariate.size, self.shares.of_all.size
+    @property
+    def belief_weights(self) -> dict[str, float]:
+        """How much each belief counts."""
+        counted: dict[str, float] = {}
+        for share, fit in zip(self.posterior, self.fits, strict=True):
+            counted[fit.name] = counted.get(fit.name, 0.0) + float(share)
+        return counted
+
+    def probabilities(
+        self, arms: Mapping[str, StackedArm], covariate: FloatArray, rows: slice | Int64Array
+    ) -> FloatArray:
+        """(n_rows, n_classes) of some nodes; ``covariate`` of all, as in `fitted_stack`."""
         pairs = list(zip(self.posterior, self.fits, strict=True))
         # class shares that are nearly certain would rank no node before another
         able = [pair for pair in pairs if pair[1].weights]
         ranking = max(able, key=lambda pair: pair[0], default=None)
         counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
-        mixed = np.zeros((n_nodes, n_classes))
-        for rows in row_blocks(n_nodes):
-            for weight, fit in counted:
-                logits = np.tile(fit.intercept, (covariate[rows].size, 1))
-                if fit.uses_shares:
-                    logits += self.shares.of_all
-                for name, own in fit.weights.items():
-                    if own > 0:
-                        logits += own * arms[name].values[rows]
-                if fit.slope.any():
-                    logits += covariate[rows, None] * fit.slope
-                mixed[rows] += weight * softmax(logits, axis=1)
+        mixed = np.zeros((covariate[rows].size, self.shares.of_all.size))
+        for weight, fit in counted:
+            logits = np.tile(fit.intercept, (len(mixed), 1))
+            if fit.uses_shares:
+                logits += self.shares.of_all
+            for name, own in fit.weights.items():
+                if own > 0:
+                    logits += own * arms[name].values[rows]
+            if fit.slope.any():
+                logits += covariate[rows, None] * fit.slope
+            mixed += weight * softmax(logits, axis=1)
         mixed /= mixed.sum(axis=1, keepdims=True)
         return mixed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StratifiedStack:
+    """A stack for nodes that are near labels, and one for the others, where labels are spread.
+
+    Attributes
+    ----------
+    far, near : Stack
+        Equal where no node is near.
+    coverage : LabelCoverage
+    """
+
+    far: Stack
+    near: Stack
+    coverage: LabelCoverage
+
+    @property
+    def left_out(self) -> FloatArray:
+        """(n_used, n_classes) probabilities of the labels left out."""
+        if not self.coverage.is_spread:
+            return self.far.left_out
+        is_near = self.coverage.is_left_near
+        told = np.empty((is_near.size, self.far.shares.of_all.size))
+        told[~is_near], told[is_near] = self.far.left_out, self.near.left_out
+        return told
+
+    @property
+    def belief_weights(self) -> dict[str, float]:
+        """How much each belief counts, in the mean over the nodes."""
+        share = self.coverage.near_share
+        near = self.near.belief_weights
+        return {
+            name: share * near[name] + (1.0 - share) * weight
+            for name, weight in self.far.belief_weights.items()
+        }
+
+    def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
+        """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
+        told = np.empty((covariate.size, self.far.shares.of_all.size))
+        for rows in row_blocks(covariate.size):
+            told[rows] = self.far.probabilities(arms, covariate, rows)
+            near = rows.start + np.flatnonzero(self.coverage.is_near[rows])
+            if near.size:
+                told[near] = self.near.probabilities(arms, covariate, near)
+        return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,10 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto, _stacked
+from peewit.solvers.models.auto import Auto, _standardised_degrees
 from peewit.solvers.models.auto_arms import BY_FAR, CLEARLY, Densities, is_better, walk_shares
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.auto_preparation import PreparedAuto
@@ -210,10 +211,7 @@ def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
     graph, classes = blocks([400, 200], 0.8)
     rank = np.argsort(graph.degree)
     labels = labels_at(np.sort(rank[100:160]), classes)
-    model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
-    prepared = model.prepare(graph)
-    potentials = potentials_of(model, prepared, groups)
-    _, covariate = _stacked(prepared, groups, {"poisson": potentials.arm()})
+    covariate = _standardised_degrees(graph, LabelGroups.of(labels, graph.n_nodes))
     assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
     assert covariate[rank[-1]] == covariate[labels.nodes].max()
 
@@ -310,6 +308,25 @@ def test_rings_that_no_label_reaches_get_the_majority() -> None:
             gains.append(right - (classes == 0).mean())
         assert np.mean(gains) > -0.02
     assert np.mean(gains) > 0.01
+
+
+def test_one_label_in_each_of_half_the_rings_answers_for_these_rings() -> None:
+    graph, classes = rings(300, 20, 0.5)
+    prepared, poisson = Auto().prepare(graph), Poisson().prepare(graph)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        nodes = 20 * rng.choice(300, 150, replace=False) + rng.integers(0, 20, 150)
+        labels = labels_at(np.sort(nodes), classes)
+        solution = Auto().solve(prepared, labels)
+        right = accuracy(solution.scores, classes, labels.nodes)
+        other = accuracy(Poisson().solve(poisson, labels).scores, classes, labels.nodes)
+        assert right > max(other - 0.03, 0.7)
+        assert 0.4 < float(solution.stats["unjudged_share"]) < 0.6
+        assert float(solution.stats["loo_accuracy"]) < right - 0.1
+        assert [each for each in solution.warnings if "spread out" in each]
+        shares = ComparedShares.of(labels, solution)
+        told = answer_warnings(labels, graph, solution, shares)
+        assert not [each for each in told if "no more than chance" in each]
 
 
 @pytest.mark.parametrize(

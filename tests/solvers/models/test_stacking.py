@@ -103,7 +103,7 @@ def test_an_arm_that_labels_contradict_has_the_mean_weight(strength: float) -> N
 
     mean = quad(lambda weight: weight * joint(weight), 0.0, 4.0)[0] / quad(joint, 0.0, 4.0)[0]
     assert stack.fits[0].weights["one"] == pytest.approx(mean, rel=0.1)
-    order = stack.probabilities(arms, np.zeros(classes.size))[:, 1].argsort()
+    order = stack.probabilities(arms, np.zeros(classes.size), slice(None))[:, 1].argsort()
     assert order.tolist() == values[:, 1].argsort().tolist()
 
 
@@ -134,7 +134,7 @@ def test_shares_that_are_nearly_certain_leave_nodes_in_order() -> None:
     ]
     shares = SharePrior.of(np.repeat([0, 1], [18, 2]), 2)
     stack = Stack(fits=tuple(fits), posterior=np.array([1e-5, 1 - 1e-5]), shares=shares)
-    found = stack.probabilities(arms, np.zeros(20))
+    found = stack.probabilities(arms, np.zeros(20), slice(None))
     assert found[:, 1].argsort().tolist() == values[:, 1].argsort().tolist()
     np.testing.assert_allclose(found, np.tile(np.exp(shares.of_all), (20, 1)), atol=1e-4)
 
@@ -171,7 +171,7 @@ def test_the_arm_that_is_right_takes_the_belief() -> None:
     stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
     assert stack.posterior[0] > 0.9
     assert stack.arm_weights["right"] > 5 * stack.arm_weights["wrong"]
-    found = stack.probabilities(arms, np.zeros(N_LABELS))
+    found = stack.probabilities(arms, np.zeros(N_LABELS), slice(None))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (found.argmax(axis=1) == classes).mean() > 0.9
 

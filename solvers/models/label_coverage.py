@@ -1,0 +1,109 @@
+"""Label coverage: whether left-out labels lie as near to other labels as nodes do to labels.
+
+Labels that were spread out, one for each community, do not. Left out they lie where no other label
+is, and what they say of an arm holds for such places only.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.models.label_groups import LabelGroups
+from peewit.solvers.models.label_sample import DOUBT
+from peewit.solvers.row_ranges import row_blocks
+
+_MOST_NODES: Final = 20_000
+_LEAST_EXCESS: Final = 0.05
+"""More of the nodes than of the left-out labels must be near labels; of fewer nothing is gained."""
+
+_LEAST_RATIO: Final = 2.0
+"""By which these nodes must be nearer: labels that are nearly as near still judge them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelCoverage:
+    """Nodes that are nearer to labels than left-out labels are to others.
+
+    Attributes
+    ----------
+    p_value : float
+        That labels drawn at random would be as far apart (K12).
+    is_near : (n_nodes,) bool
+        Nodes nearer to labels than nearly all left-out labels; none where labels are not spread.
+    is_left_near : (n_used,) bool
+        Left-out labels that are as near to the others.
+    """
+
+    p_value: float
+    is_near: BoolArray
+    is_left_near: BoolArray
+
+    @classmethod
+    def of(cls, columns: Float32Array, groups: LabelGroups) -> "LabelCoverage":
+        """From the densities around groups of labels, (n_groups, n_nodes).
+
+        Notes
+        -----
+        The nodes that stand for all are at most 20,000 drawn with a fixed seed, each without one
+        fold, as the left-out labels are.
+        """
+        n_nodes, used = columns.shape[1], groups.usable
+        if used.size == 0:
+            return cls(p_value=1.0, is_near=np.zeros(n_nodes, bool), is_left_near=np.zeros(0, bool))
+        labeled, rng = groups.labels.nodes, np.random.default_rng(0)
+        some = rng.integers(0, n_nodes, _MOST_NODES)
+        some = some[~np.isin(some, labeled)]
+        folds = rng.integers(0, groups.n_folds, some.size)
+        of_nodes, of_labels = np.zeros(some.size), np.zeros(used.size)
+        for fold in range(groups.n_folds):
+            kept = groups.class_sums(groups.fold != fold).sum(axis=0)
+            for coverage, nodes, own in (
+                (of_nodes, some, folds == fold),
+                (of_labels, labeled[used], groups.fold[used] == fold),
+            ):
+                coverage[own] = kept @ columns[:, nodes[own]]
+        p_value, cut = _least_likely(of_labels, of_nodes)
+        is_near = np.zeros(n_nodes, bool)
+        if p_value >= DOUBT:
+            return cls(p_value=p_value, is_near=is_near, is_left_near=np.zeros(used.size, bool))
+        of_all = cut * groups.n_folds / (groups.n_folds - 1)  # no fold is missing
+        for rows in row_blocks(n_nodes):
+            is_near[rows] = columns[:, rows].sum(axis=0, dtype=np.float64) > of_all
+        return cls(p_value=p_value, is_near=is_near, is_left_near=of_labels > cut)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the labels are spread out."""
+        return self.p_value < DOUBT
+
+    @property
+    def near_share(self) -> float:
+        """The share of the nodes that are near."""
+        return float(self.is_near.mean())
+
+
+def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, float]:
+    """The smallest p-value, and the coverage above which labels are as rare as that.
+
+    More nodes would lie above a lower one, and with them labels whose arms err as far ones do.
+    """
+    n_labels, n_nodes = of_labels.size, of_nodes.size
+    least, best = 1.0, np.inf
+    ranked = np.sort(of_labels)[::-1]
+    looks = 2 ** np.arange(n_labels.bit_length()) - 1
+    for cut in ranked[looks]:
+        near = of_nodes[of_nodes > cut]
+        n_left, n_others = int((of_labels > cut).sum()), near.size
+        if n_others / n_nodes - n_left / n_labels < _LEAST_EXCESS:
+            continue
+        if np.median(near) < _LEAST_RATIO * np.median(of_labels[of_labels <= cut]):
+            continue
+        drawn = hypergeom.cdf(n_left, n_labels + n_nodes, n_left + n_others, n_labels)
+        # a label is as far from another as that from it: half of the distances say nothing new
+        told = float(np.sqrt(drawn)) * looks.size
+        if told < least:
+            least, best = told, float(cut)
+    return least, best
