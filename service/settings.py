@@ -63,8 +63,8 @@ class Settings(BaseSettings):
     database_password_file : Path, optional
         File with the password that ``database_url`` leaves out.
     scheduler : str, optional
-        Address of a dask scheduler whose workers sparsify the files; without one, threads of the
-        ingesting process do.
+        Address of a dask scheduler whose workers sparsify the files, and read them again for
+        certificates and exact answers; without one, threads of the process that asks do.
     admin_key_file : Path, optional
         File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
     threads : int, optional

@@ -50,6 +50,7 @@ class CertifyTask(Task):
     parameters: Mapping[str, Any]
     keep_raw: bool
     n_threads: int
+    scheduler: str | None
 
 
 class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
@@ -90,6 +91,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             parameters=job.parameters,
             keep_raw=graph.settings.keep_raw,
             n_threads=stores.settings.n_threads,
+            scheduler=stores.settings.scheduler,
         )
 
     def run(self, task: CertifyTask, child: Child) -> Done | Stopped:
@@ -110,6 +112,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
                 keep_raw=task.keep_raw,
                 owner=task.job_id,
                 n_threads=task.n_threads,
+                scheduler=task.scheduler,
                 progress=Reporter(child.report),
                 cancelled=child.cancelled,
             )

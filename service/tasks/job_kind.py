@@ -237,6 +237,7 @@ class ModelKind(Kind[LabelsTaskT]):
             labels=labels.labels,
             keep_raw=graph.settings.keep_raw,
             n_threads=stores.settings.n_threads,
+            scheduler=stores.settings.scheduler,
         )
 
     def named(self, model: str | None) -> str:

@@ -35,6 +35,8 @@ class LabelsTask(Task):
         Whether the graph keeps raw edges for later passes.
     n_threads : int
         Threads to read raw edges with.
+    scheduler : str or None
+        Address of a dask scheduler whose workers read them instead.
     """
 
     snapshot: int
@@ -46,6 +48,7 @@ class LabelsTask(Task):
     labels: Sequence[str | int | float]
     keep_raw: bool = True
     n_threads: int = 1
+    scheduler: str | None = None
 
 
 def labels_in_snapshot(

@@ -50,18 +50,23 @@ def refined(
         Raw edges are missing or changed, with the list of files, or have other components.
     PassStopped
         ``cancelled()`` was true.
+    ClusterError
+        The scheduler that the task names fails, or its workers do.
     OSError
         A file cannot be read or written.
     """
-    with _working_directory(task) as directory:
-        paths = GraphPaths(root=task.graph_directory)
-        edges = snapshot_edges(
+    paths = GraphPaths(root=task.graph_directory)
+    with (
+        _working_directory(task) as directory,
+        snapshot_edges(
             paths,
             meta,
             spool=spool_directory(paths) if task.keep_raw else directory / "spool",
             staging=directory / "staging",
             n_threads=task.n_threads,
-        )
+            scheduler=task.scheduler,
+        ) as edges,
+    ):
         passes = _Passes(edges, max_passes, progress, cancelled)
         try:
             edges.open(on_fraction=passes.report_phase("reading"), cancelled=cancelled)

@@ -10,7 +10,7 @@ from typing import Final
 
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.base import Model
-from peewit.streaming.passes.raw_edge_passes import product_bytes
+from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 RESERVED_BYTES: Final = 512 * 2**20

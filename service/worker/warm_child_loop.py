@@ -18,6 +18,7 @@ from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, St
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.blas_threads import BlasThreads
 from peewit.solvers.kernels.compilation import told_of_compilations
+from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
 from peewit.streaming.nodes.segments import CorruptSegment
@@ -26,6 +27,7 @@ from peewit.streaming.snapshots.store import SnapshotNotFound
 _PASSING: Final = (
     OSError,
     MemoryError,
+    ClusterError,
     CorruptSegment,
     FeaturesNotFound,
     NodeCollision,

@@ -14,37 +14,21 @@ Decisions, each with what it led to:
   that each share sends: numbers are by first appearance, as without a cluster, and a part crosses
   the network as its distinct ids and their numbers. Sharding the index by hash would number in an
   order of its own; an index found in a pass before the first would read everything twice.
-- What workers need goes to them through dask, never through a directory of ours. Only the files
-  (or the staging directory, for copies of remote ones) must be visible under the same path.
+- Only the files (or the staging directory, for copies of remote ones) must be visible to workers
+  under the same path.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import dask
 import numpy as np
-
-try:
-    from distributed import Client, Future, wait
-    from distributed.comm.core import CommClosedError
-    from distributed.scheduler import KilledWorker
-except ModuleNotFoundError as error:  # whoever imports this module was given a scheduler
-    raise ValueError(
-        "scheduler needs dask.distributed; install it with `pip install 'peewit[cluster]'`, or "
-        "`.venv/bin/pip install -c constraints.txt -e '.[cluster]'` in a checkout"
-    ) from error
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.cluster.connection import Connection
 from peewit.streaming.cluster.sparsified_shares import (
     Share,
     ShareSettings,
@@ -64,32 +48,19 @@ from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import buffer_cap
 
-CONNECT_SECONDS = 10.0
-"""A scheduler that does not answer by then is reported."""
+if TYPE_CHECKING:
+    from distributed import Future
 
-NO_WORKER_SECONDS = 60.0
-"""A cluster without any worker for so long is reported."""
-
-RETRIES = 2
-"""How often a task that raised is tried again; one whose worker died is counted by dask."""
-
-_POLL_SECONDS = 0.2
-_LOOK_SECONDS = 1.0
 _T = TypeVar("_T")
 
 
-class ClusterError(RuntimeError):
-    """The cluster cannot do its part; the graph is as it was, and the same call goes on later."""
-
-
-class Cluster:
+class Cluster(Connection):
     """Connection to a dask scheduler whose workers sparsify shares.
 
     Parameters
     ----------
     scheduler : str
-        Address, such as ``tcp://host:8786``. Workers need this package and must see the files
-        under the same paths as this process.
+        See `Connection`.
     settings : ShareSettings
         Of the stream.
     wave_shares : int
@@ -111,34 +82,16 @@ class Cluster:
         wave_shares: int,
         stop_if_asked: Callable[[], None] = lambda: None,
     ) -> None:
-        self._address = scheduler
+        super().__init__(scheduler)
         self._settings = settings
         self._wave_shares = wave_shares
         self._stop_if_asked = stop_if_asked
         self._cards: tuple[NodeCards, Future[Any]] | None = None
-        try:
-            self._client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ClusterError(
-                f"scheduler must be the address of a dask scheduler that answers, got {scheduler}: "
-                f"{excerpt(error)}"
-            ) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Leave the cluster; tasks that nobody waits for are dropped."""
         self._cards = None
-        self._client.close(timeout=CONNECT_SECONDS)
+        super().close()
 
     def next_wave(
         self, state: SparsifierState, staged: StagedFile, *, next_part: int
@@ -211,22 +164,8 @@ class Cluster:
         OSError
             The file cannot be read, which is no fault of its content.
         """
-        try:
+        with self.told_faults():
             root = self._root(state, nodes, _shares(staged, wave, state.n_blocks))
-        except (CancelledError, CommClosedError) as error:
-            self._raise_lost(error)
-        except KilledWorker as error:
-            raise ClusterError(
-                f"dask workers at {self._address} died of the same task again and again, for want "
-                f"of memory perhaps: {excerpt(error)}"
-            ) from error
-        except FileNotFoundError as error:
-            if Path(staged.local_path).exists():
-                raise ClusterError(
-                    f"dask workers must see {staged.local_path}, which this process sees; share "
-                    "its directory with them under the same path"
-                ) from error
-            raise
         if isinstance(nodes, DenseNodes):
             nodes.refresh(root.n_nodes)
         settings = self._settings.sparsifier
@@ -240,7 +179,7 @@ class Cluster:
         bare = without_embedding(state)
         if isinstance(nodes, DenseNodes):
             leaves = [
-                self._submit(
+                self.submit(
                     sparsify_dense,
                     share,
                     self._settings,
@@ -252,7 +191,7 @@ class Cluster:
         else:
             leaves = self._number_shares(bare, nodes, shares, cards)
         settings = self._settings.sparsifier
-        root = fold_tree(leaves, lambda a, b: self._submit(merge_shares, a, b, settings))
+        root = fold_tree(leaves, lambda a, b: self.submit(merge_shares, a, b, settings))
         del leaves
         result: SparsifierState | BadEdges = self._result(root)
         return _good(result)
@@ -261,13 +200,13 @@ class Cluster:
         self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
     ) -> list[Future[Any]]:
         """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
-        coded = [self._submit(code_share, share, self._settings) for share in shares]
-        distinct = [self._submit(distinct_ids, future) for future in coded]
+        coded = [self.submit(code_share, share, self._settings) for share in shares]
+        distinct = [self.submit(distinct_ids, future) for future in coded]
         leaves = []
         for at, share in enumerate(shares):
             even, odd = _good(self._result(distinct[at]))
             numbers = self._number_ids(nodes, share, even, odd)
-            sparsified = self._submit(
+            sparsified = self.submit(
                 sparsify_coded,
                 coded[at],
                 numbers,
@@ -286,7 +225,7 @@ class Cluster:
             # The row counts pairs of distinct ids; the reader wants the row of the file.
             at = error.row or 0
             node = even[at] if excerpt(even[at].as_py()) == error.value else odd[at]
-            row = self._result(self._submit(first_row_of, share, self._settings, node))
+            row = self._result(self.submit(first_row_of, share, self._settings, node))
             raise BadEdges(
                 error.reason, argument=error.argument, row=row, value=error.value
             ) from error
@@ -297,60 +236,16 @@ class Cluster:
     def _cards_of(self, state: SparsifierState) -> Future[Any]:
         """The embedding on the cluster, sent anew when it has changed."""
         if self._cards is None or self._cards[0] is not state.cards:
-            self._cards = (state.cards, self._submit(_resendable, state.cards))
+            self._cards = (state.cards, self.keep(state.cards))
         return self._cards[1]
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        # The scheduler keeps what it is given, unlike scattered data, which die with a worker.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self._client.submit(function, *arguments, pure=False, retries=RETRIES)
-
     def _result(self, future: Future[Any]) -> Any:
-        """Result of a task, looking up now and then whether to go on waiting."""
-        looked = with_workers = time.monotonic()
-        while not self._is_done(future):
-            self._stop_if_asked()
-            if time.monotonic() - looked < _LOOK_SECONDS:
-                continue
-            looked = time.monotonic()
-            if self._has_workers():
-                with_workers = looked
-            elif looked - with_workers > NO_WORKER_SECONDS:
-                raise ClusterError(
-                    f"the dask scheduler {self._address} has had no worker for "
-                    f"{NO_WORKER_SECONDS:.0f} s; start one with `dask worker {self._address}`"
-                )
-        return future.result()
-
-    def _is_done(self, future: Future[Any]) -> bool:
-        """Wait a moment for a task; tell whether it has ended."""
-        with suppress(TimeoutError), self._client.as_current():
-            wait([future], timeout=_POLL_SECONDS)
-        return bool(future.done())
-
-    def _has_workers(self) -> bool:
-        if self._client.status != "running":
-            self._raise_lost(None)
-        try:
-            return bool(self._client.nthreads())
-        except OSError as error:  # CommClosedError among them
-            self._raise_lost(error)
-
-    def _raise_lost(self, error: BaseException | None) -> NoReturn:
-        raise ClusterError(
-            f"the dask scheduler {self._address} is lost; nothing of the work in hand is in the "
-            "graph, and the same call goes on from the last checkpoint"
-        ) from error
-
-
-def _resendable(value: _T) -> _T:
-    """Argument of other tasks that the scheduler can make again."""
-    return value
+        return self.result(future, self._stop_if_asked)
 
 
 def _shares(staged: StagedFile, wave: Sequence[tuple[Part, ...]], first_block: int) -> list[Share]:
     """Shares that carry no more of the file than tasks need."""
-    bare = replace(staged, parts=(), file=replace(staged.file, storage_options={}))
+    bare = staged.without_parts()
     shares = []
     for parts in wave:
         shares.append(Share(staged=bare, parts=parts, first_block=first_block))

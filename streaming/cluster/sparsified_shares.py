@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.durable_files import naming
 from peewit.streaming.edges.blocks import MAX_NODES, BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
@@ -246,10 +247,13 @@ def index_in_memory(node_kind: NodeKind, *, hash_seed: int, max_nodes: int = MAX
 
 def _raw_blocks(share: Share, settings: ShareSettings) -> Iterator[RawBlock]:
     """Blocks of a share, one per part; BadEdges at the first fault."""
+    staged = share.staged
     for part in share.parts:
-        yield read_part(
-            share.staged, part, node_kind=settings.node_kind, max_nodes=settings.max_nodes
-        )
+        with naming(Path(staged.local_path)):
+            raw = read_part(
+                staged, part, node_kind=settings.node_kind, max_nodes=settings.max_nodes
+            )
+        yield raw
 
 
 def _absorb_blocks(

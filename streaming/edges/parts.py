@@ -164,6 +164,10 @@ class StagedFile:
         except FileNotFoundError:
             return False
 
+    def without_parts(self) -> Self:
+        """The file with no more than who reads given parts of it elsewhere needs."""
+        return replace(self, parts=(), file=replace(self.file, storage_options={}))
+
     def release(self) -> None:
         """Delete the copy, if it is one; the parts cannot be read after that."""
         if self.is_copy:

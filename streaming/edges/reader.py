@@ -27,12 +27,15 @@ from peewit.streaming.edges.parts import (
     open_parquet,
 )
 
-_MAX_OPEN_SLICES = 4
+_MAX_OPEN_SLICES = 16
 
 _T = TypeVar("_T")
 
 _RowGroup: TypeAlias = tuple[str, Stamp, int]
 """Local path and stamp of a file, and the number of the row group."""
+
+_SliceKey: TypeAlias = tuple[_RowGroup, int]
+"""A row group and the row at which a slice begins."""
 
 
 def read_parts(
@@ -79,23 +82,30 @@ def read_parts(
     try:
         yield from read_ahead(tasks, n_threads, thread_name="read-part")
     finally:
-        for local_path in {staged.local_path for staged, _ in parts}:
-            _OPEN_SLICES.close(local_path)
+        _OPEN_SLICES.close(_slice_key(staged, part) for staged, part in parts)
         if len(parts) > 2 * n_threads:
             # Arrow's mimalloc keeps what it frees: 90 MB were seen. This takes 3 ms.
             pa.default_memory_pool().release_unused()
 
 
 def read_ahead(
-    tasks: Iterable[Callable[[], _T]], n_threads: int, *, thread_name: str
+    tasks: Iterable[Callable[[], _T]],
+    n_threads: int,
+    *,
+    thread_name: str,
+    n_pending: int | None = None,
 ) -> Generator[_T, None, None]:
-    """Results of tasks in order; ``2 n_threads`` tasks run in threads or wait for the caller."""
+    """Results of tasks in order; ``n_pending`` run in threads or wait, ``2 n_threads`` by default.
+
+    A result that the caller has taken is not held here.
+    """
+    most = 2 * n_threads if n_pending is None else n_pending
     pending: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(n_threads, thread_name_prefix=thread_name) as pool:
         try:
             for task in tasks:
                 pending.append(pool.submit(_compute, task))
-                if len(pending) == 2 * n_threads:
+                if len(pending) == most:
                     yield pending.popleft().result()  # no name holds it: the caller lets it go
             while pending:
                 yield pending.popleft().result()
@@ -199,6 +209,10 @@ def _row_group(staged: StagedFile, part: Part) -> _RowGroup:
     return staged.local_path, staged.stamp, part.row_group
 
 
+def _slice_key(staged: StagedFile, part: Part) -> _SliceKey:
+    return _row_group(staged, part), part.skipped_rows
+
+
 def _row_groups(part: Part) -> str:
     last = part.row_group + part.n_groups - 1
     return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
@@ -222,7 +236,7 @@ class _SliceReader:
     """Reads one row group from its first row on, slice by slice."""
 
     def __init__(self, staged: StagedFile, part: Part, *, use_threads: bool) -> None:
-        self.key = _row_group(staged, part)
+        self._row_group = _row_group(staged, part)
         self.next_row = 0
         metadata = _metadata(staged.local_path, staged.stamp)
         self._parquet = open_parquet(staged.local_path, metadata)
@@ -257,6 +271,11 @@ class _SliceReader:
             n_rows -= at_once
 
     @property
+    def key(self) -> _SliceKey:
+        """Of the next slice."""
+        return self._row_group, self.next_row
+
+    @property
     def is_done(self) -> bool:
         """Whether no slice is left."""
         return self.next_row >= self._n_rows
@@ -267,20 +286,16 @@ class _SliceReader:
 
 
 class _OpenSlices:
-    """Readers that wait for the next slice of their row group; a few stay open."""
+    """Readers that wait for the next slice of their row group, several for one read in spans."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._readers: OrderedDict[_RowGroup, _SliceReader] = OrderedDict()
+        self._readers: OrderedDict[_SliceKey, _SliceReader] = OrderedDict()
 
-    def take(self, key: _RowGroup, row: int) -> _SliceReader | None:
-        """Return the reader that stands at ``row`` of the row group, if there is one."""
+    def take(self, key: _SliceKey) -> _SliceReader | None:
+        """Return a reader that stands at the slice, if there is one."""
         with self._lock:
-            reader = self._readers.pop(key, None)
-        if reader is not None and reader.next_row != row:
-            reader.close()
-            return None
-        return reader
+            return self._readers.pop(key, None)
 
     def put(self, reader: _SliceReader) -> None:
         """Keep a reader; the one unused for the longest time may be closed."""
@@ -293,20 +308,18 @@ class _OpenSlices:
             if closed is not None:
                 closed.close()
 
-    def close(self, local_path: str) -> None:
-        """Close the readers of one file."""
-        with self._lock:
-            keys = [key for key in self._readers if key[0] == local_path]
-            closing = [self._readers.pop(key) for key in keys]
-        for reader in closing:
-            reader.close()
+    def close(self, keys: Iterable[_SliceKey]) -> None:
+        """Close the readers that stand at some slices."""
+        for reader in map(self.take, keys):
+            if reader is not None:
+                reader.close()
 
 
 _OPEN_SLICES = _OpenSlices()
 
 
 def _read_slice(staged: StagedFile, part: Part, *, use_threads: bool) -> pa.Table:
-    reader = _OPEN_SLICES.take(_row_group(staged, part), part.skipped_rows)
+    reader = _OPEN_SLICES.take(_slice_key(staged, part))
     if reader is None:
         reader = _SliceReader(staged, part, use_threads=use_threads)
     try:

@@ -42,9 +42,9 @@ from peewit.streaming.passes.certificate_store import (
     CertifySettings,
     epsilon_between,
 )
+from peewit.streaming.passes.edge_folds import RawComponents
 from peewit.streaming.passes.raw_edge_passes import (
     PassStopped,
-    RawComponents,
     RawEdges,
     snapshot_edges,
     spool_directory,
@@ -65,6 +65,7 @@ def certify(
     keep_raw: bool = True,
     owner: str | None = None,
     n_threads: int = 1,
+    scheduler: str | None = None,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
@@ -87,6 +88,9 @@ def certify(
         same owner goes on with its own run, another one with a run that was stopped.
     n_threads : int
         Threads; the result does not depend on it.
+    scheduler : str or None
+        Address of a dask scheduler whose workers compute the passes, with the same result; linear
+        solves stay here.
     progress : callable or None
         Told about every pass.
     cancelled : callable
@@ -102,6 +106,8 @@ def certify(
         Raw edges are missing or changed, with the list of files.
     PassStopped
         ``cancelled()`` was true; the next call goes on after the last whole pass.
+    ClusterError
+        The scheduler or its workers fail; the next call goes on likewise.
     OSError
         A file cannot be read or written.
     """
@@ -112,19 +118,22 @@ def certify(
     snapshot = SnapshotStore(paths.snapshots).load(number)
     work = _Work(paths.root / "certify", number, settings, owner=owner, now=wall_clock())
     try:
-        edges = snapshot_edges(
+        with snapshot_edges(
             paths,
             snapshot.meta,
             spool=spool_directory(paths) if keep_raw else work.edges,
             staging=work.directory / "staging",
             n_threads=n_threads,
-        )
-        edges.open(on_fraction=reporter.of("reading"), cancelled=cancelled)
-        components = edges.components(on_fraction=reporter.of("components", 1), cancelled=cancelled)
-        with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
-            solver = RefinedSolver(snapshot.graph, mapped=pool.map, cancelled=cancelled)
-            run = _Run(settings, edges, solver, work, reporter, cancelled)
-            status, ends, n_products = run.measure(snapshot, components)
+            scheduler=scheduler,
+        ) as edges:
+            edges.open(on_fraction=reporter.of("reading"), cancelled=cancelled)
+            components = edges.components(
+                on_fraction=reporter.of("components", 1), cancelled=cancelled
+            )
+            with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
+                solver = RefinedSolver(snapshot.graph, mapped=pool.map, cancelled=cancelled)
+                run = _Run(settings, edges, solver, work, reporter, cancelled)
+                status, ends, n_products = run.measure(snapshot, components)
     except ValueError:  # another attempt would meet it again
         work.remove()
         raise

@@ -1,29 +1,29 @@
-"""Raw-edge passes over the files of one snapshot, in the memory of one block per thread.
+"""Raw-edge passes over the files of one snapshot, in the memory of a few blocks per thread.
 
 The raw edges are those of the files that the stream had absorbed when the snapshot was published.
 Each file is the file that was absorbed, by its digest, or it is named as missing or changed and
 nothing is computed. Files whose ids are dense already and that lie on this machine are read where
 they are; all others (ids to look up, copies from an object store) are spooled by the first pass.
 
-Context: sums must not depend on the number of threads. Decision: chunk c belongs to lane
-c mod ``n_lanes``, each lane sums its chunks in order, and the lanes are added in order; threads
-only decide which lanes work at the same time. Dividing the columns among threads would let every
-thread miss the cache on every edge; dividing the rows would let every thread look at every edge.
+Passes are folds over spans of the files (`edge_folds`), run by threads of this process or by the
+workers of a dask scheduler, with the same bits. Files are checked and spooled by this process
+alone, which has the node index; workers must see files and spool under the same paths.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
-from typing import Final, TypeAlias
+from threading import Lock
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int32Array, frozen_all
+from peewit.solvers.arrays import FloatArray
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.streaming.cluster.ordered_folds import Fold, FoldExecutor, ThreadExecutor
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
@@ -31,26 +31,26 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.kernels.edge_passes import (
-    LANE_COLUMNS,
-    add_edge_differences,
-    all_roots,
-    join_ends,
-)
+from peewit.streaming.kernels.edge_passes import LANE_COLUMNS
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
+from peewit.streaming.passes.edge_folds import (
+    Components,
+    Degrees,
+    LaplacianProduct,
+    RawComponents,
+    Span,
+    cut_spans,
+    n_lanes,
+)
 from peewit.streaming.passes.raw_edge_spool import Spool, SpooledFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta
 
-MAX_LANES: Final = 4
-LANE_BYTES: Final = 1 << 30
-"""Lanes take no more than this together; one is always there, 64 bytes per node."""
-
-_CACHE_LINE: Final = 64
 _SHOWN_FILES: Final = 3
 
 OnFraction: TypeAlias = Callable[[float], None]
-_Load: TypeAlias = Callable[[], EdgeBlock]
+_SharedT = TypeVar("_SharedT")
+_PartialT = TypeVar("_PartialT")
 
 
 class RawEdgesGone(ValueError):
@@ -77,25 +77,6 @@ class PassStopped(Exception):
     """A pass was asked to stop and has no result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RawComponents:
-    """Connected components of the raw graph, and its number of edges.
-
-    Attributes
-    ----------
-    n_edges : int
-        Edges, self-loops not counted, parallel ones each.
-    n_components : int
-        Connected components; a node without edges is one.
-    component : (n_nodes,) int32
-        The smallest node of each node's component.
-    """
-
-    n_edges: int
-    n_components: int
-    component: Int32Array
-
-
 class RawEdges:
     """Raw edges of one snapshot, read anew for every pass.
 
@@ -115,6 +96,9 @@ class RawEdges:
         Receives copies of remote files while they are spooled.
     n_threads : int
         Threads that read and multiply; results do not depend on it.
+    executor : FoldExecutor or None
+        Computes the passes; None does it in ``n_threads`` threads, as far as their memory allows.
+        Results do not depend on it either.
     chunk_rows : int
         Most rows that are read at once; sums depend on it in their last bits.
 
@@ -134,6 +118,7 @@ class RawEdges:
         spool: Spool,
         staging: Path,
         n_threads: int,
+        executor: FoldExecutor | None = None,
         chunk_rows: int = PART_ROWS,
     ) -> None:
         if n_threads < 1:
@@ -145,7 +130,9 @@ class RawEdges:
         self._spool = spool
         self._staging = staging
         self._n_threads = n_threads
+        self._executor = executor or ThreadExecutor(min(n_threads, n_lanes(n_nodes)))
         self._chunk_rows = chunk_rows
+        self._spans: list[Span] = []
         self._opened: list[StagedFile | SpooledFile] = []
 
     @property
@@ -193,6 +180,8 @@ class RawEdges:
                 on_fraction(n_done / n_rows if n_rows else 1.0)
             self._opened.append(opened)
         _raise_if_any(faults)
+        sizes = [file.n_rows for file in self._files]
+        self._spans = cut_spans(list(zip(self._opened, sizes, strict=True)), self._n_nodes)
 
     def components(
         self,
@@ -207,20 +196,12 @@ class RawEdges:
         RawEdgesGone, PassStopped, OSError
             As `open`; also when there are more or fewer edges than were absorbed.
         """
-        parent = np.arange(self._n_nodes, dtype=np.int32)
-        n_joins = n_edges = 0
-        for blocks in self._rounds(lambda _lane, _block: None, on_fraction, cancelled):
-            for block in blocks:
-                u, v = frozen_all(block.u, block.v)
-                n_joins += join_ends(u, v, parent)
-                n_edges += len(block.u)
-        if n_edges != self.n_edges:
+        found = self._fold(Components(n_nodes=self._n_nodes), None, on_fraction, cancelled)
+        if found.n_edges != self.n_edges:
             raise RawEdgesGone(
-                [("all files", f"{self.n_edges} edges were absorbed, got {n_edges}")]
+                [("all files", f"{self.n_edges} edges were absorbed, got {found.n_edges}")]
             )
-        root = np.empty_like(parent)
-        all_roots(parent, root)
-        return RawComponents(n_edges=n_edges, n_components=self._n_nodes - n_joins, component=root)
+        return found
 
     def laplacian_product(
         self,
@@ -231,8 +212,8 @@ class RawEdges:
     ) -> FloatArray:
         """The Laplacian of the raw graph times ``block``, in one pass.
 
-        Differences are summed edge by edge, so that constant vectors give exactly zero. Memory: 64
-        bytes per node, lane and four columns.
+        Differences are summed edge by edge, so that constant vectors give exactly zero. Memory:
+        `edge_folds.product_bytes`.
 
         Parameters
         ----------
@@ -241,12 +222,12 @@ class RawEdges:
         on_fraction : callable
             Told the part of the pass that is done, in [0, 1].
         cancelled : callable
-            Asked between chunks.
+            Asked between chunks; several times a second where others compute.
 
         Returns
         -------
         (n_nodes, k) float64
-            The same bits whatever ``n_threads``.
+            The same bits whatever the threads and the executor.
 
         Raises
         ------
@@ -254,19 +235,17 @@ class RawEdges:
             ``block`` has another shape.
         RawEdgesGone, PassStopped, OSError
             As `open`.
+        ClusterError
+            Of an executor that is a cluster.
         """
         if block.ndim != 2 or block.shape[0] != self._n_nodes:
             raise ValueError(f"block must have shape ({self._n_nodes}, k), got {block.shape}")
-        lanes = [_lanes_of(block) for _ in range(n_lanes(self._n_nodes))]
-
-        def add(lane: int, edges: EdgeBlock) -> None:
-            u, v, weight = frozen_all(edges.u, edges.v, edges.weight)
-            for columns in lanes[lane]:
-                add_edge_differences(u, v, weight, columns)
-
-        for _ in self._rounds(add, on_fraction, cancelled):
-            pass
-        return _add_sums(lanes, np.zeros_like(block, order="C"))
+        product = np.empty_like(block, order="C")
+        fold = LaplacianProduct(n_nodes=self._n_nodes)
+        found = self._fold(fold, block, on_fraction, cancelled)
+        for group, sums in enumerate(found):
+            product[:, group * LANE_COLUMNS : (group + 1) * LANE_COLUMNS] = sums
+        return product
 
     def degrees(
         self,
@@ -281,17 +260,7 @@ class RawEdges:
         RawEdgesGone, PassStopped, OSError
             As `open`.
         """
-        weights = [np.zeros(self._n_nodes) for _ in range(n_lanes(self._n_nodes))]
-        counts = [np.zeros(self._n_nodes, np.int64) for _ in weights]
-
-        def add(lane: int, edges: EdgeBlock) -> None:
-            for ends in (edges.u, edges.v):
-                np.add.at(weights[lane], ends, edges.weight)
-                np.add.at(counts[lane], ends, 1)
-
-        for _ in self._rounds(add, on_fraction, cancelled):
-            pass
-        return FullDegrees(weight=np.sum(weights, axis=0), n_edges=np.sum(counts, axis=0))
+        return self._fold(Degrees(n_nodes=self._n_nodes), None, on_fraction, cancelled)
 
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
@@ -305,7 +274,7 @@ class RawEdges:
             return self._spool.write(file.digest, self._blocks_of(staged, cancelled))
 
     def _blocks_of(self, staged: StagedFile, cancelled: Callable[[], bool]) -> Iterator[EdgeBlock]:
-        with closing(self._read([staged])) as reading, self._pool() as pool:
+        with closing(self._read(staged)) as reading, self._pool() as pool:
             for load in islice(reading, 1):
                 yield load()  # alone: the first lookup builds the index's table
             while loads := list(islice(reading, self._n_threads)):
@@ -315,46 +284,37 @@ class RawEdges:
         if not staged.is_unchanged():
             raise BadEdges("its content changed while it was read")
 
-    def _rounds(
+    def _fold(
         self,
-        work: Callable[[int, EdgeBlock], None],
+        fold: Fold[Span, _SharedT, _PartialT],
+        shared: _SharedT,
         on_fraction: OnFraction,
         cancelled: Callable[[], bool],
-    ) -> Iterator[list[EdgeBlock]]:
-        """Each chunk to the work of its lane, a round of all lanes at a time; yields the rounds."""
+    ) -> _PartialT:
+        """One pass: the fold of all spans."""
         self._require_unchanged()
+        n_rows = max(sum(span.n_rows for span in self._spans), 1)
         n_done = 0
+        counting = Lock()
 
-        def task(lane: int, load: _Load) -> EdgeBlock:
-            block = load()
-            work(lane, block)
-            return block
+        def advance(n_more: int) -> None:
+            nonlocal n_done
+            if cancelled():
+                raise PassStopped
+            with counting:
+                n_done += n_more
+                if n_more:
+                    on_fraction(n_done / n_rows)
 
-        with self._pool() as pool, self._content_faults(), closing(self._chunks()) as chunks:
-            while loads := list(islice(chunks, n_lanes(self._n_nodes))):
-                if cancelled():
-                    raise PassStopped
-                blocks = list(pool.map(task, range(len(loads)), loads))
-                del loads
-                n_done += sum(len(block.u) for block in blocks)
-                yield blocks
-                on_fraction(min(n_done / max(self.n_edges, 1), 1.0))
+        with self._content_faults():
+            found = self._executor.fold(fold, self._spans, shared, advance)
         self._require_unchanged()
+        return found
 
-    def _chunks(self) -> Generator[_Load, None, None]:
-        """How to load every chunk of the pass, in order; files that lie together are read ahead."""
-        for is_staged, group in groupby(self._opened, lambda file: isinstance(file, StagedFile)):
-            files = list(group)
-            if is_staged:
-                yield from self._read([file for file in files if isinstance(file, StagedFile)])
-            for file in files:
-                if isinstance(file, SpooledFile):
-                    yield from (partial(file.block, number) for number in range(file.n_batches))
-
-    def _read(self, staged: Sequence[StagedFile]) -> Generator[_Load, None, None]:
-        """How to turn every part of some files into edges between dense ids; reads ahead."""
+    def _read(self, staged: StagedFile) -> Generator[Callable[[], EdgeBlock], None, None]:
+        """How to turn every part of a file into edges between dense ids; reads ahead."""
         reading = read_parts(
-            [(file, part) for file in staged for part in file.parts],
+            [(staged, part) for part in staged.parts],
             node_kind=self._node_kind,
             max_nodes=self._n_nodes,
             n_threads=self._n_threads,
@@ -400,57 +360,46 @@ def spool_directory(paths: GraphPaths) -> Path:
     return paths.root / "spool"
 
 
+@contextmanager
 def snapshot_edges(
-    paths: GraphPaths, meta: SnapshotMeta, *, spool: Path, staging: Path, n_threads: int
-) -> RawEdges:
-    """The raw edges of exactly the files that a snapshot was made of, not opened yet."""
-    return RawEdges(
-        CheckpointStore(paths.checkpoints).first_files(meta.n_files),
-        nodes=open_nodes(paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, writable=False),
-        node_kind=meta.node_kind,
-        n_nodes=meta.n_nodes,
-        spool=Spool(spool),
-        staging=staging,
-        n_threads=n_threads,
-    )
+    paths: GraphPaths,
+    meta: SnapshotMeta,
+    *,
+    spool: Path,
+    staging: Path,
+    n_threads: int,
+    scheduler: str | None = None,
+) -> Iterator[RawEdges]:
+    """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
+    With ``scheduler``, the address of a dask scheduler, its workers compute the passes; there is no
+    going back to threads where it fails.
 
-def n_lanes(n_nodes: int) -> int:
-    """Accumulators of a pass over a graph of so many nodes; the number of nodes alone decides."""
-    return max(1, min(MAX_LANES, LANE_BYTES // (_CACHE_LINE * max(n_nodes, 1))))
+    Raises
+    ------
+    ClusterError
+        The scheduler does not answer.
+    ValueError
+        ``scheduler`` needs a package that is missing.
+    """
+    with ExitStack() as connections:
+        executor: FoldExecutor | None = None
+        if scheduler is not None:
+            from peewit.streaming.cluster.dask_folds import DaskExecutor  # noqa: PLC0415 - slow; only clusters need it
 
-
-def product_bytes(n_nodes: int, n_columns: int) -> int:
-    """Memory of the accumulators of a product with so many columns."""
-    return n_lanes(n_nodes) * -(-n_columns // LANE_COLUMNS) * _CACHE_LINE * n_nodes
-
-
-def _lanes_of(block: FloatArray) -> list[FloatArray]:
-    """Accumulators of one lane, one for every four columns of ``block``, on cache lines."""
-    lanes = []
-    for first in range(0, block.shape[1], LANE_COLUMNS):
-        columns = block[:, first : first + LANE_COLUMNS]
-        lane = _aligned_zeros(block.shape[0])
-        lane[:, : columns.shape[1]] = columns
-        lanes.append(lane)
-    return lanes
-
-
-def _aligned_zeros(n_nodes: int) -> FloatArray:
-    """(n_nodes, 8) zeros that begin at a cache line."""
-    per_line = _CACHE_LINE // 8
-    room = np.zeros(n_nodes * per_line + per_line)
-    skipped = -room.ctypes.data % _CACHE_LINE // 8
-    return room[skipped : skipped + n_nodes * per_line].reshape(n_nodes, per_line)
-
-
-def _add_sums(lanes: Sequence[Sequence[FloatArray]], product: FloatArray) -> FloatArray:
-    """Add the sums of all lanes to ``product``, in order."""
-    for lane in lanes:
-        for group, sums in enumerate(lane):
-            columns = product[:, group * LANE_COLUMNS : (group + 1) * LANE_COLUMNS]
-            columns += sums[:, LANE_COLUMNS : LANE_COLUMNS + columns.shape[1]]
-    return product
+            executor = connections.enter_context(DaskExecutor(scheduler))
+        yield RawEdges(
+            CheckpointStore(paths.checkpoints).first_files(meta.n_files),
+            nodes=open_nodes(
+                paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, writable=False
+            ),
+            node_kind=meta.node_kind,
+            n_nodes=meta.n_nodes,
+            spool=Spool(spool),
+            staging=staging,
+            n_threads=n_threads,
+            executor=executor,
+        )
 
 
 def _stat(file: AbsorbedFile) -> EdgeFile:

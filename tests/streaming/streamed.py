@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
+from peewit.streaming.cluster.ordered_folds import FoldExecutor
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -64,7 +65,12 @@ class StreamedGraph:
         return SnapshotStore(self.paths.snapshots).list()[-1]
 
     def raw_edges(
-        self, *, snapshot: int | None = None, n_threads: int = 2, spool: Path | None = None
+        self,
+        *,
+        snapshot: int | None = None,
+        n_threads: int = 2,
+        spool: Path | None = None,
+        executor: FoldExecutor | None = None,
     ) -> RawEdges:
         """The raw edges of a snapshot, not opened yet."""
         meta = self.meta if snapshot is None else SnapshotStore(self.paths.snapshots).meta(snapshot)
@@ -77,6 +83,7 @@ class StreamedGraph:
             spool=Spool(self.paths.root / "spool" if spool is None else spool),
             staging=self.paths.staging,
             n_threads=n_threads,
+            executor=executor,
             chunk_rows=500,
         )
 

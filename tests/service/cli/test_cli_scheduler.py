@@ -68,7 +68,7 @@ def test_workers_ingest_by_option_and_by_environment(
 def test_a_scheduler_that_is_not_there_is_one_line_and_costs_nothing(
     peewit: Peewit, edges: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peewit.streaming.cluster.dask_ingest.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("peewit.streaming.cluster.connection.CONNECT_SECONDS", 0.5)
     assert peewit("graph", "create", "g", "--expected-nodes", "200").exit_code == 0
     done = peewit("ingest", "g", edges, "--scheduler", "tcp://127.0.0.1:1", "--json")
     assert done.exit_code == 1

@@ -27,7 +27,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, auto, auto_preparation
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edge_passes import product_bytes
+from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.tasks.test_solve import solved, task

@@ -2,14 +2,9 @@
 
 import fcntl
 import os
-import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, LocalCluster
 
 from peewit.streaming import sparsify
-from peewit.streaming.cluster.dask_ingest import Cluster, ClusterError
+from peewit.streaming.cluster.cluster_error import ClusterError
+from peewit.streaming.cluster.dask_ingest import Cluster
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
@@ -34,6 +29,7 @@ from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import resparsify
 from tests.reference.spectrum import spectral_error
+from tests.streaming.clusters import cluster_of, kill_one_that_works, scheduler_process
 from tests.streaming.graphs import EdgeList, random_graph, two_communities
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -46,19 +42,6 @@ SHARE_SETTINGS = ShareSettings(
     node_kind="dense", max_nodes=1000, sparsifier=SparsifierSettings(), group_blocks=2
 )
 KINDS = ["dense", "int64", "string"]
-
-
-@contextmanager
-def cluster_of(n_workers: int) -> Iterator[LocalCluster]:
-    with LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        host="127.0.0.1",
-        memory_limit=None,
-    ) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -234,20 +217,7 @@ def test_a_worker_killed_at_work_changes_nothing(
     expected = published(ingest(tmp_path / "whole", files, settings(kind, two_workers), Recorder()))
     killed: list[int] = []
     with cluster_of(2) as cluster:
-
-        def kill_one_that_works() -> None:
-            """Wait until a worker has a task of the next wave, then SIGKILL its process."""
-            nannies = list(cluster.workers.values())
-            with Client(cluster.scheduler_address, set_as_default=False) as client:
-                give_up = time.monotonic() + 120
-                while not killed and time.monotonic() < give_up:
-                    busy = {address for address, tasks in client.processing().items() if tasks}
-                    for nanny in nannies:
-                        if nanny.worker_address in busy and not killed:
-                            os.kill(nanny.pid, signal.SIGKILL)
-                            killed.append(nanny.pid)
-
-        killer = threading.Thread(target=kill_one_that_works)
+        killer = threading.Thread(target=kill_one_that_works, args=(cluster, killed))
         recorder = Recorder(at_first_wave=killer.start)
         paths = ingest(
             tmp_path / "graph", files, settings(kind, cluster.scheduler_address), recorder
@@ -334,34 +304,6 @@ def test_asked_to_stop_it_does_not_wait_for_the_wave(tmp_path: Path, two_workers
     assert published(ingest(tmp_path / "graph", files, there, Recorder())) == expected
 
 
-@contextmanager
-def scheduler_process() -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A scheduler that can be killed, with one worker; both end with the block."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    programs = Path(sys.executable).parent
-    scheduler = subprocess.Popen(
-        [
-            *(programs / "dask", "scheduler", "--no-dashboard"),
-            *("--host", "127.0.0.1", "--port", str(port)),
-        ],
-        **quiet,  # type: ignore[call-overload]
-    )
-    worker = subprocess.Popen(
-        [programs / "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"],
-        **quiet,  # type: ignore[call-overload]
-    )
-    try:
-        yield scheduler, address
-    finally:
-        for process in (worker, scheduler):
-            process.kill()
-            process.wait(timeout=30)
-
-
 def test_a_lost_scheduler_is_told_and_the_same_call_goes_on(
     tmp_path: Path, two_workers: str
 ) -> None:
@@ -380,7 +322,7 @@ def test_a_lost_scheduler_is_told_and_the_same_call_goes_on(
 def test_a_scheduler_that_does_not_answer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peewit.streaming.cluster.dask_ingest.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("peewit.streaming.cluster.connection.CONNECT_SECONDS", 0.5)
     files = make_data(tmp_path / "data", "dense")
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         with pytest.raises(ClusterError, match=f"scheduler must be the address .* got {address}"):
@@ -388,7 +330,7 @@ def test_a_scheduler_that_does_not_answer_is_named(
 
 
 def test_a_cluster_without_workers_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peewit.streaming.cluster.dask_ingest.NO_WORKER_SECONDS", 0.5)
+    monkeypatch.setattr("peewit.streaming.cluster.connection.NO_WORKER_SECONDS", 0.5)
     files = make_data(tmp_path / "data", "dense")
     with cluster_of(0) as cluster:
         there = settings("dense", cluster.scheduler_address)
@@ -452,7 +394,8 @@ def test_without_its_package_a_scheduler_is_refused_with_the_name_of_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pq.write_table(pa.table({"src": [0], "dst": [1]}), tmp_path / "edges.parquet")
-    monkeypatch.delitem(sys.modules, "peewit.streaming.cluster.dask_ingest")
+    for module in ("connection", "dask_ingest"):
+        monkeypatch.delitem(sys.modules, f"peewit.streaming.cluster.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)  # what a missing package looks like
     with pytest.raises(ValueError, match=r"scheduler needs dask.distributed.*peewit\[cluster\]"):
         sparsify(str(tmp_path), scheduler="tcp://127.0.0.1:1")

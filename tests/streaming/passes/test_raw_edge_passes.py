@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.passes.raw_edge_passes import (
-    LANE_BYTES,
-    PassStopped,
-    RawEdges,
-    RawEdgesGone,
-    n_lanes,
-)
+from peewit.streaming.passes.edge_folds import LANE_BYTES, n_lanes
+from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdges, RawEdgesGone
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.reference.laplacian import dense_laplacian
 from tests.streaming.streamed import RawFile, StreamedGraph, random_file, streamed

@@ -1,0 +1,102 @@
+"""Folds on a dask.distributed cluster: workers compute partial results and merge them.
+
+One result comes home, however many items there are. Which worker computes what depends on how many
+there are, never what comes out: an item or a whole group of them is a task, and the order of merges
+is that of `ordered_folds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from peewit.streaming.cluster.connection import Connection
+from peewit.streaming.cluster.ordered_folds import (
+    GROUP,
+    Advance,
+    Fold,
+    Item,
+    merge_in_order,
+)
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+_TASKS_PER_THREAD = 2
+"""Groups are tasks where they make so many for every thread of the workers, else items are."""
+
+_ItemT = TypeVar("_ItemT", bound=Item)
+_SharedT = TypeVar("_SharedT")
+_PartialT = TypeVar("_PartialT")
+
+
+class DaskExecutor(Connection):
+    """Computes partial results on the workers of a dask scheduler; parameters as of `Connection`.
+
+    Items must name files by paths that workers see, too.
+    """
+
+    def fold(
+        self,
+        fold: Fold[_ItemT, _SharedT, _PartialT],
+        items: Sequence[_ItemT],
+        shared: _SharedT,
+        advance: Advance,
+    ) -> _PartialT:
+        """See `FoldExecutor.fold`; rows count as done when their task is.
+
+        Raises
+        ------
+        ClusterError
+            The scheduler or all workers are lost, workers died of a task again and again, or they
+            do not see a file.
+        """
+        with self.told_faults():
+            threads = [
+                address for address, number in sorted(self.threads().items()) for _ in range(number)
+            ]
+            n_groups = -(-len(items) // GROUP)
+            size = GROUP if n_groups >= _TASKS_PER_THREAD * len(threads) else 1
+            tasks = [items[at : at + size] for at in range(0, len(items), size)]
+            sent = self.keep(shared)
+            running: list[tuple[Future[Any], int]] = []
+
+            def submit_tasks() -> Iterator[Future[Any]]:
+                for number, task in enumerate(tasks):
+                    # neighbors on one worker, and in the next fold on the same one, which may
+                    # still have the files in memory
+                    near = [threads[number * len(threads) // len(tasks)]] if threads else None
+                    future = self.submit(
+                        _fold_here,
+                        fold,
+                        task,
+                        sent,
+                        workers=near,
+                        allow_other_workers=near is not None,
+                        priority=-1 - number,  # after all merges that can be done
+                    )
+                    running.append((future, sum(item.n_rows for item in task)))
+                    yield future
+
+            def look() -> None:
+                """Count tasks that are done, and let go of what has been merged."""
+                for entry in [entry for entry in running if entry[0].done()]:
+                    running.remove(entry)
+                    advance(entry[1])
+                advance(0)
+
+            root = merge_in_order(submit_tasks(), lambda a, b: self.submit(fold.merge, a, b))
+            result: _PartialT = self.result(root, look)
+            look()
+            return result
+
+
+def _fold_here(
+    fold: Fold[_ItemT, _SharedT, _PartialT], items: Sequence[_ItemT], shared: _SharedT
+) -> _PartialT:
+    """Partial result of some items of one group, or of one item."""
+    return merge_in_order((fold.partial(item, shared, _ignore) for item in items), fold.merge)
+
+
+def _ignore(_n_rows: int) -> None:
+    """Nobody waits here: the client counts tasks, and drops those it wants no more."""

@@ -1,0 +1,286 @@
+"""Folds over raw edges: the product with their Laplacian, degrees, components; and their spans.
+
+A span is some consecutive chunks of opened files. Where it ends depends on the files and the number
+of nodes alone, and what comes out of it on nothing else either, so spans are what threads and dask
+workers compute by themselves.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, Int32Array, frozen_all
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.streaming.cluster.ordered_folds import MAX_ITEMS, Advance
+from peewit.streaming.cluster.sparsified_shares import SHARE_ROWS
+from peewit.streaming.durable_files import naming
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
+from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.kernels.edge_passes import (
+    LANE_COLUMNS,
+    add_edge_differences,
+    all_roots,
+    join_ends,
+)
+from peewit.streaming.nodes.index import DenseNodes
+from peewit.streaming.passes.raw_edge_spool import SpooledFile
+
+MAX_LANES: Final = 4
+LANE_BYTES: Final = 1 << 30
+"""Lanes take no more than this together; one is always there, 64 bytes per node."""
+
+SPAN_EDGES: Final = 8
+"""A span has so many edges for every node, so that its work is ten times that of its sums."""
+
+_CACHE_LINE: Final = 64
+
+Sums: TypeAlias = tuple[FloatArray, ...]
+"""Sums of a product, four columns each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Rows that are read at once.
+
+    Attributes
+    ----------
+    file : StagedFile or SpooledFile
+        Where they are, in dense ids.
+    number : int
+        Of the block of a spooled file, or the part of a staged one.
+    n_rows : int
+        How many; of a spooled file about so many.
+    part : Part or None
+        The part of a staged file.
+    """
+
+    file: StagedFile | SpooledFile
+    number: int
+    n_rows: int
+    part: Part | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Consecutive chunks.
+
+    Attributes
+    ----------
+    chunks : tuple of Chunk
+        In order.
+    n_rows : int
+        Their rows.
+    """
+
+    chunks: tuple[Chunk, ...]
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplacianProduct:
+    """Fold of the Laplacian of the raw graph times a block of vectors, (A1) edge by edge.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes of the graph.
+    """
+
+    n_nodes: int
+
+    def partial(self, item: Span, shared: FloatArray, advance: Advance) -> Sums:
+        """Product of (n_nodes, k) ``shared`` with the edges of a span, in their order."""
+        lanes = _lanes_of(shared)
+        for edges in _blocks(item, self.n_nodes, advance):
+            u, v, weight = frozen_all(edges.u, edges.v, edges.weight)
+            for lane in lanes:
+                add_edge_differences(u, v, weight, lane)
+        sums = []
+        for first in range(0, shared.shape[1], LANE_COLUMNS):
+            n_columns = min(LANE_COLUMNS, shared.shape[1] - first)
+            sums.append(lanes.pop(0)[:, LANE_COLUMNS : LANE_COLUMNS + n_columns].copy())
+        return tuple(sums)
+
+    def merge(self, a: Sums, b: Sums) -> Sums:
+        """Sums of both."""
+        return tuple(of_a + of_b for of_a, of_b in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degrees:
+    """Fold of the weights and numbers of edges at every node; attributes as of the product."""
+
+    n_nodes: int
+
+    def partial(self, item: Span, shared: None, advance: Advance) -> FullDegrees:  # noqa: ARG002 - a fold's
+        """Degrees by the edges of a span."""
+        weight, n_edges = np.zeros(self.n_nodes), np.zeros(self.n_nodes, np.int64)
+        for edges in _blocks(item, self.n_nodes, advance):
+            for ends in (edges.u, edges.v):
+                np.add.at(weight, ends, edges.weight)
+                np.add.at(n_edges, ends, 1)
+        return FullDegrees(weight=weight, n_edges=n_edges)
+
+    def merge(self, a: FullDegrees, b: FullDegrees) -> FullDegrees:
+        """Degrees by the edges of both."""
+        return FullDegrees(weight=a.weight + b.weight, n_edges=a.n_edges + b.n_edges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawComponents:
+    """Connected components of the raw graph, and its number of edges.
+
+    Attributes
+    ----------
+    n_edges : int
+        Edges, self-loops not counted, parallel ones each.
+    n_components : int
+        Connected components; a node without edges is one.
+    component : (n_nodes,) int32
+        The smallest node of each node's component.
+    """
+
+    n_edges: int
+    n_components: int
+    component: Int32Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """Fold of the connected components; attributes as of the product."""
+
+    n_nodes: int
+
+    def partial(self, item: Span, shared: None, advance: Advance) -> RawComponents:  # noqa: ARG002 - a fold's
+        """Components by the edges of a span."""
+        parent = np.arange(self.n_nodes, dtype=np.int32)
+        n_joins = n_edges = 0
+        for edges in _blocks(item, self.n_nodes, advance):
+            u, v = frozen_all(edges.u, edges.v)
+            n_joins += join_ends(u, v, parent)
+            n_edges += len(edges.u)
+        return _components(n_edges, self.n_nodes - n_joins, parent)
+
+    def merge(self, a: RawComponents, b: RawComponents) -> RawComponents:
+        """Components by the edges of both: every node of b is joined to its smallest."""
+        parent = a.component.copy()
+        nodes, smallest = frozen_all(np.arange(self.n_nodes, dtype=np.int32), b.component)
+        n_joins = join_ends(nodes, smallest, parent)
+        return _components(a.n_edges + b.n_edges, a.n_components - n_joins, parent)
+
+
+def cut_spans(files: Sequence[tuple[StagedFile | SpooledFile, int]], n_nodes: int) -> list[Span]:
+    """Spans of opened files, each with its number of rows; at least one, if without chunks.
+
+    A span ends at the end of a row group, if there is one within ``SHARE_ROWS`` rows: slices of a
+    row group are cheap only for whoever has read the slices before them.
+    """
+    n_rows = sum(rows for _, rows in files)
+    least = max(-(-n_rows // MAX_ITEMS), SPAN_EDGES * n_nodes, 1)
+    spans: list[Span] = []
+    taken: list[Chunk] = []
+    n_taken = 0
+    for chunk in _chunks(files):
+        begins_group = chunk.part is None or chunk.part.skipped_rows == 0
+        if n_taken >= least and (begins_group or n_taken >= max(SHARE_ROWS, least)):
+            spans.append(Span(chunks=tuple(taken), n_rows=n_taken))
+            taken, n_taken = [], 0
+        taken.append(chunk)
+        n_taken += chunk.n_rows
+    return [*spans, Span(chunks=tuple(taken), n_rows=n_taken)]
+
+
+def n_lanes(n_nodes: int) -> int:
+    """Spans that one process adds up at a time; the number of nodes alone decides."""
+    return max(1, min(MAX_LANES, LANE_BYTES // (_CACHE_LINE * max(n_nodes, 1))))
+
+
+def product_bytes(n_nodes: int, n_columns: int) -> int:
+    """Memory of a product with so many columns in threads, beside the product itself.
+
+    Four columns take a cache line of each lane and half of one for each of three sums that merge;
+    each lane takes half a line more while its sums are copied.
+    """
+    half = _CACHE_LINE // 2
+    n_groups, lanes = -(-n_columns // LANE_COLUMNS), n_lanes(n_nodes)
+    return n_nodes * half * (n_groups * (2 * lanes + 3) + lanes) if n_columns else 0
+
+
+def _chunks(files: Sequence[tuple[StagedFile | SpooledFile, int]]) -> Iterator[Chunk]:
+    for file, n_rows in files:
+        if isinstance(file, StagedFile):
+            bare = file.without_parts()
+            for part in file.parts:
+                yield Chunk(file=bare, number=part.number, n_rows=part.n_rows, part=part)
+        else:
+            for number in range(file.n_batches):
+                first, end = (n_rows * each // file.n_batches for each in (number, number + 1))
+                yield Chunk(file=file, number=number, n_rows=end - first)
+
+
+def _blocks(span: Span, n_nodes: int, advance: Advance) -> Iterator[EdgeBlock]:
+    """The edges of every chunk of a span, in order; BadEdges or OSError where one is not there."""
+    for file, chunks in groupby(span.chunks, lambda chunk: chunk.file):
+        in_file = list(chunks)
+        read = _read_spooled if isinstance(file, SpooledFile) else _read_staged
+        with closing(read(file, in_file, n_nodes)) as blocks:
+            for chunk, edges in zip(in_file, blocks, strict=True):
+                yield edges
+                advance(chunk.n_rows)
+
+
+def _read_spooled(
+    file: SpooledFile, chunks: Sequence[Chunk], _n_nodes: int
+) -> Generator[EdgeBlock, None, None]:
+    with naming(file.path):
+        yield from (file.block(chunk.number) for chunk in chunks)
+
+
+def _read_staged(
+    file: StagedFile, chunks: Sequence[Chunk], n_nodes: int
+) -> Generator[EdgeBlock, None, None]:
+    """Edges of parts, which are read ahead in another thread."""
+    path = Path(file.local_path)
+    n_bytes = path.stat().st_size
+    if n_bytes != file.stamp[0]:  # inode and device are others on another machine
+        raise BadEdges(f"{path} must have {file.stamp[0]} bytes, as it was ingested, got {n_bytes}")
+    nodes = DenseNodes(max_nodes=max(n_nodes, 1))
+    reading = read_parts(
+        [(file, chunk.part) for chunk in chunks if chunk.part is not None],
+        node_kind="dense",
+        max_nodes=max(n_nodes, 1),
+        n_threads=1,
+    )
+    with naming(path), closing(reading) as raw_blocks:
+        yield from map(nodes.map_block, raw_blocks)
+
+
+def _components(n_edges: int, n_components: int, parent: Int32Array) -> RawComponents:
+    root = np.empty_like(parent)
+    all_roots(parent, root)
+    return RawComponents(n_edges=n_edges, n_components=n_components, component=root)
+
+
+def _lanes_of(block: FloatArray) -> list[FloatArray]:
+    """Accumulators of one lane, one for every four columns of ``block``, on cache lines."""
+    lanes = []
+    for first in range(0, block.shape[1], LANE_COLUMNS):
+        columns = block[:, first : first + LANE_COLUMNS]
+        lane = _aligned_zeros(block.shape[0])
+        lane[:, : columns.shape[1]] = columns
+        lanes.append(lane)
+    return lanes
+
+
+def _aligned_zeros(n_nodes: int) -> FloatArray:
+    """(n_nodes, 8) zeros that begin at a cache line."""
+    per_line = _CACHE_LINE // 8
+    room = np.zeros(n_nodes * per_line + per_line)
+    skipped = -room.ctypes.data % _CACHE_LINE // 8
+    return room[skipped : skipped + n_nodes * per_line].reshape(n_nodes, per_line)
