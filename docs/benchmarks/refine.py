@@ -76,32 +76,32 @@ def measure(root: Path, graph: Communities, share: float | None, rtol: float) ->
     paths = GraphPaths(root=root / f"graph-{graph.n_nodes}-{graph.n_edges}-{share}")
     snapshots = SnapshotStore(paths.snapshots)
     snapshot = snapshots.load(snapshots.numbers()[-1])
-    edges = snapshot_edges(
-        paths,
-        snapshot.meta,
-        spool=paths.root / "spool",
-        staging=paths.staging,
-        n_threads=N_THREADS,
-    )
     classes = classes_of(graph)
     nodes = np.random.default_rng(0).choice(graph.n_nodes, N_LABELS, replace=False)
     labels = Labels.from_pairs(nodes, classes[nodes])
     model = StableHFS(rtol=rtol)
     pass_seconds = 0.0
-
-    def product(block: FloatArray) -> FloatArray:
-        nonlocal pass_seconds
-        began = time.monotonic()
-        result = edges.laplacian_product(block)
-        pass_seconds += time.monotonic() - began
-        return result
-
     prepared = model.prepare(snapshot.graph)
     sparse = model.solve(prepared, labels)
-    began = time.monotonic()
-    edges.open()
-    full = refine(model, prepared, labels, sparse, product, edges.degrees, max_passes=300)
-    seconds = time.monotonic() - began
+    with snapshot_edges(
+        paths,
+        snapshot.meta,
+        spool=paths.root / "spool",
+        staging=paths.staging,
+        n_threads=N_THREADS,
+    ) as edges:
+
+        def product(block: FloatArray) -> FloatArray:
+            nonlocal pass_seconds
+            began = time.monotonic()
+            result = edges.laplacian_product(block)
+            pass_seconds += time.monotonic() - began
+            return result
+
+        began = time.monotonic()
+        edges.open()
+        full = refine(model, prepared, labels, sparse, product, edges.degrees, max_passes=300)
+        seconds = time.monotonic() - began
     first, second = (
         float((each.scores.argmax(axis=1) == classes).mean()) for each in (sparse, full)
     )

@@ -60,23 +60,31 @@ class DaskExecutor(Connection):
             tasks = [items[at : at + size] for at in range(0, len(items), size)]
             sent = self.keep(shared)
             running: list[tuple[Future[Any], int]] = []
+            near: dict[object, list[str]] = {}
 
-            def submit_tasks() -> Iterator[Future[Any]]:
+            def begin(where: list[str], priority: int, *call: Any) -> Future[Any]:
+                """Begin a task on one of some workers, or elsewhere where they are gone."""
+                future = self.submit(
+                    *call,
+                    workers=where or None,
+                    allow_other_workers=bool(where),
+                    priority=priority,
+                )
+                near[future.key] = where
+                return future
+
+            def begin_tasks() -> Iterator[Future[Any]]:
                 for number, task in enumerate(tasks):
                     # neighbors on one worker, and in the next fold on the same one, which may
-                    # still have the files in memory
-                    near = [threads[number * len(threads) // len(tasks)]] if threads else None
-                    future = self.submit(
-                        _fold_here,
-                        fold,
-                        task,
-                        sent,
-                        workers=near,
-                        allow_other_workers=near is not None,
-                        priority=-1 - number,  # after all merges that can be done
-                    )
+                    # still have the files in memory; after all merges that can be done
+                    where = threads[number * len(threads) // len(tasks) :][:1]
+                    future = begin(where, -1 - number, _fold_here, fold, task, sent)
                     running.append((future, sum(item.n_rows for item in task)))
                     yield future
+
+            def merge(a: Future[Any], b: Future[Any]) -> Future[Any]:
+                """Merge where the later one is, and what follows it: the sum of all moves on."""
+                return begin(near[b.key], 0, fold.merge, a, b)
 
             def look() -> None:
                 """Count tasks that are done, and let go of what has been merged."""
@@ -85,7 +93,7 @@ class DaskExecutor(Connection):
                     advance(entry[1])
                 advance(0)
 
-            root = merge_in_order(submit_tasks(), lambda a, b: self.submit(fold.merge, a, b))
+            root = merge_in_order(begin_tasks(), merge)
             result: _PartialT = self.result(root, look)
             look()
             return result

@@ -164,7 +164,8 @@ def test_who_waits_for_a_service_of_a_profile_can_do_without_it() -> None:
             profiles = SERVICES[other].get("profiles", [])
             is_together = set(profiles) >= set(service.get("profiles", [])) != set()
             assert not profiles or is_together or how["required"] is False, (name, other)
-    assert SERVICES["ingest"]["environment"]["PEEWIT_SCHEDULER"] == ""
+    for role in ("ingest", "worker"):
+        assert SERVICES[role]["environment"]["PEEWIT_SCHEDULER"] == ""
 
 
 def test_health_is_asked_for_where_the_role_answers() -> None:

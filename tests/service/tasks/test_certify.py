@@ -31,6 +31,7 @@ def task(graph: StreamedGraph, *, keep_raw: bool = True, **parameters: Any) -> C
         parameters=parameters,
         keep_raw=keep_raw,
         n_threads=2,
+        scheduler=None,
     )
 
 

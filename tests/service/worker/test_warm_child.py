@@ -347,9 +347,32 @@ def test_a_child_follows_no_redirect_to_a_host_that_nobody_has_named(
         parameters={},
         keep_raw=True,
         n_threads=2,
+        scheduler=None,
     )
     Moved.target = f"http://localhost:{moving}/edges.parquet"
     answer = child.run(asked, progress=lambda _: None, interrupted=lambda: False)
     assert isinstance(answer, Failed)
     assert "PEEWIT_SOURCE_HOSTS" in answer.error
     assert set(Moved.asked) == {f"127.0.0.1:{moving}"}
+
+
+def test_a_scheduler_that_is_not_there_may_be_there_for_the_next_attempt(
+    child: WarmChild, home: Path, tmp_path: Path
+) -> None:
+    random_file(1).write(tmp_path / "edges.parquet", "dense")
+    graph = streamed(home / "scheduled", tmp_path, "dense")
+    asked = CertifyTask(
+        job_id="ab13",
+        attempt=1,
+        graph_id="scheduled",
+        graph_directory=graph.paths.root,
+        snapshot=1,
+        parameters={},
+        keep_raw=True,
+        n_threads=2,
+        scheduler="nonsense://x",
+    )
+    answer = child.run(asked, progress=lambda _: None, interrupted=lambda: False)
+    assert isinstance(answer, Failed)
+    assert answer.retry
+    assert answer.error.startswith("scheduler must be the address of a dask scheduler that answers")
