@@ -220,7 +220,7 @@ class RawEdges:
         block : (n_nodes, k) float64
             Vectors.
         on_fraction : callable
-            Told the part of the pass that is done, in [0, 1].
+            Told the part of the pass that is done, in [0, 1]; in any thread, one at a time.
         cancelled : callable
             Asked between chunks; several times a second where others compute.
 

@@ -1,6 +1,7 @@
 """Passes over raw edges: the Laplacian of exactly what was ingested, or the files that are gone."""
 
 import os
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.passes.edge_folds import LANE_BYTES, n_lanes
+from peewit.streaming.passes.edge_folds import LANE_BYTES, n_lanes, product_bytes
 from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdges, RawEdgesGone
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.reference.laplacian import dense_laplacian
@@ -265,6 +266,27 @@ def test_wrong_arguments_are_named(graph: StreamedGraph) -> None:
         graph.raw_edges(n_threads=0)
     with pytest.raises(ValueError, match=r"block must have shape \(60, k\), got \(60,\)"):
         graph.raw_edges().laplacian_product(np.ones(60))
+
+
+@dense_only
+@pytest.mark.parametrize("n_columns", [4, 10])
+def test_product_keeps_to_the_memory_that_is_told(
+    tmp_path: Path, kind: NodeKind, n_columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peewit.streaming.passes.edge_folds.SPAN_EDGES", 0)
+    n_nodes = 100_000
+    write_files(tmp_path / "data", kind, [random_file(0, n_nodes=n_nodes, n_rows=20_000)])
+    graph = streamed(tmp_path / "graph", tmp_path / "data", kind)
+    edges = opened(graph.raw_edges(n_threads=8))
+    block = vectors(graph.meta.n_nodes, n_columns)
+    tracemalloc.start()
+    try:
+        edges.laplacian_product(block)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    told = product_bytes(graph.meta.n_nodes, n_columns) + block.nbytes
+    assert told / 4 < peak < told + 2**20  # a mebibyte for blocks of 500 rows
 
 
 @pytest.mark.parametrize(
