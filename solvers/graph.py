@@ -42,7 +42,7 @@ from peewit.solvers.kernels.multigrid import renumber_rows
 from peewit.solvers.memory_order import memory_order
 from peewit.solvers.scratch_arrays import scratch_array
 
-_LEAST_ORDERED = 1 << 15
+LEAST_ORDERED = 1 << 15
 """Blocks of graphs with fewer nodes are in the cache anyhow."""
 
 _SYMMETRY_RTOL = 1e-9
@@ -364,7 +364,7 @@ class Graph:
     @cached_property
     def near_in_memory(self) -> "Renumbered | None":
         """The graph in its `memory_order`, made when first asked for; None where it is small."""
-        if self.n_nodes < _LEAST_ORDERED:
+        if self.n_nodes < LEAST_ORDERED:
             return None
         return self._in_order(memory_order(self.adjacency))
 
@@ -376,7 +376,7 @@ class Graph:
         ValueError
             ``order`` does not name each node once.
         """
-        if self.n_nodes >= _LEAST_ORDERED:
+        if self.n_nodes >= LEAST_ORDERED:
             nodes = checked_nodes("order", order, self.n_nodes)
             if not (np.bincount(nodes, minlength=self.n_nodes) == 1).all():
                 raise ValueError(f"order must name each of the {self.n_nodes} nodes once")

@@ -20,8 +20,14 @@ from typing import Any
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
-from peewit.solvers.kernels.laplacian_products import advance, column_dots, redirect
-from peewit.solvers.laplacian.preconditioners import Preconditioner
+from peewit.solvers.kernels.laplacian_products import (
+    advance,
+    column_dots,
+    redirect,
+    redirect_by_rows,
+    squares_by_rows,
+)
+from peewit.solvers.laplacian.preconditioners import Jacobi, Preconditioner
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.status import Status
 
@@ -42,7 +48,7 @@ class PCGState:
     ``columns`` numbers the block's columns in ``relative`` and in ``solution`` (None until a column
     is done), which hold every column; the other blocks hold the columns at work only. ``base`` is
     what ``iterate`` is added to where steps are done in float32, and ``is_spent`` says that they
-    came to no more.
+    came to no more. ``next_energy`` is the energy of the residuals, where a step gave it.
     """
 
     relative: FloatArray
@@ -63,6 +69,7 @@ class PCGState:
     history: tuple[float, ...] = ()
     last_true: float = np.inf
     is_spent: bool = False
+    next_energy: FloatArray | None = None
 
     def take_rest(self) -> RealArray:
         """The columns at work as they are; what is in ``iterate`` goes to ``base``, if any."""
@@ -144,8 +151,7 @@ class BlockPCG:
     def step(self, state: PCGState) -> PCGState:
         """One product, one step of every column at work, one new direction."""
         state.n_iter += 1
-        self.operator.product(state.direction, state.scratch)
-        curvature = self._dots(state.direction, state.scratch)
+        curvature = self.operator.product_and_dots(state.direction, state.scratch)
         # a column without curvature has only rounding left, and waits for its true residual
         moving = ~state.waiting & (curvature > 0)
         # line 3: alpha = (r, z) / (p, A p)
@@ -193,40 +199,68 @@ class BlockPCG:
 
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
         """New search directions; an old energy of zero restarts a column."""
-        self.preconditioner.apply(state.residual, state.scratch)  # line 6: z = M^-1 r
-        state.energy = self._dots(state.residual, state.scratch)
+        inverse = self._inverse_diagonal
+        if inverse is None:
+            self.preconditioner.apply(state.residual, state.scratch)  # line 6: z = M^-1 r
+            state.energy = self.operator.dots(state.residual, state.scratch)
+        elif state.next_energy is None:
+            residual = state.residual
+            parts = self.operator.ranges.run(
+                lambda a, b: squares_by_rows(residual[a:b], inverse[a:b])
+            )
+            state.energy = np.add.reduce(parts)
+        else:
+            state.energy = state.next_energy
         # line 7: beta
         factor = np.divide(
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
         factor = factor.astype(self.operator.dtype)
         # line 8: p = z + beta p
-        direction, preconditioned, one = state.direction, state.scratch, np.ones_like(factor)
-        self.operator.ranges.run(
-            lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
-        )
+        direction, residual, preconditioned = state.direction, state.residual, state.scratch
+        if inverse is None:
+            one = np.ones_like(factor)
+            self.operator.ranges.run(
+                lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
+            )
+        else:
+            self.operator.ranges.run(
+                lambda a, b: redirect_by_rows(direction[a:b], residual[a:b], inverse[a:b], factor)
+            )
 
-    def _dots(self, left: RealArray, right: RealArray) -> FloatArray:
-        """Dot product of each column pair; the ranges' parts are added in order."""
-        parts = self.operator.ranges.run(lambda a, b: column_dots(left[a:b], right[a:b]))
-        total: FloatArray = np.add.reduce(parts)
-        return total
+    @property
+    def _inverse_diagonal(self) -> RealArray | None:
+        """What rows are multiplied with, where that is all that the preconditioner does.
+
+        Its result is then never stored: its energy and the next directions come of the residuals.
+        """
+        used = self.preconditioner
+        if isinstance(used, Jacobi) and not self.operator.projects_products:
+            return used.inverse
+        return None
 
     def _advance(self, state: PCGState, length: RealArray) -> FloatArray:
         """Step in place; the squared norms of the new residuals."""
         iterate, residual = state.iterate, state.residual
         direction, product = state.direction, state.scratch
-        parts = self.operator.ranges.run(
-            lambda a, b: advance(iterate[a:b], residual[a:b], direction[a:b], product[a:b], length)
-        )
-        total: FloatArray = np.add.reduce(parts)
-        return total
+        inverse = self._inverse_diagonal
+
+        def advanced(start: int, stop: int) -> tuple[FloatArray, ...]:
+            rows = slice(start, stop)
+            squares = advance(iterate[rows], residual[rows], direction[rows], product[rows], length)
+            if inverse is None:
+                return (squares,)
+            return squares, squares_by_rows(residual[rows], inverse[rows])
+
+        totals = [np.add.reduce(parts) for parts in zip(*self.operator.ranges.run(advanced))]
+        state.next_energy = None if inverse is None else totals[1]
+        return totals[0]
 
     def _take_true_residual(self, state: PCGState) -> BoolArray:
         """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""
-        state.last_true_residual = state.n_iter
+        state.last_true_residual, state.next_energy = state.n_iter, None
         left = self._true_residual(state)
-        relative = np.sqrt(self._dots(left, left)) / self.norms[state.columns]
+        relative = np.sqrt(self.operator.dots(left, left)) / self.norms[state.columns]
         if self.exact is not None:
             worst = float(relative.max())
             # float32 steps that no longer halve the true residual have no more digits to give

@@ -36,7 +36,10 @@ class Preconditioner(Protocol):
 
 
 class Jacobi:
-    """Division by the diagonal; rows with an empty diagonal (isolated nodes) give zero."""
+    """Division by the diagonal; rows with an empty diagonal (isolated nodes) give zero.
+
+    ``inverse`` is (n_nodes,) what rows are multiplied with.
+    """
 
     name = "jacobi"
     stagnation_window = 2000
@@ -44,12 +47,12 @@ class Jacobi:
     def __init__(self, operator: ShiftedLaplacian) -> None:
         diagonal = operator.diagonal
         valid = diagonal >= np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
-        self._inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=valid)
+        self.inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=valid)
         self._operator = operator
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with residual / diagonal, projected where products are."""
-        inverse = self._inverse
+        inverse = self.inverse
         self._operator.ranges.run(lambda a, b: multiply_rows(residual, inverse, out, a, b))
         if self._operator.projects_products:
             self._operator.project(out)

@@ -3,7 +3,9 @@
 No solving here: products, diagonal, component means.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from peewit.solvers.arrays import (
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import (
     IN_REGISTERS,
+    column_dots,
     component_sums,
     diagonal_rows,
     laplacian_rows,
@@ -128,17 +131,40 @@ class ShiftedLaplacian:
 
     def product(self, block: RealArray, out: RealArray) -> None:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
+        self.ranges.run(self._product_rows(block, out))
+        if self.projects_products:
+            self.project(out)
+
+    def product_and_dots(self, block: RealArray, out: RealArray) -> FloatArray:
+        """`product`, and (n_columns,) float64 the dot product of each column with its image."""
+        rows = self._product_rows(block, out)
+
+        def dots(start: int, stop: int) -> FloatArray:
+            rows(start, stop)
+            found: FloatArray = column_dots(block[start:stop], out[start:stop])
+            return found
+
+        if self.projects_products:
+            self.product(block, out)
+            return self.dots(block, out)
+        total: FloatArray = np.add.reduce(self.ranges.run(dots))
+        return total
+
+    def dots(self, left: RealArray, right: RealArray) -> FloatArray:
+        """(n_columns,) dot products of column pairs; the ranges' parts are added in order."""
+        parts = self.ranges.run(lambda a, b: column_dots(left[a:b], right[a:b]))
+        total: FloatArray = np.add.reduce(parts)
+        return total
+
+    def _product_rows(self, block: RealArray, out: RealArray) -> Callable[[int, int], None]:
+        """What fills rows ``start .. stop - 1`` of ``out`` with M @ block."""
         matrix: tuple[Any, Any, Any] = frozen_all(self.indptr, self.indices, self.weight)
         n_columns = block.shape[1]
         if self.dtype == np.float32 and n_columns == 1:
-            one, product = block[:, 0], out[:, 0]
-            self.ranges.run(lambda a, b: vector_rows(*matrix, self.diagonal, one, product, a, b))
-        elif self.dtype == np.float32 and n_columns not in IN_REGISTERS:
-            self.ranges.run(lambda a, b: diagonal_rows(*matrix, self.diagonal, block, out, a, b))
-        else:
-            self.ranges.run(lambda a, b: laplacian_rows(*matrix, self.shift, block, out, a, b))
-        if self.projects_products:
-            self.project(out)
+            return partial(vector_rows, *matrix, self.diagonal, block[:, 0], out[:, 0])
+        if self.dtype == np.float32 and n_columns not in IN_REGISTERS:
+            return partial(diagonal_rows, *matrix, self.diagonal, block, out)
+        return partial(laplacian_rows, *matrix, self.shift, block, out)
 
     def component_sums(self, block: RealArray) -> FloatArray:
         """(n_components, n_columns) column sums over every component."""

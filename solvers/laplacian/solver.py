@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
-from peewit.solvers.graph import Graph
+from peewit.solvers.graph import LEAST_ORDERED, Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
 from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
@@ -42,6 +42,9 @@ step (measured).
 _LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
 _LARGEST_FACTOR: Final = 2.0**40  # taken out of the matrix instead of multiplied into its weights
 _FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
+
+_ORDER: Final = 100
+"""Products with one column that cost as much as to find a memory order (measured)."""
 
 _TRIED_AT_ONCE: Final = 24
 """Columns that all try a preconditioner: a step with them costs hardly two with one."""
@@ -176,6 +179,7 @@ class LaplacianSolver:
         self._is_settled = preconditioner != "auto"
         self._prepared: System | None = None
         self._cycle_before = cycle_before
+        self._n_products = 0
         self._elimination: Elimination | None = None
 
     @property
@@ -306,8 +310,9 @@ class LaplacianSolver:
 
     def _give_up(self) -> None:
         """Go on to the next preconditioner."""
-        if self.chosen == "jacobi" and self.graph.near_in_memory is not None:
-            self.graph.near_in_memory.forget_graph()  # the others have an order of their own
+        near = self.graph.near_in_memory if self.graph.known_order is not None else None
+        if self.chosen == "jacobi" and near is not None:
+            near.forget_graph()  # the others have an order of their own
         self._candidates, self._prepared = self._candidates[1:], None
 
     def _attempt(
@@ -317,8 +322,10 @@ class LaplacianSolver:
 
         Both blocks may be overwritten; ``rhs`` stays a right-hand side of the same system.
         """
+        if self._orders_now(rhs.shape[1]):
+            self._prepared = None
         if self._prepared is None and not watch.is_cancelled():
-            self._prepared = self._system()
+            self._prepared = self._system(rhs.shape[1])
         if self._prepared is None or watch.is_cancelled():
             return LinearSolution(
                 x=start,
@@ -362,6 +369,7 @@ class LaplacianSolver:
             if (residual <= self.rtol).all():
                 status = Status.CONVERGED
         system.preconditioner.rest()
+        self._n_products += n_iter * rhs.shape[1]
         operator.project(first)
         if self._factor != 1.0:
             first /= self._factor
@@ -383,8 +391,20 @@ class LaplacianSolver:
         is_fine = self.dtype == np.float32 or self.rtol * _BLOCK < _FINEST
         return self.rtol if is_fine or rhs.shape[1] < LEAST_COLUMNS else _BLOCK * self.rtol
 
-    def _system(self) -> System:
-        """The operator and the chosen preconditioner."""
+    def _needs_order(self, n_columns: int) -> bool:
+        """Whether numbering nodes anew for Jacobi is worth what it costs, or was done already."""
+        if self.preconditioner != "auto" or self.graph.known_order is not None:
+            return True
+        return self._n_products + n_columns * FIRST_FORECAST >= _ORDER
+
+    def _orders_now(self, n_columns: int) -> bool:
+        """Whether the prepared system is one whose nodes are to be numbered anew."""
+        is_plain = self._prepared is not None and self._prepared.order is None
+        is_large = self.graph.n_nodes >= LEAST_ORDERED
+        return is_plain and is_large and self.chosen == "jacobi" and self._needs_order(n_columns)
+
+    def _system(self, n_columns: int) -> System:
+        """The operator and the chosen preconditioner, for so many columns at first."""
         if self.chosen == "multigrid":
             if self.hierarchy is None:
                 self.hierarchy = Hierarchy.of_graph(self.graph)
@@ -399,7 +419,7 @@ class LaplacianSolver:
             operator = self._operator(self.graph, self.shift, np.float64)
             factor = ApproximateCholesky(operator)
             return System(operator=operator, preconditioner=factor, order=None)
-        near = self.graph.near_in_memory
+        near = self.graph.near_in_memory if self._needs_order(n_columns) else None
         if near is None:
             operator, order = self._operator(self.graph, self.shift, self.dtype), None
         else:

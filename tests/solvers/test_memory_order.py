@@ -83,7 +83,7 @@ def test_small_graphs_stay_as_they_are() -> None:
 
 
 def test_both_precisions_share_a_structure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 100)
     for single_first in (True, False):
         graph = communities()
         near = graph.near_in_memory
@@ -103,7 +103,7 @@ def test_both_precisions_share_a_structure(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_graph_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 100)
     graph = communities()
     near = graph.near_in_memory
     assert near is not None
@@ -119,7 +119,7 @@ def test_a_graph_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_weights_out_of_range_stay_in_double(factor: float, monkeypatch) -> None:
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 100)
     plain = communities()
     graph = Graph.from_adjacency(plain.adjacency * factor)
     near = graph.near_in_memory
@@ -142,7 +142,7 @@ def test_weights_out_of_range_stay_in_double(factor: float, monkeypatch) -> None
 def ordered(monkeypatch: pytest.MonkeyPatch) -> Graph:
     """A graph that counts as large, beside which the same one is not."""
     graph = communities()
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 100)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 100)
     near = graph.near_in_memory
     assert near is not None
     assert (near.graph.adjacency != graph.adjacency[near.order][:, near.order]).nnz == 0

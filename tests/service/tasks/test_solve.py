@@ -188,7 +188,7 @@ def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
 def test_the_order_in_memory_is_kept_with_the_snapshot(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 10)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 10)
     tables = []
     for _ in range(2):
         answer = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), task(directory, model="auto"))

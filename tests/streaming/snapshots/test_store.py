@@ -58,7 +58,7 @@ def test_loaded_snapshot_equals_the_published_one(tmp_path: Path) -> None:
 
 
 def test_an_order_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_module, "_LEAST_ORDERED", 10)
+    monkeypatch.setattr(graph_module, "LEAST_ORDERED", 10)
     store = SnapshotStore(tmp_path / "snapshots")
     _publish(store, 1)
     snapshot = store.load(1)
