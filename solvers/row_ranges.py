@@ -13,6 +13,7 @@ Parallel: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[A
 
 _N_RANGES = 16
 _LEAST_WORK = 1 << 17
+_LEAST_SHARED = 1 << 20
 _BLOCK_ROWS = 1 << 16
 _T = TypeVar("_T")
 
@@ -41,10 +42,15 @@ class RowRanges:
         cuts[0], cuts[-1] = 0, indptr.size - 1
         return cls(cuts=cuts.astype(np.int64), parallel=parallel)
 
-    def run(self, task: Callable[[int, int], _T]) -> list[_T]:
-        """Results of ``task(start, stop)`` for every range, in order."""
+    def run(self, task: Callable[[int, int], _T], work: float = np.inf) -> list[_T]:
+        """Results of ``task(start, stop)`` for every range, in order.
+
+        ``work`` is how many numbers the tasks read and write; a few take longer to hand out than
+        to do, so the caller does them.
+        """
         cuts = self.cuts.tolist()
-        return list(self.parallel(lambda r: task(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))
+        run = self.parallel if work >= _LEAST_SHARED and len(cuts) > 2 else map
+        return list(run(lambda r: task(cuts[r], cuts[r + 1]), range(len(cuts) - 1)))
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:

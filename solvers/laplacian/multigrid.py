@@ -106,11 +106,12 @@ class Multigrid:
         """Fill ``out`` with the cycle's answer, projected where products are."""
         rooms, ranges = self._rooms(residual.shape[1]), self._sweeps[0].ranges
         rhs = rooms[0].rhs
-        largest = max(ranges.run(lambda a, b: largest_entry(residual[a:b])))
+        largest = max(ranges.run(lambda a, b: largest_entry(residual[a:b]), residual.size))
         size = largest if largest > 0 else 1.0  # so that no residual leaves the range of float32
-        ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]))
+        work = 2 * residual.size
+        ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]), work)
         found = self._cycle(0, rooms)
-        ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]))
+        ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]), work)
         if self.operator.projects_products:
             self.operator.project(out)
 
@@ -140,10 +141,11 @@ class Multigrid:
         coarse, held = rooms[depth + 1].rhs, self._held if depth == 0 else self._held[:0]
         # the sweep has solved held nodes; the coarse graph does not have them
         room.other[held], values = 0.0, room.block[held]
-        below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b))
+        work = 2 * room.other.size
+        below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b), work)
         found = self._cycle(depth + 1, rooms)
         gain = self._dtype.type(self._gains[depth])
-        below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b))
+        below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b), work)
         room.block[held] = values
         sweep.relaxed(room.block, room.rhs, room.other)  # and one after: the cycle is symmetric
         return room.other

@@ -15,6 +15,7 @@ methods for sparse linear systems, 2nd edition, Algorithm 9.1, whose lines the c
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,11 @@ _TRUE_RESIDUAL_EVERY = 50
 _IMPROVEMENT = 0.8
 _FORECAST_EVERY = 5
 _LEAST_GAIN = 0.5
+_FIRST_GUESS, _DOUBT = 10, 1.5
 _START_SHARE = 0.1  # of rtol, that rounding of the start may be
 
 FIRST_FORECAST = 20
-"""Steps after which a run first says how many it may take."""
+"""Steps after which a run says how many it may take."""
 
 
 @dataclass(slots=True, eq=False)
@@ -199,14 +201,14 @@ class BlockPCG:
 
     def _turn(self, state: PCGState, old_energy: FloatArray) -> None:
         """New search directions; an old energy of zero restarts a column."""
-        inverse = self._inverse_diagonal
+        direction, residual, preconditioned = state.direction, state.residual, state.scratch
+        inverse, ranges = self._inverse_diagonal, self.operator.ranges
         if inverse is None:
-            self.preconditioner.apply(state.residual, state.scratch)  # line 6: z = M^-1 r
-            state.energy = self.operator.dots(state.residual, state.scratch)
+            self.preconditioner.apply(residual, preconditioned)  # line 6: z = M^-1 r
+            state.energy = self.operator.dots(residual, preconditioned)
         elif state.next_energy is None:
-            residual = state.residual
-            parts = self.operator.ranges.run(
-                lambda a, b: squares_by_rows(residual[a:b], inverse[a:b])
+            parts = ranges.run(
+                lambda a, b: squares_by_rows(residual[a:b], inverse[a:b]), residual.size
             )
             state.energy = np.add.reduce(parts)
         else:
@@ -216,17 +218,15 @@ class BlockPCG:
             state.energy, old_energy, out=np.zeros_like(state.energy), where=old_energy > 0
         )
         factor = factor.astype(self.operator.dtype)
-        # line 8: p = z + beta p
-        direction, residual, preconditioned = state.direction, state.residual, state.scratch
-        if inverse is None:
-            one = np.ones_like(factor)
-            self.operator.ranges.run(
-                lambda a, b: redirect(direction[a:b], preconditioned[a:b], factor, one)
-            )
-        else:
-            self.operator.ranges.run(
-                lambda a, b: redirect_by_rows(direction[a:b], residual[a:b], inverse[a:b], factor)
-            )
+
+        def redirected(start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            if inverse is None:
+                redirect(direction[rows], preconditioned[rows], factor, np.ones_like(factor))
+            else:
+                redirect_by_rows(direction[rows], residual[rows], inverse[rows], factor)
+
+        ranges.run(redirected, 2 * direction.size)  # line 8: p = z + beta p
 
     @property
     def _inverse_diagonal(self) -> RealArray | None:
@@ -252,7 +252,8 @@ class BlockPCG:
                 return (squares,)
             return squares, squares_by_rows(residual[rows], inverse[rows])
 
-        totals = [np.add.reduce(parts) for parts in zip(*self.operator.ranges.run(advanced))]
+        parts = self.operator.ranges.run(advanced, 4 * iterate.size)
+        totals = [np.add.reduce(part) for part in zip(*parts, strict=True)]
         state.next_energy = None if inverse is None else totals[1]
         return totals[0]
 
@@ -306,15 +307,18 @@ class BlockPCG:
             state.history = (*state.history, worst)
 
     def _forecast(self, state: PCGState) -> float:
-        """Steps in all by the better of the last two rates; 0 while it is too early to say."""
-        if state.n_iter < FIRST_FORECAST or state.n_iter % _FORECAST_EVERY:
+        """Steps in all by the better of the last two rates; 0 while it is too early to say.
+
+        Before `FIRST_FORECAST` only what is far too slow is told, as fewer steps.
+        """
+        if state.n_iter < _FIRST_GUESS or state.n_iter % _FORECAST_EVERY:
             return 0.0
         forecasts = []
-        for earlier, later in zip(state.history[-3:-1], state.history[-2:], strict=True):
+        for earlier, later in pairwise(state.history[-3:]):
             rate = np.log(earlier / later) / _FORECAST_EVERY  # digits (of e) a step
             left = np.log(state.history[-1] / self.rtol)
             forecasts.append(state.n_iter + left / rate if rate > 0 else np.inf)
-        return float(min(forecasts))
+        return float(min(forecasts)) / (1.0 if state.n_iter >= FIRST_FORECAST else _DOUBT)
 
 
 def farthest_start(rtol: float, dtype: Any) -> float:

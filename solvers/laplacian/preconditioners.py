@@ -53,7 +53,9 @@ class Jacobi:
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with residual / diagonal, projected where products are."""
         inverse = self.inverse
-        self._operator.ranges.run(lambda a, b: multiply_rows(residual, inverse, out, a, b))
+        self._operator.ranges.run(
+            lambda a, b: multiply_rows(residual, inverse, out, a, b), 2 * out.size
+        )
         if self._operator.projects_products:
             self._operator.project(out)
 

@@ -40,18 +40,20 @@ class Sweep:
 
     def start(self, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with one sweep from zero."""
-        self.ranges.run(lambda a, b: multiply_rows(rhs, self.factor, out, a, b))
+        self.ranges.run(lambda a, b: multiply_rows(rhs, self.factor, out, a, b), 2 * rhs.size)
 
     def residual(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the right-hand side minus the matrix times the block."""
         matrix: tuple[Any, Any, Any, Any] = frozen_all(
             self.indptr, self.indices, self.weight, self.shift
         )
-        self.ranges.run(lambda a, b: residual_rows(*matrix, block, rhs, out, a, b))
+        work = self.weight.size * block.shape[1]
+        self.ranges.run(lambda a, b: residual_rows(*matrix, block, rhs, out, a, b), work)
 
     def relaxed(self, block: RealArray, rhs: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the block after one more sweep."""
         matrix: tuple[Any, Any, Any, Any, Any] = frozen_all(
             self.indptr, self.indices, self.weight, self.shift, self.factor
         )
-        self.ranges.run(lambda a, b: relax_rows(*matrix, block, rhs, out, a, b))
+        work = self.weight.size * block.shape[1]
+        self.ranges.run(lambda a, b: relax_rows(*matrix, block, rhs, out, a, b), work)

@@ -131,7 +131,7 @@ class ShiftedLaplacian:
 
     def product(self, block: RealArray, out: RealArray) -> None:
         """Fill ``out`` with M @ block, projected where the space asks for it."""
-        self.ranges.run(self._product_rows(block, out))
+        self.ranges.run(self._product_rows(block, out), self._work(block))
         if self.projects_products:
             self.project(out)
 
@@ -147,14 +147,18 @@ class ShiftedLaplacian:
         if self.projects_products:
             self.product(block, out)
             return self.dots(block, out)
-        total: FloatArray = np.add.reduce(self.ranges.run(dots))
+        total: FloatArray = np.add.reduce(self.ranges.run(dots, self._work(block)))
         return total
 
     def dots(self, left: RealArray, right: RealArray) -> FloatArray:
         """(n_columns,) dot products of column pairs; the ranges' parts are added in order."""
-        parts = self.ranges.run(lambda a, b: column_dots(left[a:b], right[a:b]))
+        parts = self.ranges.run(lambda a, b: column_dots(left[a:b], right[a:b]), 2 * left.size)
         total: FloatArray = np.add.reduce(parts)
         return total
+
+    def _work(self, block: RealArray) -> int:
+        """Of a product, as `RowRanges.run` counts it."""
+        return int(self.weight.size) * block.shape[1]
 
     def _product_rows(self, block: RealArray, out: RealArray) -> Callable[[int, int], None]:
         """What fills rows ``start .. stop - 1`` of ``out`` with M @ block."""
@@ -176,7 +180,7 @@ class ShiftedLaplacian:
 
         if self.projected.size > _FEW_COMPONENTS:  # so many sums of every range are too many
             return summed(0, self.n_nodes)
-        total: FloatArray = np.add.reduce(self.ranges.run(summed))
+        total: FloatArray = np.add.reduce(self.ranges.run(summed, 2 * block.size))
         return total
 
     def project(self, block: RealArray) -> None:
@@ -185,4 +189,7 @@ class ShiftedLaplacian:
             return
         means = self.component_sums(block) / self.component_size[:, None]
         means[~self.projected] = 0.0
-        self.ranges.run(lambda a, b: subtract_by_component(block[a:b], self.component[a:b], means))
+        component = self.component
+        self.ranges.run(
+            lambda a, b: subtract_by_component(block[a:b], component[a:b], means), 2 * block.size
+        )
