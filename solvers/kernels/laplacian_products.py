@@ -241,7 +241,7 @@ def column_dots(left: Any, right: Any) -> Any:
 def _add_products(left: Any, right: Any, first: int, last: int, part: Any) -> None:
     """Add left * right of row i to row i % `_N_SUMS` of ``part``: sums that need not wait."""
     n_rows, n_columns = left.shape
-    if n_columns > 1:
+    if n_columns != 1:
         for row in range(first, last):
             for column in range(n_columns):
                 product = np.float64(left[row, column]) * np.float64(right[row, column])
@@ -264,7 +264,7 @@ def _add_products(left: Any, right: Any, first: int, last: int, part: Any) -> No
 def _add_weighted_squares(weight: Any, block: Any, first: int, last: int, part: Any) -> None:
     """Add weight * block^2 of row i to row i % `_N_SUMS` of ``part``."""
     n_rows, n_columns = block.shape
-    if n_columns > 1:
+    if n_columns != 1:
         for row in range(first, last):
             own = np.float64(weight[row])
             for column in range(n_columns):

@@ -29,10 +29,10 @@ def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
         if aggregate[node] >= 0:
             continue
         heaviest, partner = 0.0, -1
-        for entry in range(indptr[node], indptr[node + 1]):
-            other = indices[entry]
+        for entry in range(np.uintp(indptr[node]), np.uintp(indptr[node + 1])):
+            other = np.uintp(indices[entry])
             if aggregate[other] < 0 and weight[entry] > heaviest:
-                heaviest, partner = weight[entry], other
+                heaviest, partner = weight[entry], np.intp(other)
         if partner >= 0:
             aggregate[node] = aggregate[partner] = n_aggregates
             n_aggregates += 1
@@ -74,17 +74,17 @@ def contract(
         row_start = filled
         for member in range(first_member[own], first_member[own + 1]):
             node = members[member]
-            for entry in range(indptr[node], indptr[node + 1]):
-                other = aggregate[indices[entry]]
-                if other == own:
+            for entry in range(np.uintp(indptr[node]), np.uintp(indptr[node + 1])):
+                other = np.uintp(aggregate[np.uintp(indices[entry])])
+                if other == np.uintp(own):
                     continue
                 if place[other] < row_start:  # of an earlier row: `place` needs no clearing
                     place[other] = filled
-                    coarse_indices[filled] = other
-                    coarse_weight[filled] = weight[entry]
+                    coarse_indices[np.uintp(filled)] = other
+                    coarse_weight[np.uintp(filled)] = weight[entry]
                     filled += 1
                 else:
-                    coarse_weight[place[other]] += weight[entry]
+                    coarse_weight[np.uintp(place[other])] += weight[entry]
         coarse_indptr[own + 1] = filled
     return filled
 
@@ -112,10 +112,11 @@ def renumber_rows(
     cursor = new_indptr[:-1].copy()
     for node in range(n_nodes):  # a symmetric matrix: its columns in order give sorted rows
         old = order[node]
-        for entry in range(indptr[old], indptr[old + 1]):
-            row = rank[indices[entry]]
-            new_indices[cursor[row]] = node
-            new_weight[cursor[row]] = weight[entry]
+        for entry in range(np.uintp(indptr[old]), np.uintp(indptr[old + 1])):
+            row = np.uintp(rank[np.uintp(indices[entry])])
+            place = np.uintp(cursor[row])
+            new_indices[place] = node
+            new_weight[place] = weight[entry]
             cursor[row] += 1
 
 

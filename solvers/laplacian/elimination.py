@@ -42,12 +42,12 @@ BLIND_RATIO: Final = 1e8
 
 def is_eliminated(graph: Graph) -> bool:
     """Whether the graph is solved by elimination: weights far apart, components small."""
-    return graph.weight_spread >= _FAR_APART and can_be_eliminated(graph)
+    return can_be_eliminated(graph) and graph.weight_spread >= _FAR_APART
 
 
 def can_be_eliminated(graph: Graph) -> bool:
     """Whether components are small, whatever the weights."""
-    return graph.n_nodes <= _MOST_NODES and int(graph.component_sizes().max()) <= MAX_ELIMINATED
+    return graph.n_nodes <= _MOST_NODES and int(graph.component_sizes().max(initial=0)) <= MAX_ELIMINATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

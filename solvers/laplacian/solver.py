@@ -113,7 +113,8 @@ class LaplacianSolver:
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
         ``auto`` tries Jacobi, of many columns on one, and goes on to aggregation multigrid and then
         to approximate Cholesky where the one before stalls or its rate forecasts more steps than
-        `PATIENCE`; later solves keep the choice. A small graph whose weights lie far apart is
+        `PATIENCE`; later solves keep the choice. Multigrid is passed over where weights lie far
+        apart (`is_blind`). A small graph whose weights lie far apart is
         eliminated instead, see `peewit.solvers.laplacian.elimination`.
     dtype : float64 or float32
         Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
@@ -313,7 +314,10 @@ class LaplacianSolver:
         near = self.graph.near_in_memory if self.graph.known_order is not None else None
         if self.chosen == "jacobi" and near is not None:
             near.forget_graph()  # the others have an order of their own
-        self._candidates, self._prepared = self._candidates[1:], None
+        later = self._candidates[1:]
+        # multigrid takes hundreds of steps where light edges alone join heavy clusters
+        self._candidates = later[-1:] if self.is_blind else later
+        self._prepared = None
 
     def _attempt(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
