@@ -3,11 +3,12 @@
 Run ``python -m docs.benchmarks.laplacian`` or ``--quick``. The graphs: 10 nearest neighbors of an
 8-dimensional mixture of Gaussians (n = 200,000), a 1000 x 1000 grid, preferential attachment
 (n = 500,000, 5 M edges) and a random graph with heavy-tailed weights (n = 20,000, 5 M edges). Times
-are wall seconds of everything from the graph to the answer, setting up included; kernels are
-compiled beforehand. Beside Peewit's automatic choice, on two threads: SciPy's conjugate gradients
-with Jacobi, approximate Cholesky (``approx-chol``) alone, and ``pyamg``'s smoothed aggregation
-where pyamg is installed (and not on the graphs with hubs, where its coarse levels fill up for
-minutes). The last column is the ratio to the best of them.
+are CPU seconds of all threads and wall seconds of everything from the graph to the answer, setting
+up included; the lesser of two runs, by turns; kernels are compiled beforehand. Beside Peewit's
+automatic choice, on two threads: SciPy's conjugate gradients with Jacobi, approximate Cholesky
+(``approx-chol``) alone, and ``pyamg``'s smoothed aggregation where pyamg is installed (and not on
+the graphs with hubs, where its coarse levels fill up for minutes). The last column is the ratio to
+the best of them, by CPU and by clock.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import importlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from peewit.solvers.laplacian.solver import LaplacianSolver
 RTOL = 1e-8
 MOST_STEPS = 5_000
 N_THREADS = 2
+N_RUNS = 2
 SMOOTH = ("neighbors in 8 dimensions", "grid")
 """Graphs that pyamg is asked about."""
 
@@ -116,6 +119,18 @@ def peewit(preconditioner: Any) -> Callable[[Graph, FloatArray], FloatArray]:
     return solve
 
 
+def timed(
+    solve: Callable[[Graph, FloatArray], FloatArray], graph: Graph, rhs: FloatArray
+) -> tuple[FloatArray, float]:
+    """CPU and wall seconds of one solve of a graph that keeps nothing, and what it left."""
+    fresh = replace(graph)
+    began = np.array([time.process_time(), time.perf_counter()])
+    x = solve(fresh, rhs)
+    seconds = np.array([time.process_time(), time.perf_counter()]) - began
+    missed = np.linalg.norm(rhs - graph.laplacian_product(x)) / np.linalg.norm(rhs)
+    return seconds, float(missed)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -146,25 +161,21 @@ def main() -> None:
         graph = make()
         rhs = np.random.default_rng(1).normal(size=graph.n_nodes)
         rhs -= (np.bincount(graph.component, rhs) / graph.component_sizes())[graph.component]
-        seconds, cells = {}, []
-        for method, solve in methods.items():
-            if method == "pyamg" and name not in SMOOTH:
-                cells.append("-")
-                continue
-            began = time.perf_counter()
-            x = solve(graph, rhs)
-            spent = time.perf_counter() - began
-            missed = np.linalg.norm(rhs - graph.laplacian_product(x)) / np.linalg.norm(rhs)
-            is_solved = missed <= 2 * RTOL  # pyamg and scipy measure it otherwise
-            seconds[method] = spent if is_solved else np.inf
-            cells.append(f"{spent:.2f}" if is_solved else f"{spent:.1f}: {missed:.0e}")
-        best = min(spent for method, spent in seconds.items() if method != "peewit")
+        asked = [method for method in methods if method != "pyamg" or name in SMOOTH]
+        spent = {method: np.full(2, np.inf) for method in asked}
+        cells = dict.fromkeys(methods, "-")
+        for method in asked * N_RUNS:
+            seconds, missed = timed(methods[method], graph, rhs)
+            if missed <= 2 * RTOL:  # pyamg and scipy measure it otherwise
+                spent[method] = np.minimum(spent[method], seconds)
+                cells[method] = "{:.2f} / {:.2f}".format(*spent[method])
+            else:
+                cells[method] = f"{seconds[1]:.1f}: {missed:.0e}"
+        others = np.min([spent[method] for method in asked if method != "peewit"], axis=0)
+        ratio = "{:.2f} / {:.2f}".format(*(spent["peewit"] / others))
         used = auto.used  # type: ignore[attr-defined]
-        ratio = f"{seconds['peewit'] / best:.2f}"
-        table.add_row(name, f"{graph.n_edges:,}", *cells, used, ratio)
-        console.print(
-            f"{name}: {', '.join(f'{m} {c}' for m, c in zip(methods, cells, strict=True))}"
-        )
+        table.add_row(name, f"{graph.n_edges:,}", *cells.values(), used, ratio)
+        console.print(f"{name}: {', '.join(f'{m} {c}' for m, c in cells.items())}: {ratio}")
     console.print(table)
 
 

@@ -16,9 +16,12 @@ _OF_INGEST: Final = {
     ),
     "solvers.kernels.jacobi_chebyshev": ("smooth_rows",),
     "solvers.kernels.laplacian_products": (
+        "_add_products",
+        "_add_sums",
         "_all_columns",
         "_four_columns",
         "_one_column",
+        "_step",
         "_two_columns",
         "advance",
         "column_dots",

@@ -22,7 +22,6 @@ IN_REGISTERS = (1, 2, 4)
 
 _MOST_IN_REGISTERS = IN_REGISTERS[-1]
 _N_SUMS = 4
-_ROWS_IN_CACHE = 256
 _1, _2, _3 = np.uintp(1), np.uintp(2), np.uintp(3)
 
 
@@ -295,17 +294,10 @@ def _add_sums(part: Any, total: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _step(block: Any, change: Any, length: Any, first: int, last: int) -> None:
-    """Add length * change to some rows of the block, in place."""
-    n_rows, n_columns = block.shape
-    if n_columns == 1:
-        one, other, factor = block.reshape(n_rows), change.reshape(n_rows), length[0]
-        for place in range(np.uintp(first), np.uintp(last)):
-            one[place] += factor * other[place]
-        return
-    for row in range(first, last):
-        for column in range(n_columns):
-            block[row, column] += length[column] * change[row, column]
+def _step(vector: Any, change: Any, length: Any, first: int, last: int) -> None:
+    """Add length * change to some rows of a vector, in place."""
+    for row in range(np.uintp(first), np.uintp(last)):
+        vector[row] += length * change[row]
 
 
 @njit(cache=True, nogil=True)
@@ -317,15 +309,21 @@ def advance(solution: Any, residual: Any, direction: Any, product: Any, length: 
     n_rows, n_columns = solution.shape
     total = np.zeros(n_columns, np.float64)
     part = np.empty((_N_SUMS, n_columns), np.float64)
-    back = -length
-    for chunk in range(0, n_rows, CHUNK_ROWS):
+    for first in range(0, n_rows, CHUNK_ROWS):
+        last = min(first + CHUNK_ROWS, n_rows)
         part[:] = 0.0
-        for first in range(chunk, min(chunk + CHUNK_ROWS, n_rows), _ROWS_IN_CACHE):
-            last = min(first + _ROWS_IN_CACHE, n_rows)
-            # Saad, Algorithm 9.1, lines 4 and 5, and with length 1 those of 12.1
-            _step(solution, direction, length, first, last)
-            _step(residual, product, back, first, last)
+        # Saad, Algorithm 9.1, lines 4 and 5, and with length 1 those of 12.1
+        if n_columns == 1:
+            _step(solution.reshape(n_rows), direction.reshape(n_rows), length[0], first, last)
+            _step(residual.reshape(n_rows), product.reshape(n_rows), -length[0], first, last)
             _add_products(residual, residual, first, last, part)
+        else:
+            for row in range(first, last):
+                for column in range(n_columns):
+                    solution[row, column] += length[column] * direction[row, column]
+                    left = residual[row, column] - length[column] * product[row, column]
+                    residual[row, column] = left
+                    part[row % _N_SUMS, column] += np.float64(left) * np.float64(left)
         _add_sums(part, total)
     return total
 
@@ -334,6 +332,11 @@ def advance(solution: Any, residual: Any, direction: Any, product: Any, length: 
 def redirect(direction: Any, preconditioned: Any, factor: Any, gain: Any) -> None:
     """New search direction in place: direction = gain * preconditioned + factor * direction."""
     n_rows, n_columns = direction.shape
+    if n_columns == 1:
+        one, other = direction.reshape(n_rows), preconditioned.reshape(n_rows)
+        for place in range(n_rows):
+            one[place] = gain[0] * other[place] + factor[0] * one[place]
+        return
     for row in range(n_rows):
         for column in range(n_columns):
             # Saad, Algorithm 9.1, line 8 with gain 1, and Algorithm 12.1, line 7

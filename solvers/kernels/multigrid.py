@@ -32,7 +32,7 @@ def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
         for entry in range(np.uintp(indptr[node]), np.uintp(indptr[node + 1])):
             other = np.uintp(indices[entry])
             if aggregate[other] < 0 and weight[entry] > heaviest:
-                heaviest, partner = weight[entry], np.intp(other)
+                heaviest, partner = weight[entry], int(other)
         if partner >= 0:
             aggregate[node] = aggregate[partner] = n_aggregates
             n_aggregates += 1

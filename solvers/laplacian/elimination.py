@@ -47,7 +47,8 @@ def is_eliminated(graph: Graph) -> bool:
 
 def can_be_eliminated(graph: Graph) -> bool:
     """Whether components are small, whatever the weights."""
-    return graph.n_nodes <= _MOST_NODES and int(graph.component_sizes().max(initial=0)) <= MAX_ELIMINATED
+    largest = graph.component_sizes().max(initial=0) if graph.n_nodes <= _MOST_NODES else np.inf
+    return bool(largest <= MAX_ELIMINATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

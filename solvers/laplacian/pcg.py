@@ -253,7 +253,7 @@ class BlockPCG:
             return squares, squares_by_rows(residual[rows], inverse[rows])
 
         parts = self.operator.ranges.run(advanced, 4 * iterate.size)
-        totals = [np.add.reduce(part) for part in zip(*parts, strict=True)]
+        totals: list[FloatArray] = [np.add.reduce(part) for part in zip(*parts, strict=True)]
         state.next_energy = None if inverse is None else totals[1]
         return totals[0]
 

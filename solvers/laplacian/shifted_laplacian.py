@@ -158,7 +158,7 @@ class ShiftedLaplacian:
 
     def _work(self, block: RealArray) -> int:
         """Of a product, as `RowRanges.run` counts it."""
-        return int(self.weight.size) * block.shape[1]
+        return self.weight.size * int(block.shape[1])
 
     def _product_rows(self, block: RealArray, out: RealArray) -> Callable[[int, int], None]:
         """What fills rows ``start .. stop - 1`` of ``out`` with M @ block."""
