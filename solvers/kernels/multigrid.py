@@ -30,9 +30,9 @@ def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
             continue
         heaviest, partner = 0.0, -1
         for entry in range(np.uintp(indptr[node]), np.uintp(indptr[node + 1])):
-            other = np.uintp(indices[entry])
-            if aggregate[other] < 0 and weight[entry] > heaviest:
-                heaviest, partner = weight[entry], int(other)
+            other = indices[entry]
+            if aggregate[np.uintp(other)] < 0 and weight[entry] > heaviest:
+                heaviest, partner = weight[entry], other
         if partner >= 0:
             aggregate[node] = aggregate[partner] = n_aggregates
             n_aggregates += 1

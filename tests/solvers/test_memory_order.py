@@ -11,6 +11,7 @@ from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.clusters import propagate_clusters
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian import solver as solver_module
 from peewit.solvers.laplacian.neighbor_means import NeighborMeans
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.solver import LaplacianSolver
@@ -136,6 +137,25 @@ def test_weights_out_of_range_stay_in_double(factor: float, monkeypatch) -> None
     np.testing.assert_allclose(
         filtered, PersonalizedPageRank.of_graph(plain).filtered(block, 0.1), atol=1e-5
     )
+
+
+def test_a_solver_orders_nodes_once_its_products_are_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (graph_module, solver_module):
+        monkeypatch.setattr(module, "LEAST_ORDERED", 100)
+    right = np.random.default_rng(1).normal(size=(communities().n_nodes, 20))
+    block = LaplacianSolver(graph := communities(), rtol=1e-6)
+    block.solve(right, project=True)
+    assert graph.known_order is not None  # a block is worth it at once
+    single = LaplacianSolver(graph := communities(), rtol=1e-6)
+    expected = single.solve(right[:, 0], project=True)
+    assert expected.preconditioner == "jacobi"
+    assert graph.known_order is None
+    for _ in range(99 // expected.n_iter + 1):
+        found = single.solve(right[:, 0], project=True)
+    assert graph.known_order is not None
+    np.testing.assert_allclose(found.x, expected.x, atol=1e-5 * np.abs(expected.x).max())
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from peewit.solvers.kernels.laplacian_products import (
     laplacian_rows,
     multiply_rows,
     redirect,
+    redirect_by_rows,
+    squares_by_rows,
     subtract_by_component,
     vector_rows,
 )
@@ -118,22 +120,50 @@ def test_column_dots_of_a_column_do_not_depend_on_the_others() -> None:
     assert together[4] == alone[0]
 
 
-def test_advance_and_redirect_are_the_steps_of_conjugate_gradients(run) -> None:
-    x, r, p, q = (block(9, 3) + shift for shift in range(4))
-    length = np.array([0.5, 0.0, -2.0])
+@pytest.mark.parametrize("n_rows", [CHUNK_ROWS + 1, CHUNK_ROWS + 2, 2 * CHUNK_ROWS + 3])
+def test_steps_of_a_column_do_not_depend_on_the_others(n_rows: int) -> None:
+    x, r, p, q = (block(n_rows, 5) + shift for shift in range(4))
+    alone = [np.ascontiguousarray(each[:, 3:4]) for each in (x, r, p, q)]
+    length, inverse = np.linspace(-1.0, 1.0, 5), np.linspace(0.1, 2.0, n_rows)
+    assert advance(x, r, p, q, length)[3] == advance(*alone, length[3:4])[0]
+    assert squares_by_rows(r, inverse)[3] == squares_by_rows(alone[1], inverse)[0]
+    redirect_by_rows(p, r, inverse, length)
+    redirect_by_rows(alone[2], alone[1], inverse, length[3:4])
+    redirect(q, x, length, length)
+    redirect(alone[3], alone[0], length[3:4], length[3:4])
+    for together, column in zip((x, r, p, q), alone, strict=True):
+        np.testing.assert_allclose(column[:, 0], together[:, 3], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_squares_are_counted_by_row(run, n_columns: int) -> None:
+    residual, inverse = block(CHUNK_ROWS + 3, n_columns), np.linspace(0.0, 2.0, CHUNK_ROWS + 3)
+    expected = (inverse[:, None] * residual**2).sum(axis=0)
+    np.testing.assert_allclose(run(squares_by_rows, residual, inverse), expected)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_advance_and_redirect_are_the_steps_of_conjugate_gradients(run, n_columns: int) -> None:
+    x, r, p, q = (block(9, n_columns) + shift for shift in range(4))
+    length = np.array([0.5, 0.0, -2.0])[:n_columns]
     expected_x, expected_r = x + length * p, r - length * q
     squares = run(advance, x, r, p, q, length)
     np.testing.assert_allclose(x, expected_x)
     np.testing.assert_allclose(r, expected_r)
     np.testing.assert_allclose(squares, (expected_r**2).sum(axis=0))
-    gain = np.array([1.0, 3.0, 0.1])
+    gain = np.array([1.0, 3.0, 0.1])[:n_columns]
     expected_p = gain * q + length * p
     run(redirect, p, q, length, gain)
     np.testing.assert_allclose(p, expected_p)
+    inverse = np.linspace(0.1, 2.0, 9)
+    expected_p = inverse[:, None] * r + length * p
+    run(redirect_by_rows, p, r, inverse, length)
+    np.testing.assert_allclose(p, expected_p)
 
 
-def test_rows_are_multiplied_by_their_factors(run) -> None:
-    vectors, factor = block(9, 3), np.linspace(-1.0, 1.0, 9)
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_rows_are_multiplied_by_their_factors(run, n_columns: int) -> None:
+    vectors, factor = block(9, n_columns), np.linspace(-1.0, 1.0, 9)
     out = np.zeros_like(vectors)
     run(multiply_rows, vectors, factor, out, 2, 9)
     np.testing.assert_array_equal(out[2:], (factor[:, None] * vectors)[2:])

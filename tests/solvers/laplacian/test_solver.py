@@ -196,6 +196,39 @@ def test_multigrid_serves_large_grids(dtype) -> None:
     assert second.x.dtype == dtype
 
 
+def test_multigrid_is_passed_over_where_weights_lie_far_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: LaplacianSolver, *_: object) -> None:
+        raise AssertionError("a cycle was made")
+
+    monkeypatch.setattr(LaplacianSolver, "_cycle", refused)
+    side = 60
+    graph = grid(side)
+    u, v, weight = graph.edges()
+    weight[v == u + 1] = 1e9  # rows of heavy edges, joined by light ones
+    graph = Graph.from_edges(u, v, weight, n_nodes=side * side)
+    rhs = np.repeat(random_rhs(side, 1), side, axis=0)
+    solver = LaplacianSolver(graph)
+    solution = solver.solve(rhs, project=True)
+    assert solver.is_blind
+    assert solution.status is Status.CONVERGED
+    assert solution.preconditioner == "approx-chol"
+
+
+def test_hopeless_trials_end_before_the_others() -> None:
+    graph = grid(150)
+    seen: list[int] = []
+    solver = LaplacianSolver(graph)
+    solution = solver.solve(
+        random_rhs(graph.n_nodes, 1),
+        project=True,
+        progress=lambda report: seen.append(report.n_iter),
+    )
+    assert solution.status is Status.CONVERGED
+    assert seen.index(1, 1) == 10  # steps of Jacobi, whose forecast is hundreds
+
+
 def test_jacobi_alone_reports_the_limit_on_a_hard_graph() -> None:
     graph = grid(60, decades=6)
     rhs = random_rhs(graph.n_nodes)
