@@ -18,15 +18,17 @@ TWO_PRECISIONS = {
     f"solvers.kernels.{name}"
     for name in (
         "adjacency.row_sums",
+        "laplacian_products._add_products",
         "laplacian_products._all_columns",
         "laplacian_products._four_columns",
         "laplacian_products._one_column",
+        "laplacian_products._step",
         "laplacian_products._two_columns",
         "laplacian_products.advance",
         "laplacian_products.column_dots",
         "laplacian_products.component_sums",
         "laplacian_products.laplacian_rows",
-        "laplacian_products.redirect",
+        "laplacian_products.redirect_by_rows",
         "laplacian_products.subtract_by_component",
         "multigrid.renumber_rows",
         "multigrid.resize_rows",
