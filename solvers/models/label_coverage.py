@@ -50,12 +50,13 @@ class LabelCoverage:
         The nodes that stand for all are at most 20,000 drawn with a fixed seed, each without one
         fold, as the left-out labels are.
         """
-        n_nodes, used = columns.shape[1], groups.usable
-        if used.size == 0:
-            return cls(p_value=1.0, is_near=np.zeros(n_nodes, bool), is_left_near=np.zeros(0, bool))
-        labeled, rng = groups.labels.nodes, np.random.default_rng(0)
+        n_nodes, used, labeled = columns.shape[1], groups.usable, groups.labels.nodes
+        is_near, is_left_near = np.zeros(n_nodes, bool), np.zeros(used.size, bool)
+        rng = np.random.default_rng(0)
         some = rng.integers(0, n_nodes, _MOST_NODES)
         some = some[~np.isin(some, labeled)]
+        if used.size == 0 or some.size == 0:
+            return cls(p_value=1.0, is_near=is_near, is_left_near=is_left_near)
         folds = rng.integers(0, groups.n_folds, some.size)
         of_nodes, of_labels = np.zeros(some.size), np.zeros(used.size)
         for fold in range(groups.n_folds):
@@ -66,9 +67,8 @@ class LabelCoverage:
             ):
                 coverage[own] = kept @ columns[:, nodes[own]]
         p_value, cut = _least_likely(of_labels, of_nodes)
-        is_near = np.zeros(n_nodes, bool)
         if p_value >= DOUBT:
-            return cls(p_value=p_value, is_near=is_near, is_left_near=np.zeros(used.size, bool))
+            return cls(p_value=p_value, is_near=is_near, is_left_near=is_left_near)
         of_all = cut * groups.n_folds / (groups.n_folds - 1)  # no fold is missing
         for rows in row_blocks(n_nodes):
             is_near[rows] = columns[:, rows].sum(axis=0, dtype=np.float64) > of_all

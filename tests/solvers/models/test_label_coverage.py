@@ -69,3 +69,10 @@ def test_the_only_labels_of_their_classes_judge_nothing() -> None:
     found = coverage_of(Auto().prepare(villages(5, 20, 0.05)), np.array([3, 90]), np.arange(2))
     assert (found.p_value, found.is_spread) == (1.0, False)
     assert found.is_left_near.size == 0
+
+
+def test_where_every_node_has_a_label_nothing_is_spread() -> None:
+    prepared = Auto().prepare(villages(5, 20, 0.05))
+    found = coverage_of(prepared, np.arange(100), np.arange(100) % 2)
+    assert (found.p_value, found.is_spread, found.near_share) == (1.0, False, 0.0)
+    assert found.is_left_near.size == 100
