@@ -169,6 +169,29 @@ def mean_rows(
 
 
 @njit(cache=True, nogil=True)
+def class_mean_rows(
+    indptr: Any,
+    indices: Any,
+    weight: Any,
+    inverse: Any,
+    classes: Any,
+    out: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """`mean_rows` of the indicators of classes: reads a byte of each neighbor in place of a row."""
+    for row in range(start, stop):
+        for column in range(out.shape[1]):
+            out[row, column] = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            out[row, classes[np.uintp(indices[entry])]] += weight[entry]
+        for column in range(out.shape[1]):
+            out[row, column] *= inverse[row]
+        if indptr[row] == indptr[row + 1]:
+            out[row, classes[row]] = 1.0
+
+
+@njit(cache=True, nogil=True)
 def diagonal_rows(
     indptr: Any,
     indices: Any,
@@ -185,6 +208,13 @@ def diagonal_rows(
     fast in float32, and exact to the rounding of the diagonal only.
     """
     n_columns = block.shape[1]
+    if n_columns == 1:
+        for row in range(start, stop):
+            one = diagonal[row] * block[row, 0]
+            for entry in range(indptr[row], indptr[row + 1]):
+                one -= weight[entry] * block[np.uintp(indices[entry]), 0]
+            out[row, 0] = one
+        return
     total = np.empty(n_columns, block.dtype)
     for row in range(start, stop):
         for column in range(n_columns):

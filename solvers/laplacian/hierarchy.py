@@ -4,7 +4,7 @@ The same hierarchy serves every scale and shift of the Laplacian, and it numbers
 neighbors are near each other in memory, which alone makes products 2 to 6 times as fast.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -63,11 +63,14 @@ class Hierarchy:
         Node i of ``graph`` is node ``order[i]`` of the graph it was made of.
     levels : tuple of Level
         From fine to coarse. Nodes without edges have no parent; they are the last of their level.
+    gains : list of float
+        Of the cycle without shift, whatever its scale: what its first one found.
     """
 
     graph: Graph
     order: IntArray
     levels: tuple[Level, ...]
+    gains: list[float] = field(default_factory=list)
 
     @classmethod
     def of_graph(cls, graph: Graph) -> "Hierarchy":

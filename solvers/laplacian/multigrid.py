@@ -96,11 +96,19 @@ class Multigrid:
             _pseudo_inverse(last).astype(self._dtype) if last.n_nodes <= MAX_DENSE_NODES else None
         )
         self._memory: list[RealArray] = []
+        is_free = not operator.shift.any()
+        self._gains = hierarchy.gains if is_free and hierarchy.gains else self._found_gains()
+        if is_free:
+            hierarchy.gains[:] = self._gains
+
+    def _found_gains(self) -> list[float]:
+        """How much the correction of each level is enlarged."""
         self._gains = [OVERCORRECTION] * len(self._levels)
         for depth in range(len(self._levels) - 1, 0, -1):  # the last level is solved exactly
             largest = self._largest_eigenvalue(depth)
             # a gain of 2 over an eigenvalue would turn that error around instead of reducing it
             self._gains[depth - 1] = min(OVERCORRECTION, _LARGEST_GAIN / largest)
+        return self._gains
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the cycle's answer, projected where products are."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, IntArray, frozen_all
 from peewit.solvers.graph import Graph
-from peewit.solvers.kernels.laplacian_products import mean_rows
+from peewit.solvers.kernels.laplacian_products import class_mean_rows, mean_rows
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
 
@@ -63,3 +63,10 @@ class NeighborMeans:
             self.indptr, self.indices, self.weight, self.inverse_degree, self.no_shift
         )
         self.ranges.run(lambda a, b: mean_rows(*matrix, block, out, a, b))
+
+    def step_from_classes(self, classes: IntArray, out: Float32Array) -> None:
+        """`step` from the indicators of ``classes``, (n_nodes,) below the columns of ``out``."""
+        matrix: tuple[Any, Any, Any, Any] = frozen_all(
+            self.indptr, self.indices, self.weight, self.inverse_degree
+        )
+        self.ranges.run(lambda a, b: class_mean_rows(*matrix, classes, out, a, b))

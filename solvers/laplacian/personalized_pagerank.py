@@ -9,6 +9,7 @@ The iterates are kept as D^-1/2 times themselves: the same steps then need the w
 as they are, which others use too, and are conjugate gradients preconditioned by D.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -33,6 +34,7 @@ from peewit.solvers.kernels.laplacian_products import (
     redirect_by_rows,
 )
 from peewit.solvers.kernels.random_walk import normalize_rows
+from peewit.solvers.laplacian.local_start import MOST_NODES, correct_near
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
 RTOL: Final = 1e-6
@@ -108,7 +110,14 @@ class PersonalizedPageRank:
         return self.loop.size
 
     def filtered(
-        self, block: RealArray, teleport: float, *, rtol: float = RTOL, watch: Watch = UNWATCHED
+        self,
+        block: RealArray,
+        teleport: float,
+        *,
+        rtol: float = RTOL,
+        start: RealArray | None = None,
+        changed: Sequence[Int64Array] | None = None,
+        watch: Watch = UNWATCHED,
     ) -> Float32Array:
         """P @ ``block``, new, (n_nodes, k).
 
@@ -120,6 +129,10 @@ class PersonalizedPageRank:
             a, in (0, 1]; P is the identity at 1.
         rtol : float
             Error of each column, at most, relative to the column's own norm in ``block``.
+        start : (n_nodes, k) or None
+            What P @ ``block`` nearly is; read only.
+        changed : sequence of (n_changed,) int64, or None
+            Nodes of each column where ``start`` is of another block; few have steps of their own.
         watch : Watch
             Asked before every step.
 
@@ -130,10 +143,7 @@ class PersonalizedPageRank:
         """
         if teleport >= 1.0:
             return np.array(block, np.float32, order="C")
-        if self.order is None:
-            left = np.array(block, np.float32, order="C")
-        else:
-            left = np.take(block, self.order, axis=0).astype(np.float32, copy=False)
+        left = self._in_order(block)
         root = np.sqrt(self.degree)[:, None]
         left *= root
         # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
@@ -141,10 +151,20 @@ class PersonalizedPageRank:
         diagonal = frozen(np.float32(centre) * self.degree - self.loop)
         matrix = self.indptr, self.indices, self.weight, diagonal
         inverse = frozen(1.0 / self.degree)
-        filtered, direction, product = np.zeros_like(left), left.copy(), np.empty_like(left)
-        direction *= inverse[:, None]
+        product = np.empty_like(left)
+        direction = left * inverse[:, None]
         squares = self._dots(left, direction)
         enough = np.square(rtol) * squares
+        if start is None:
+            filtered = np.zeros_like(left)
+        else:
+            filtered = self._in_order(start)
+            filtered /= np.float32(teleport * centre) * root
+            self._correct(diagonal, left, filtered, changed, np.sqrt(enough))
+            self.rows.run(partial(diagonal_rows, *matrix, filtered, product))
+            left -= product
+            np.multiply(left, inverse[:, None], out=direction)
+            squares = self._dots(left, direction)
         for _ in range(n_steps(teleport, rtol)):
             watch.check()
             if (squares <= enough).all():
@@ -163,6 +183,33 @@ class PersonalizedPageRank:
             product[self.order] = filtered
             return product
         return filtered
+
+    def _correct(
+        self,
+        diagonal: Float32Array,
+        left: Float32Array,
+        filtered: Float32Array,
+        changed: Sequence[Int64Array] | None,
+        enough: FloatArray,
+    ) -> None:
+        """Steps near the nodes that have changed, for the columns of ``filtered``, in place."""
+        if changed is None or all(nodes.size > MOST_NODES for nodes in changed):
+            return
+        rank = np.arange(self.n_nodes)
+        if self.order is not None:
+            rank[self.order] = np.arange(self.n_nodes)
+        matrix = self.indptr, self.indices, self.weight, diagonal
+        for place, nodes in enumerate(changed):
+            if 0 < nodes.size <= MOST_NODES:
+                column, rhs = filtered[:, place].copy(), left[:, place].copy()
+                correct_near(matrix, rhs, column, rank[nodes], float(enough[place]))
+                filtered[:, place] = column
+
+    def _in_order(self, block: RealArray) -> Float32Array:
+        """A copy of a block of nodes as the rows are ordered."""
+        if self.order is None:
+            return np.array(block, np.float32, order="C")
+        return np.take(block, self.order, axis=0).astype(np.float32, order="C", copy=False)
 
     def _dots(self, left: Float32Array, right: Float32Array) -> FloatArray:
         """(k,) dot products of columns."""

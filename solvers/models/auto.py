@@ -21,14 +21,10 @@ from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto_arms import (
-    BY_FAR,
-    CLEARLY,
     DENSITY_RTOL,
     TELEPORT,
     Densities,
     density_maker,
-    is_better,
-    walk_shares,
 )
 from peewit.solvers.models.auto_potentials import Potentials, centred, mean_degree, scaled
 from peewit.solvers.models.auto_preparation import (
@@ -37,6 +33,7 @@ from peewit.solvers.models.auto_preparation import (
     indicators,
     width_of,
 )
+from peewit.solvers.models.auto_walks import walks
 from peewit.solvers.models.base import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.models.filtered_ridge import FilteredRidge
@@ -65,15 +62,18 @@ _TOSS_UP: Final = 0.02
 _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 
-_SOLVED_BYTES: Final = 104
+_SOLVED_BYTES: Final = 112
 """What a solve holds of a node for each column that is solved for: thirteen vectors in float64,
-those of a multigrid cycle counted; half as much where Jacobi serves."""
+those of a multigrid cycle counted, and first iterates; half as much where Jacobi serves."""
 
-_FILTERED_BYTES: Final = 28
-"""What personalized PageRank holds of a node for each column: seven vectors in float32."""
+_FILTERED_BYTES: Final = 36
+"""What personalized PageRank holds of a node for each column: nine vectors in float32."""
 
 _WALKED_BYTES: Final = 48
 """What the walks and the arms hold of a node for each class."""
+
+_KEPT_BYTES: Final = 2
+"""The classes that walks began with; a byte for each class is kept of where they ended."""
 
 _JOINED_BYTES: Final = 8
 """For each column of walks that step together, before and after a step."""
@@ -93,8 +93,9 @@ class Auto(FeatureModel, Refinable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
-    even ones, which few labels try, ``walks_from`` whose classes they began from; ``belief`` is the
-    one that counts most, ``loo_accuracy`` the share of the left-out labels that the whole predicts,
+    even ones, which few labels try, ``walks_from`` whose classes they began from, ``walks`` whether
+    ``anew`` or ``repeated`` from labels that were nearly the same; ``belief`` is the one that
+    counts most, ``loo_accuracy`` the share of the left-out labels that the whole predicts,
     ``loo_<arm>`` those that each arm alone would, ``majority`` the largest class;
     ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a random sample
     would be as unlike the nodes as these labels.
@@ -104,8 +105,10 @@ class Auto(FeatureModel, Refinable):
     Notes
     -----
     Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
-    for the next solve. Refined on the full graph are these columns; walks then start from what they
-    say and stay on the sparsifier, as filtered ridge does, and all arms are judged anew.
+    for the next solve. While few labels have changed walks are repeated (K13), so that answers
+    depend a little on the labels that were solved for before. Refined on the full graph are these
+    columns; walks then start from what they say and stay on the sparsifier, as filtered ridge does,
+    and all arms are judged anew.
 
     References
     ----------
@@ -136,7 +139,7 @@ class Auto(FeatureModel, Refinable):
         solving = _SOLVED_BYTES * width + 4 * n_groups
         walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
-        return max(solving, walking, filtering)
+        return max(solving, walking, filtering) + _KEPT_BYTES + n_classes
 
     def prepare(
         self,
@@ -195,15 +198,9 @@ class Auto(FeatureModel, Refinable):
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
-        by_density = is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR)
-        if not by_density:
-            arms["walks"], sizes = walk_shares(prepared, poisson, poisson, watch)
-            by_density = is_better(arms["density"], arms["walks"], groups, n_errors=CLEARLY)
-        if by_density:
-            arms["walks"], sizes = walk_shares(prepared, poisson, densities, watch)
+        arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
         reachable = poisson.task.reachable
-        stats = {**poisson.stats, "input": self.of_graph, "class_sizes": sizes}
-        stats["walks_from"] = "density" if by_density else "poisson"
+        stats = {**poisson.stats, "input": self.of_graph, **of_walks}
         warnings: tuple[str, ...] = ()
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
@@ -289,6 +286,7 @@ class Auto(FeatureModel, Refinable):
             prepared,
             potentials=GroupColumns.holding(groups, centred(potentials, whole, mean_degree(whole))),
             densities=GroupColumns.holding(groups, densities.astype(np.float32)),
+            walks=None,
         )
 
     def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:

@@ -4,13 +4,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    RealArray,
+)
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.laplacian.local_start import MOST_NODES, correct_near
 from peewit.solvers.laplacian.solver import LaplacianSolver
-from peewit.solvers.models.auto_preparation import LARGEST, PreparedAuto, indicators
+from peewit.solvers.models.auto_preparation import (
+    LARGEST,
+    PreparedAuto,
+    indicators,
+    without_mean,
+)
 from peewit.solvers.models.centring import CentredLabels
-from peewit.solvers.models.label_groups import LabelGroups
+from peewit.solvers.models.label_groups import LabelGroups, Starts
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.stacking import StackedArm
 from peewit.solvers.row_ranges import row_blocks
@@ -69,7 +82,7 @@ class Potentials:
             graph=graph,
             task=task,
             columns=columns,
-            scores=_potential(columns, groups.class_sums(), task),
+            scores=_potential(columns, groups.class_sums(), task, task.component),
             status=made.status,
             stats={
                 "n_iter": made.n_iter,
@@ -81,9 +94,8 @@ class Potentials:
     def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
         """The labels of the other folds, and the scores that they give."""
         task = CentredLabels.of(self.groups.without(fold), self.graph.component)
-        return task, _potential(
-            self.columns, self.groups.class_sums(self.groups.fold != fold), task
-        )
+        sums = self.groups.class_sums(self.groups.fold != fold)
+        return task, _potential(self.columns, sums, task, task.component)
 
     def arm(self) -> StackedArm:
         """Poisson learning as an arm."""
@@ -93,10 +105,12 @@ class Potentials:
             left_out[self.groups.usable] = self._each_without()
         else:
             for fold in range(self.groups.n_folds):
-                at = np.flatnonzero(self.groups.fold == fold)
-                task, scores = self.without(fold)
-                nodes = labels.nodes[at]
-                left_out[at] = np.where(task.reachable[nodes, None], scores[nodes], 0.0)
+                is_out = self.groups.fold == fold
+                nodes, sums = labels.nodes[is_out], self.groups.class_sums(~is_out)
+                task = CentredLabels.of(self.groups.without(fold), self.graph.component)
+                own = task.component[nodes]
+                scores = _potential(self.columns[:, nodes], sums, task, own)
+                left_out[is_out] = np.where(task.counts[own, None] > 0, scores, 0.0)
         return _compressed(self.scores, left_out, self.task.reachable)
 
     def _each_without(self) -> FloatArray:
@@ -128,16 +142,24 @@ class _Made:
     n_iter: int = 0
     residual: float = 0.0
 
-    def columns(self, members: list[Int64Array]) -> Float32Array:
-        """(n_groups, n_nodes) of some groups."""
+    def columns(self, members: list[Int64Array], starts: Starts | None) -> Float32Array:
+        """(n_groups, n_nodes) of some groups, from first iterates where there are any."""
         graph, kernel = self.prepared.graph, self.prepared.base.kernel
         columns = np.empty((len(members), graph.n_nodes), np.float32)
         solver, unit = self._solver()
         width = self.prepared.width
+        if kernel.solver.eliminates or kernel.solver.is_blind:
+            starts = None  # residuals would not tell what is wrong with them
         for first in range(0, len(members), width):
             some = members[first : first + width]
+            begun = None
+            if starts is not None:
+                near = starts.columns[first : first + width]
+                self._correct(some, near, starts.changed[first : first + width])
+                begun = near.T / unit
             solution = solver.solve(
                 indicators(some, graph.n_nodes, solver.dtype),
+                begun,
                 project=True,
                 phase="potentials",
                 progress=self.watch.progress,
@@ -151,6 +173,30 @@ class _Made:
             columns[first : first + len(some)] = centred(solution.x, graph, unit)
         kernel.learn(solver.hierarchy)
         return columns
+
+    def _correct(
+        self, members: list[Int64Array], near: Float32Array, changed: list[Int64Array]
+    ) -> None:
+        """Make ``near``, columns of L^+, right near the nodes that have changed, in place."""
+        whole, base = self.prepared.graph, self.prepared.base
+        if not whole.fits_single or all(nodes.size > MOST_NODES for nodes in changed):
+            return
+        graph, order = base.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        adjacency, unit = graph.adjacency, mean_degree(whole)
+        degree = whole.degree[order].astype(np.float32)
+        matrix = adjacency.indptr, adjacency.indices, graph.weight_in_single, degree
+        sizes = whole.component_sizes()
+        for place, (group, nodes) in enumerate(zip(members, changed, strict=True)):
+            if 0 < nodes.size <= MOST_NODES:
+                counts = np.bincount(whole.component[group], minlength=whole.n_components)
+                rhs = (-unit * counts / sizes)[whole.component[order]].astype(np.float32)
+                rhs[rank[group]] += np.float32(unit)
+                column = near[place][order]
+                enough = self.rtol * unit * np.sqrt(group.size / unit)
+                correct_near(matrix, rhs, column, rank[nodes], enough)
+                near[place][order] = column
 
     def _solver(self) -> tuple[LaplacianSolver, float]:
         """A solver, in float32 as columns are unless residuals are blind; unit of potentials."""
@@ -187,21 +233,25 @@ def centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
     return columns
 
 
-def _potential(columns: Float32Array, sums: FloatArray, task: CentredLabels) -> FloatArray:
-    """(n_nodes, n_classes) Poisson learning (H1) from the columns of groups.
+def _potential(
+    columns: Float32Array, sums: FloatArray, task: CentredLabels, component: IntArray
+) -> FloatArray:
+    """(n_some, n_classes) Poisson learning (H1) from the columns of groups, of some nodes.
 
-    Classes that are absent from a component are there as low as the lowest one that is present.
+    ``component`` is theirs. Classes that are absent from a component are there as low as the
+    lowest one that is present.
     """
     single, lacks = sums.astype(np.float32), task.lacks
+    lacks_any = np.asarray(lacks.any(axis=1))
     scores = np.empty((columns.shape[1], len(sums)))
     for rows in row_blocks(len(scores)):
-        found, own = scores[rows], task.component[rows]
+        found, own = scores[rows], component[rows]
         of_class = (single @ columns[:, rows]).T.astype(np.float64)
-        found[...] = of_class - task.means[own] * of_class.sum(axis=1, keepdims=True)
-        if lacks.any():
-            absent = lacks[own]
-            lowest = np.where(absent, np.inf, found).min(axis=1, keepdims=True)
-            found[...] = np.where(absent & np.isfinite(lowest), lowest, found)
+        found[...] = of_class - task.means[own] * (of_class @ np.ones((len(sums), 1)))
+        lacking = np.flatnonzero(lacks_any[own])
+        absent, raised = lacks[own[lacking]], found[lacking]
+        lowest = np.where(absent, np.inf, raised).min(axis=1, keepdims=True)
+        found[lacking] = np.where(absent & np.isfinite(lowest), lowest, raised)
     return scores
 
 
@@ -209,8 +259,7 @@ def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> S
     """Potentials as an arm: they have spikes at labels, which a fit must not follow."""
     centred = _of_reached(scores, asked)
     typical = float(np.median(np.abs(centred[asked]))) or 1.0
-    values = np.arcsinh(centred / np.float32(typical), out=centred)
-    values -= values.mean(axis=1, keepdims=True)
+    values = without_mean(np.arcsinh(centred / np.float32(typical), out=centred))
     bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
     size = _size(values[asked])
     values /= np.float32(size)
@@ -230,8 +279,7 @@ def _of_reached(scores: FloatArray, asked: BoolArray) -> Float32Array:
     """Rows of mean 0; zeros where nothing is asked."""
     values = np.zeros(scores.shape, np.float32)
     for rows in row_blocks(len(scores)):
-        away = scores[rows] - scores[rows].mean(axis=1, keepdims=True)
-        values[rows][asked[rows]] = away[asked[rows]]
+        np.multiply(without_mean(scores[rows]), asked[rows, None], out=values[rows])
     return values
 
 

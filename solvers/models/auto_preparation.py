@@ -12,6 +12,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.filtered_ridge import FilteredFeatures
 from peewit.solvers.models.graph_model_base import PreparedGraph
+from peewit.solvers.models.kept_walks import KeptWalks
 from peewit.solvers.models.label_groups import GroupColumns
 
 LARGEST: Final = 1e30
@@ -34,6 +35,8 @@ class PreparedAuto:
         Of filtered ridge, where nodes have features.
     potentials, densities : GroupColumns
         Columns of the last labels.
+    walks : KeptWalks or None
+        Those of the last labels whose walks began anew.
     """
 
     base: PreparedGraph
@@ -41,6 +44,7 @@ class PreparedAuto:
     potentials: GroupColumns
     densities: GroupColumns
     features: FilteredFeatures | None = None
+    walks: KeptWalks | None = None
 
     @property
     def graph(self) -> Graph:
@@ -69,3 +73,9 @@ def indicators(members: list[Int64Array], n_nodes: int, dtype: npt.DTypeLike) ->
     for place, nodes in enumerate(members):
         block[nodes, place] = 1.0
     return block
+
+
+def without_mean(rows: RealArray) -> RealArray:
+    """Each row less its mean; by a product, as numpy is slow with sums of short rows."""
+    share = np.full((rows.shape[1], 1), 1.0 / rows.shape[1], rows.dtype)
+    return np.asarray(rows - rows @ share)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array, IntArray
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Outcome, Watch
 from peewit.solvers.labels import Labels
@@ -31,7 +31,7 @@ from peewit.solvers.models.class_mass import contrast_bounds, contrasts
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS, even_penalty
 from peewit.solvers.models.joined_walks import JoinedState, JoinedWalks
-from peewit.solvers.models.threshold_dynamics import CutState, Nodes, ThresholdDynamics
+from peewit.solvers.models.threshold_dynamics import CutState, Nodes, ThresholdDynamics, Walk
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -206,6 +206,33 @@ class HarmonicMBO(GraphModel):
             if outcome.status is Status.CANCELLED:
                 break
         return outcome, shares
+
+    def repeated(
+        self, prepared: PreparedGraph, labels: Labels, walk: Walk, watch: Watch
+    ) -> Float32Array:
+        """(n_nodes, n_classes) shares of one walk that labels stop, from any classes.
+
+        As `walked` makes them at its end, all of sum 1; raises `Stopped`.
+        """
+        graph, order = prepared.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        means = NeighborMeans.of(graph, prepared.parallel)
+        labeled, known = rank[labels.nodes], labels.targets().astype(np.float32)
+        classes = walk.classes[order]
+        classes[labeled] = labels.classes
+        shares, spare = np.empty((2, order.size, labels.n_classes), np.float32)
+        means.step_from_classes(classes, shares)
+        if walk.n_steps == 0:
+            shares[np.arange(order.size), classes] += 2.0
+        shares[labeled] = known
+        for _ in range(1, walk.n_steps):
+            watch.check()
+            means.step(shares, spare)
+            shares, spare = spare, shares
+            shares[labeled] = known
+        np.divide(shares, shares.sum(axis=1, keepdims=True), out=shares)
+        return np.take(shares, rank, axis=0, out=spare)
 
     def _dynamics(
         self,

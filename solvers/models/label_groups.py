@@ -6,7 +6,7 @@ each fold: leaving a fold out is then a difference of sums, and no solve.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,7 @@ _LARGE: Final = 1 << 15
 two."""
 
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_FOLD_BITS: Final = np.uint64(24)
 
 
 def most_groups(n_nodes: int, n_classes: int) -> int:
@@ -74,7 +75,8 @@ class LabelGroups:
     def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
-        A label more so leaves most others where they were.
+        Where labels share groups the hash alone names the fold of classes that it deals fairly: a
+        label more then changes one group.
         """
         n_folds = _n_folds(n_nodes, labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
@@ -84,10 +86,14 @@ class LabelGroups:
         rank = np.empty(labels.n_labeled, np.int64)
         rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]
         fold = np.where(is_usable, (rank + labels.classes) % n_folds, -1)
+        shares_groups = labels.n_labeled > most_groups(n_nodes, labels.n_classes)
+        if shares_groups:
+            drawn, is_fair = _drawn_folds(labels, n_folds)
+            fold = np.where(is_usable & is_fair[labels.classes], drawn, fold)
         used = np.unique(fold[is_usable])
         fold[is_usable] = np.searchsorted(used, fold[is_usable])
         group = np.arange(labels.n_labeled)
-        if labels.n_labeled > most_groups(n_nodes, labels.n_classes):
+        if shares_groups:
             _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
         n_used = used.size if used.size > 1 else 0
         if n_used == 0:
@@ -129,9 +135,40 @@ class LabelGroups:
         return sums
 
 
+def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:
+    """A fold of each label by a hash, and of which classes each fold has half its even share."""
+    drawn = ((node_hash(labels.nodes) >> _FOLD_BITS) % np.uint64(n_folds)).astype(np.int64)
+    place = labels.classes * n_folds + drawn
+    sizes = np.bincount(place, minlength=labels.n_classes * n_folds).reshape(-1, n_folds)
+    return drawn, 2 * n_folds * sizes.min(axis=1) >= sizes.sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Starts:
+    """What the columns of some groups nearly are.
+
+    Attributes
+    ----------
+    columns : (n_some, n_nodes) float32
+        Sums of columns that are kept.
+    changed : list of (n_changed,) int64
+        Nodes in which each group differs from those of the sum.
+    """
+
+    columns: Float32Array
+    changed: list[Int64Array]
+
+
+Maker: TypeAlias = Callable[[list[Int64Array], Starts | None], Float32Array]
+"""From the nodes of some groups to their columns, (n_some, n_nodes) float32."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class GroupColumns:
     """The columns of the last groups, by their nodes: groups that stay cost nothing.
+
+    Columns are linear in their groups: those of groups that lie mostly in a new one add up to what
+    its solve starts from.
 
     Attributes
     ----------
@@ -150,29 +187,37 @@ class GroupColumns:
         kept = dict(zip(groups.keys(), columns, strict=True))
         return cls(kept_bytes=columns.nbytes, kept=kept)
 
-    def of(
-        self, groups: LabelGroups, make: Callable[[list[Int64Array]], Float32Array]
-    ) -> Float32Array:
-        """(n_groups, n_nodes) of all groups.
-
-        Parameters
-        ----------
-        groups : LabelGroups
-        make : callable
-            From the nodes of some groups to their columns, (n_some, n_nodes) float32.
-        """
+    def of(self, groups: LabelGroups, make: Maker) -> Float32Array:
+        """(n_groups, n_nodes) of all groups."""
         members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
-        made = make([each for each, lacks in zip(members, missing, strict=True) if lacks])
+        fresh = [each for each, lacks in zip(members, missing, strict=True) if lacks]
+        made = make(fresh, self._starts(fresh))
         columns = made
         if not all(missing):
-            fresh = iter(made)
+            new = iter(made)
             columns = np.stack(
                 [
-                    next(fresh) if lacks else self.kept[key]
+                    next(new) if lacks else self.kept[key]
                     for key, lacks in zip(keys, missing, strict=True)
                 ]
             )
         fits = columns.nbytes <= self.kept_bytes
         self.kept = dict(zip(keys, columns, strict=True)) if fits else {}
         return columns
+
+    def _starts(self, members: list[Int64Array]) -> Starts | None:
+        """Sums of the kept columns of groups most of whose nodes each one has."""
+        if not self.kept or not members:
+            return None
+        kept = [(np.frombuffer(key, np.int64), column) for key, column in self.kept.items()]
+        columns = np.zeros((len(members), kept[0][1].size), np.float32)
+        changed = []
+        for place, nodes in enumerate(members):
+            differing = nodes
+            for own, column in kept:
+                if 2 * np.count_nonzero(np.isin(own, nodes)) > own.size:
+                    columns[place] += column
+                    differing = np.setxor1d(differing, own)
+            changed.append(differing)
+        return Starts(columns=columns, changed=changed)

@@ -67,7 +67,7 @@ class LabelSample:
         if n_used < _LEAST_LEFT_OUT or not len(nodes):
             return cls(p_value=1.0, shares=shares, is_estimated=False)
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
-        variance = np.maximum(nodes.var(axis=0), left_out.var(axis=0))
+        variance = np.maximum(_variance(nodes), _variance(left_out))
         spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
         p_value = min(1.0, float(2.0 * norm.sf((away / spread).max()) * n_classes))
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
@@ -78,6 +78,12 @@ class LabelSample:
             told = reweighed(some, found / shares).sum(axis=0)
             found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
         return cls(p_value=p_value, shares=found, is_estimated=True)
+
+
+def _variance(rows: FloatArray) -> FloatArray:
+    """(k,) of each column of probabilities, without another block of the same size."""
+    squares = np.einsum("nk,nk->k", rows, rows) / len(rows)
+    return np.asarray(np.maximum(squares - np.square(rows.mean(axis=0)), 0.0))
 
 
 def reweighed(probabilities: FloatArray, factors: FloatArray) -> FloatArray:

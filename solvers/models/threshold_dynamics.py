@@ -39,6 +39,14 @@ class SizeBounds:
     upper: FloatArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Walk:
+    """What shares are of: (n_nodes,) classes, and steps until a walk ends in one; 0: the first."""
+
+    classes: IntArray
+    n_steps: int
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class CutState:
     """The last cut, and where the walks of the present round are.
@@ -51,8 +59,9 @@ class CutState:
     Where rounds are judged, the first step from the new classes does it: ``before`` are the last
     ones that stood, ``kept`` the shares that they won, of the nodes that are told of, and
     ``evidence`` how likely they made the edges; ``ended`` are the shares of a round that is still
-    to be judged. ``n_moved`` then counts the nodes whose class differs from that of the first
-    partition, ``n_undone`` the rounds that were undone.
+    to be judged, ``kept_walk`` and ``ended_walk`` what both are shares of. ``n_moved`` then counts
+    the nodes whose class differs from that of the first partition, ``n_undone`` the rounds that
+    were undone.
     """
 
     shares: Float32Array
@@ -69,6 +78,8 @@ class CutState:
     ended: Float32Array | None = None
     evidence: float = -np.inf
     n_undone: int = 0
+    kept_walk: Walk | None = None
+    ended_walk: Walk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -234,11 +245,12 @@ class ThresholdDynamics:
         settled = 0.0 if self.bounds is not None else _SETTLED
         if state.n_moved <= settled * np.count_nonzero(self.nodes.asked):
             self._pass_over(state)
+        if self.degree is not None:
+            state.ended = state.shares[self._told].copy()
+            state.ended_walk = Walk(classes=state.classes, n_steps=state.n_walked)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
         state.least_kept = self._least_kept(classes)
-        if self.degree is not None:
-            state.ended = state.shares[self._told].copy()
 
     def _pass_over(self, state: CutState) -> None:
         """Count the next rounds as done that have the length of the last one."""
@@ -258,8 +270,11 @@ class ThresholdDynamics:
             state.least_kept = self._least_kept(state.before)
         else:
             state.before, state.evidence = state.classes, evidence
-            state.kept = self._of_first(state) if state.ended is None else state.ended
-        state.ended = None
+            state.kept, state.kept_walk = state.ended, state.ended_walk
+            if state.kept is None:
+                state.kept = self._of_first(state)
+                state.kept_walk = Walk(classes=state.classes, n_steps=0)
+        state.ended, state.ended_walk = None, None
         state.n_moved = int(np.count_nonzero((state.before != self.first)[self.nodes.asked]))
 
     @property

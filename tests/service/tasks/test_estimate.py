@@ -250,10 +250,11 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     graph = loaded(home)
     without = home.estimate("hfs").n_bytes
     of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, 4.0)
-    columns = 30  # of float32, and thirteen vectors of float64 for each that is solved for
-    assert home.estimate("auto").n_bytes == of_graph + N_NODES * columns * (4 + 13 * 8)
+    each = 4 + 14 * 8  # of float32, and fourteen vectors of float64 for each that is solved for
+    kept = 2 + 2  # what walks began with, twice, and where they ended, of two classes
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (30 * each + kept)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == of_graph + N_NODES * 2 * 32 * (4 + 13 * 8)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (2 * 32 * each + 2 + 32)
     assert home.estimate("hfs").n_bytes == without
 
 

@@ -1,6 +1,7 @@
 """The hierarchy contracts without loss, and its cycle is a preconditioner on every graph."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,22 @@ def test_the_cycle_is_symmetric_and_positive(has_shift: bool) -> None:
     gram = block.T @ out
     np.testing.assert_allclose(gram, gram.T, atol=1e-5 * np.abs(gram).max())
     assert np.linalg.eigvalsh(gram).min() > 0
+
+
+def test_gains_of_the_cycle_without_shift_are_found_once() -> None:
+    graph = clouds(15_000)
+    hierarchy, free = Hierarchy.of_graph(graph), np.zeros(graph.n_nodes)
+    shifted = Multigrid(operator_of(hierarchy.graph, free + 1.0), hierarchy)
+    assert not hierarchy.gains
+    first = Multigrid(operator_of(hierarchy.graph, free, scale=20.0), hierarchy)
+    assert len(hierarchy.gains) == len(hierarchy.levels)
+    alone = Multigrid(operator_of(hierarchy.graph, free), replace(hierarchy, gains=[]))
+    np.testing.assert_allclose(first._gains, alone._gains, rtol=1e-3)
+    hierarchy.gains[:] = [1.25] * len(hierarchy.levels)
+    again = Multigrid(operator_of(hierarchy.graph, free), hierarchy)
+    assert again._gains == hierarchy.gains
+    beside = Multigrid(operator_of(hierarchy.graph, free + 1.0), hierarchy)
+    assert beside._gains == shifted._gains
 
 
 @pytest.mark.parametrize("weight_scale", [1.0, 1e-200, 1e200])

@@ -16,7 +16,12 @@ def test_a_step_takes_means_of_neighbors_and_leaves_isolated_nodes(n_columns: in
     dense = graph.adjacency.toarray()
     dense[40, 40] = dense[41, 41] = 1.0
     transition = dense / dense.sum(axis=1, keepdims=True)
+    walk = NeighborMeans.of(graph, map)
     block = rng.standard_normal((42, n_columns)).astype(np.float32)
     out = np.empty_like(block)
-    NeighborMeans.of(graph, map).step(block, out)
+    walk.step(block, out)
     np.testing.assert_allclose(out, transition @ block, rtol=1e-5, atol=1e-6)
+    classes = rng.integers(0, n_columns, 42).astype(np.uint8)
+    indicators = np.eye(n_columns)[classes]
+    walk.step_from_classes(classes, out)
+    np.testing.assert_allclose(out, transition @ indicators, rtol=1e-5, atol=1e-6)

@@ -12,9 +12,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import Auto, _standardised_degrees
-from peewit.solvers.models.auto_arms import BY_FAR, CLEARLY, Densities, is_better, walk_shares
+from peewit.solvers.models.auto_arms import Densities, is_better
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.auto_preparation import PreparedAuto
+from peewit.solvers.models.auto_walks import BY_FAR, CLEARLY, walk_shares
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.status import Status
@@ -145,11 +146,11 @@ def test_walks_leave_folds_out() -> None:
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
-    arm, _ = walk_shares(prepared, potentials, potentials, UNWATCHED)
+    arm, *_ = walk_shares(prepared, potentials, potentials, UNWATCHED)
     rows = groups.fold == 0
     rest = LabelGroups.of(groups.without(0), graph.n_nodes)
     fewer = potentials_of(model, prepared, rest)
-    alone, _ = walk_shares(prepared, fewer, fewer, UNWATCHED)
+    alone, *_ = walk_shares(prepared, fewer, fewer, UNWATCHED)
     np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
 
 
@@ -258,7 +259,7 @@ def test_large_graphs_have_fewer_columns() -> None:
 def test_columns_of_groups_that_stay_are_not_made_again() -> None:
     columns, asked = GroupColumns(kept_bytes=1 << 10), []
 
-    def make(members: list[np.ndarray]) -> np.ndarray:
+    def make(members: list[np.ndarray], starts: np.ndarray | None) -> np.ndarray:
         asked.extend(each.tolist() for each in members)
         return np.array([[each.sum()] * 4 for each in members], np.float32).reshape(-1, 4)
 
@@ -320,7 +321,7 @@ def test_one_label_in_each_of_half_the_rings_answers_for_these_rings() -> None:
         solution = Auto().solve(prepared, labels)
         right = accuracy(solution.scores, classes, labels.nodes)
         other = accuracy(Poisson().solve(poisson, labels).scores, classes, labels.nodes)
-        assert right > max(other - 0.03, 0.7)
+        assert right > max(other - 0.04, 0.7)
         assert 0.4 < float(solution.stats["unjudged_share"]) < 0.6
         assert float(solution.stats["loo_accuracy"]) < right - 0.1
         assert [each for each in solution.warnings if "spread out" in each]
