@@ -125,6 +125,14 @@ class Auto(FeatureModel, Refinable):
     max_iter: int = hyperparameter(
         10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
     )
+    repeats_walks: bool = hyperparameter(
+        True,
+        Rule(
+            doc="Whether the last walk is repeated while few labels have changed, at a tenth of "
+            "the time; else an answer depends on its own labels alone.",
+            kind=bool,
+        ),
+    )
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -198,6 +206,8 @@ class Auto(FeatureModel, Refinable):
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
+        if not self.repeats_walks:
+            prepared.walks = None
         arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
         reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, **of_walks}

@@ -53,7 +53,7 @@ class LabelCoverage:
         n_nodes, used, labeled = columns.shape[1], groups.usable, groups.labels.nodes
         is_near, is_left_near = np.zeros(n_nodes, bool), np.zeros(used.size, bool)
         rng = np.random.default_rng(0)
-        some = rng.integers(0, n_nodes, _MOST_NODES)
+        some = rng.choice(n_nodes, min(n_nodes, _MOST_NODES), replace=False)
         some = some[~np.isin(some, labeled)]
         if used.size == 0 or some.size == 0:
             return cls(p_value=1.0, is_near=is_near, is_left_near=is_left_near)

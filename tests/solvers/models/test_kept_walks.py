@@ -224,3 +224,17 @@ def test_kept_walks_start_from_first_classes_where_these_are_others() -> None:
     left_out = kept.left_out_of(more)
     np.testing.assert_array_equal(left_out[:30], kept.left_out)
     np.testing.assert_allclose(left_out[30], [0.6, 0.4], atol=1 / 255)
+
+
+def test_walks_begin_anew_where_asked() -> None:
+    graph, classes = blocks([400, 300], 0.8)
+    first, more = grown(700, 80, seed=2)
+    labels = labels_at(more, classes)
+    model = Auto(repeats_walks=False)
+    kept = model.prepare(graph)
+    model.solve(kept, labels_at(first, classes))
+    found = model.solve(kept, labels)
+    assert found.stats["walks"] == "anew"
+    expected = model.solve(model.prepare(graph), labels)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-3)
+    assert Auto().solve(kept, labels).stats["walks"] == "repeated"

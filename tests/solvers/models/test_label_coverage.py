@@ -76,3 +76,10 @@ def test_where_every_node_has_a_label_nothing_is_spread() -> None:
     found = coverage_of(prepared, np.arange(100), np.arange(100) % 2)
     assert (found.p_value, found.is_spread, found.near_share) == (1.0, False, 0.0)
     assert found.is_left_near.size == 100
+
+
+def test_a_few_nodes_prove_nothing() -> None:
+    prepared = Auto().prepare(villages(2, 10, 0.05))
+    for seed in range(20):
+        nodes = np.sort(np.random.default_rng(seed).permutation(20)[:17])
+        assert not coverage_of(prepared, nodes, np.arange(17) % 2).is_spread
