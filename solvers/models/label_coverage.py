@@ -19,6 +19,9 @@ _MOST_NODES: Final = 20_000
 _LEAST_EXCESS: Final = 0.05
 """More of the nodes than of the left-out labels must be near labels; of fewer nothing is gained."""
 
+_LEAST_LABELS: Final = 20
+"""Left-out labels that judge near nodes: fewer are those of the others that came nearest by chance."""
+
 _LEAST_RATIO: Final = 2.0
 """By which these nodes must be nearer: labels that are nearly as near still judge them."""
 
@@ -34,7 +37,7 @@ class LabelCoverage:
     is_near : (n_nodes,) bool
         Nodes nearer to labels than nearly all left-out labels; none where labels are not spread.
     is_left_near : (n_used,) bool
-        Left-out labels that are as near to the others.
+        Left-out labels that are as near to the others, where these are enough to judge.
     """
 
     p_value: float
@@ -72,7 +75,9 @@ class LabelCoverage:
         of_all = cut * groups.n_folds / (groups.n_folds - 1)  # no fold is missing
         for rows in row_blocks(n_nodes):
             is_near[rows] = columns[:, rows].sum(axis=0, dtype=np.float64) > of_all
-        return cls(p_value=p_value, is_near=is_near, is_left_near=of_labels > cut)
+        if np.count_nonzero(of_labels > cut) >= _LEAST_LABELS:
+            is_left_near = of_labels > cut
+        return cls(p_value=p_value, is_near=is_near, is_left_near=is_left_near)
 
     @property
     def is_spread(self) -> bool:
