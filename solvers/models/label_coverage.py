@@ -20,7 +20,7 @@ _LEAST_EXCESS: Final = 0.05
 """More of the nodes than of the left-out labels must be near labels; of fewer nothing is gained."""
 
 _LEAST_LABELS: Final = 20
-"""Left-out labels that judge near nodes: fewer are those of the others that came nearest by chance."""
+"""Left-out labels that judge near nodes: fewer are far ones that came nearest by chance."""
 
 _LEAST_RATIO: Final = 2.0
 """By which these nodes must be nearer: labels that are nearly as near still judge them."""
