@@ -371,6 +371,7 @@ def stale_leverages(
     card_ints: Any,
     squared_scale: float,
     constant: float,
+    was_struck: bool,
     leverage: Float32Array,
 ) -> None:
     """Fill ``leverage`` with leverages at the time of the cards, which are older than the records.
@@ -378,6 +379,9 @@ def stale_leverages(
     A record of probability p < 1 was thrown for a leverage of ``p / constant`` times its weight in
     the sparsifier, ``1 / p``: its leverage is ``1 / constant`` and no card need be fetched. Others
     have ``weight * R``, infinite where the cards do not connect the ends.
+
+    Where edges ``was_struck`` since coins were thrown, leverages may have grown: every card is
+    fetched, and of both the larger leverage is taken.
     """
     n_embedded = np.uint32(cards.shape[0])
     local = np.uintp(card_floats.shape[1] - 2)
@@ -388,7 +392,7 @@ def stale_leverages(
         stop = min(start + _BATCH, u.size)
         for record in range(start, stop):
             leverage[record] = usual
-            if keep_probability[record] < 1.0:
+            if keep_probability[record] < 1.0 and not was_struck:
                 continue
             first, second = np.uint32(u[record]), np.uint32(v[record])
             leverage[record] = np.inf
@@ -396,12 +400,16 @@ def stale_leverages(
                 near = card_floats[first, local]
                 leverage[record] = near + card_floats[second, local]
         for record in range(start, stop):
-            if keep_probability[record] < 1.0 or np.isinf(leverage[record]):
+            is_certain = keep_probability[record] < 1.0 and not was_struck
+            if is_certain or np.isinf(leverage[record]):
                 continue
             i, j = np.uintp(u[record]), np.uintp(v[record])
             if card_ints[i, kind] == card_ints[j, kind]:
                 resistance = leverage[record] + card_distance(cards, i, j) * scale
-                leverage[record] = weight[record] * resistance
+                conductance = weight[record] / keep_probability[record]
+                leverage[record] = conductance * resistance
+                if keep_probability[record] < 1.0:
+                    leverage[record] = max(leverage[record], usual)
             else:
                 leverage[record] = np.inf
 

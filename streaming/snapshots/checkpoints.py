@@ -43,17 +43,19 @@ from peewit.streaming.snapshots.record_segments import (
     write_records,
 )
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
 _SURPLUS = "surplus.npy"
 _DEGREE = "degree.npy"
-_ARRAYS = ("chunks", "cards", "surplus", "degree")
+_STRUCK = "struck.npy"
+_ARRAYS = ("chunks", "cards", "surplus", "degree", "runs", "struck_variance")
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
-_FORMAT = 4
-_OLDER_FORMATS = (3,)
-"""Formats that are read, too: 3 has no degrees."""
+_FORMAT = 5
+_OLDER_FORMATS = (3, 4)
+"""Formats that are read, too: 4 has no runs and nothing was struck, 3 has no degrees either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +342,9 @@ class CheckpointStore:
         surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
         known = meta.get("has_degree", False)  # format 3 does not say
         degree = np.load(directory / _DEGREE, allow_pickle=False) if known else None
+        has_struck = meta.get("has_struck", False)
+        struck = np.load(directory / _STRUCK, allow_pickle=False) if has_struck else None
+        runs = meta.get("runs")
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
@@ -353,7 +358,13 @@ class CheckpointStore:
         )
         return Checkpoint(
             state=SparsifierState(
-                chunks=chunks, cards=cards, surplus=surplus, degree=degree, **counters
+                chunks=chunks,
+                cards=cards,
+                surplus=surplus,
+                degree=degree,
+                runs=None if runs is None else Runs.of(runs["keys"], runs["counts"]),
+                struck_variance=struck,
+                **counters,
             ),
             n_nodes=meta["n_nodes"],
             files=files,
@@ -382,6 +393,9 @@ class CheckpointStore:
             _write_array(directory / _SURPLUS, state.surplus, on_flushed)
         if state.degree is not None:
             _write_array(directory / _DEGREE, state.degree, on_flushed)
+        if state.struck_variance is not None:
+            _write_array(directory / _STRUCK, state.struck_variance, on_flushed)
+        runs = state.runs
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -391,6 +405,8 @@ class CheckpointStore:
             "scale": state.cards.scale,
             "has_surplus": state.surplus is not None,
             "has_degree": state.degree is not None,
+            "has_struck": state.struck_variance is not None,
+            "runs": runs and {"keys": runs.keys, "counts": runs.counts.tolist()},
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

@@ -57,10 +57,14 @@ class Arrivals:
     n_self_loops: int
 
     @property
+    def n_kept(self) -> int:
+        """Records that stay."""
+        return sum(records.n_records for records in self.records)
+
+    @property
     def was_tossed(self) -> bool:
         """Whether any edge was kept, or not kept, by chance."""
-        n_kept = sum(records.n_records for records in self.records)
-        return n_kept < self.n_edges - self.n_self_loops or any(
+        return self.n_kept < self.n_edges - self.n_self_loops or any(
             bool(np.any(records.keep_probability < 1.0)) for records in self.records
         )
 

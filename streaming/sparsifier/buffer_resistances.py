@@ -74,6 +74,7 @@ def counted_resistances(
     constant: float,
     factor: float,
     *,
+    was_struck: bool,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
@@ -83,6 +84,9 @@ def counted_resistances(
     one, forest included, as no leverage is known. Where they do not serve, that sample is embedded,
     and with what it says the sample is drawn that counts: the first may be wrong where few edges
     hold the graph together, but never by so much that the second has none of them.
+
+    Where records ``was_struck`` since ``cards``, these and the probabilities tell less than what is
+    due, and the first sample is uniform, too.
     """
     make = partial(
         _cards_of,
@@ -102,15 +106,16 @@ def counted_resistances(
         _coarse,
         settings=settings,
         constant=constant,
+        was_struck=was_struck,
         coarse_constant=COARSE_CONSTANT / (factor * growth),
     )
-    if cards.has_vectors:
+    if cards.has_vectors and not was_struck:
         return make(partial(fine, cards=cards))
     half = 0.5 * COARSE_CONSTANT  # enough to find the spectral gap
     n_records = sum(chunk.n_records for chunk in chunks)
     uniform = half * degree.size / max(n_records, 1)
-    if cards.n_nodes == 0 and uniform < 1.0:
-        first = make(partial(_uniform, settings=settings, chance=uniform))
+    if was_struck or (cards.n_nodes == 0 and uniform < 1.0):
+        first = make(partial(_uniform, settings=settings, chance=min(uniform, 1.0)))
     else:
         # most records have met a coin and count 1 / copies: then this many are half a sample
         enough = half * degree.size * settings.oversampling * constant / max(n_records, 1)
@@ -241,12 +246,14 @@ def _coarse(
     cards: NodeCards,
     settings: SparsifierSettings,
     constant: float,
+    was_struck: bool,
     coarse_constant: float,
 ) -> _Sample:
     """Sparsifier of one chunk with ``coarse_constant`` copies per unit of leverage by ``cards``."""
     leverage = np.empty(chunk.n_records, np.float32)
     copies = settings.oversampling * constant
-    stale_leverages(*chunk.columns[:4], *cards.views, cards.squared_scale, copies, leverage)
+    views = *cards.views, cards.squared_scale
+    stale_leverages(*chunk.columns[:4], *views, copies, was_struck, leverage)
     return _sample(chunk, leverage, on_forest, settings, constant=coarse_constant)
 
 

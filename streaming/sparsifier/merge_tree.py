@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, frozen
+from peewit.solvers.arrays import Float32Array, FloatArray, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
 
@@ -59,6 +60,8 @@ def merge(
         embedded,
         chunks=(*a.chunks, *b.chunks),
         degree=_merged_degree(a, b),
+        runs=None if a.runs is None or b.runs is None else a.runs.joined(b.runs),
+        struck_variance=_summed_variance(a, b),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
@@ -68,6 +71,8 @@ def merge(
         constant=min(a.constant, b.constant),
         smallest_constant=min(a.smallest_constant, b.smallest_constant),
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
+        n_struck=a.n_struck + b.n_struck,
+        n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
     )
     if is_full(merged, settings):
         return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
@@ -90,6 +95,10 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         chunks=(),
         surplus=None,
         degree=frozen(np.zeros(0)) if state.cards.n_nodes else None,
+        runs=None if state.runs is None else EMPTY_RUNS,
+        struck_variance=None,
+        n_struck=0,
+        n_struck_since_cards=0,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,
@@ -97,6 +106,16 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         smallest_constant=fresh.smallest_constant,
         n_failed_embeddings=0,
     )
+
+
+def _summed_variance(a: SparsifierState, b: SparsifierState) -> Float32Array | None:
+    known = [each.struck_variance for each in (a, b) if each.struck_variance is not None]
+    if not known:
+        return None
+    total = np.zeros(max(each.size for each in known), np.float32)
+    for each in known:
+        total[: each.size] += each
+    return frozen(total)
 
 
 def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import (
     AnyArray,
+    BoolArray,
     Float32Array,
     FloatArray,
     Int32Array,
@@ -19,6 +20,7 @@ from peewit.solvers.arrays import (
 )
 from peewit.streaming.kernels.coins import CARD_PROBES
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.runs import Runs
 
 Coins = Literal["independent", "dependent"]
 """How coins are thrown."""
@@ -135,6 +137,10 @@ class Records:
         """Records ``start .. stop - 1``, sharing memory."""
         return self._map(lambda column: column[start:stop])
 
+    def where(self, is_taken: BoolArray) -> "Records":
+        """Records that are marked, in memory of their own."""
+        return self._map(lambda column: column[is_taken])
+
     def copy(self) -> "Records":
         """Return equal records in memory of their own."""
         return self._map(np.copy)
@@ -187,8 +193,13 @@ class SparsifierState:
         each of hundreds would leave adds up. None stands for zeros.
     degree : (n_reached,) float64 or None
         Weight that arrived at each node since the stream began, zero beyond the last one that an
-        edge reached. None while every edge is kept, whose records tell it; and where coins were
-        thrown before degrees were counted, as in graphs of an earlier version: see `degrees`.
+        edge reached, without what was struck since: of that the weight of its records, which is
+        right in the mean. None while every edge is kept, whose records tell it; and where coins
+        were thrown before degrees were counted, as in graphs of an earlier version: see `degrees`.
+    runs : Runs or None
+        Which file brought which records; None where nothing can be deleted.
+    struck_variance : (n_known,) float32 or None
+        Variance that struck records had in the degree of each node (B24); None stands for zeros.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
@@ -203,12 +214,16 @@ class SparsifierState:
         Smallest constant that any record was thrown with; infinite while every edge is kept.
     n_failed_embeddings : int
         Embeddings that did not converge; nothing was thrown away then.
+    n_struck, n_struck_since_cards : int
+        Records that left as their edges were deleted, since the stream and since the cards.
     """
 
     chunks: Sequence[Records] = ()
     cards: NodeCards = field(default_factory=NodeCards.empty)
     surplus: Float32Array | None = None
     degree: FloatArray | None = None
+    runs: Runs | None = None
+    struck_variance: Float32Array | None = None
     n_nodes: int = 0
     n_blocks: int = 0
     n_edges: int = 0
@@ -219,6 +234,8 @@ class SparsifierState:
     constant: float = math.inf
     smallest_constant: float = math.inf
     n_failed_embeddings: int = 0
+    n_struck: int = 0
+    n_struck_since_cards: int = 0
 
     @property
     def is_uneven(self) -> bool:

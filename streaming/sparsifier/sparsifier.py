@@ -64,6 +64,7 @@ def absorb(
     blocks: Iterable[EdgeBlock],
     *,
     n_nodes: int,
+    run: str = "",
     parallel: Parallel = map,
 ) -> SparsifierState:
     """State after a group of blocks, all scored by the cards of ``state``.
@@ -74,6 +75,8 @@ def absorb(
         As for `score`.
     n_nodes : int
         Nodes known after the group; fewer than in ``state`` stand for these.
+    run : str
+        Which run the records belong to, where runs are counted.
     """
     if state.n_records > state.n_leaning > 0:
         # what is published as it is must be even by itself
@@ -87,6 +90,7 @@ def absorb(
         chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
         degree=sum_degrees(state.degree, arrivals.degree),
+        runs=None if state.runs is None else state.runs.grown(run, arrivals.n_kept),
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
         n_edges=state.n_edges + arrivals.n_edges,
@@ -118,7 +122,8 @@ def resparsify(
             n_failed_embeddings=state.n_failed_embeddings + 1,
         )
     chunks = state.chunks
-    state = replace(_after(state, settings, thinning), chunks=())
+    runs = None if state.runs is None else state.runs.kept(thinning.lowered)
+    state = replace(_after(state, settings, thinning), chunks=(), runs=runs)
     survivors = packed(chunks, thinning.lowered)
     del chunks, thinning
     return replace(state, chunks=tuple(survivors))
@@ -162,7 +167,9 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
 
     With v the largest relative variance of a node's weighted degree, were its coins independent:
     ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for independent ones,
-    as those of arrivals that no resparsification has evened out. For these, and where
+    as those of arrivals that no resparsification has evened out. Where records were struck the sum
+    that was even is that of two parts, each of which errs by ``2 ln n * v_s v / (v_s + v)`` more, v_s
+    the variance of what was struck (B24). For independent coins, and where
     ``max_edges`` has lowered it, no less than ``2 / sqrt(c)``, c the smallest constant any record
     saw (B10').
     """
@@ -172,12 +179,16 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
     variance = np.zeros(state.n_nodes)
     for chunk in state.chunks:
         degree_variance(*chunk.columns[:4], degree, variance)
-    touched = degree > 0.0
-    relative = variance[touched] / degree[touched] ** 2
-    largest = float(relative.max(initial=0.0))
     is_even = settings.coins == "dependent" and not state.is_uneven
-    factor = 4.0 if is_even else 2.0 * math.log(max(state.n_nodes, 2))
-    fluctuation = math.sqrt(factor * largest)
+    uneven_factor = 2.0 * math.log(max(state.n_nodes, 2))
+    squared = (4.0 if is_even else uneven_factor) * variance
+    if is_even and state.struck_variance is not None:
+        struck = np.zeros(state.n_nodes)
+        struck[: state.struck_variance.size] = state.struck_variance
+        both = struck + variance
+        squared += uneven_factor * np.divide(struck * variance, both, out=both, where=both > 0.0)
+    touched = degree > 0.0
+    fluctuation = math.sqrt(float((squared[touched] / degree[touched] ** 2).max(initial=0.0)))
     if is_even and math.isinf(state.constant):
         return fluctuation
     return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
@@ -206,6 +217,7 @@ def _thinning(
         coin_stream=2 * state.n_resparsifications + 1,
         arrived=state.degree,
         is_whole=is_whole(state),
+        was_struck=state.n_struck_since_cards > 0,
         surplus=None if state.degree is not None else _surplus_weight(state, settings),
         cancelled=cancelled,
         parallel=parallel,
@@ -241,6 +253,7 @@ def _after(
         degree=thinning.arrived,
         surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
+        n_struck_since_cards=0,
         n_kept_last=thinning.n_survivors,
         n_leaning=0 if thinning.surplus is None else int(LEANING_FACTOR * thinning.n_survivors),
         constant=thinning.constant if capped else state.constant,

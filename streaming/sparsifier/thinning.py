@@ -112,6 +112,7 @@ def thin(
     coin_stream: int,
     arrived: FloatArray | None = None,
     is_whole: bool = False,
+    was_struck: bool = False,
     surplus: Float32Array | None = None,
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
@@ -140,6 +141,8 @@ def thin(
         Weight that arrived at the first nodes; dependent coins lean on what records have over it.
     is_whole : bool
         Whether the records are all that arrived, so that they tell this weight.
+    was_struck : bool
+        Whether records left since ``cards`` were made as their edges were deleted.
     surplus : (n_known,) float32, optional
         Where that is unknown: what dependent coins before have left the first nodes with, in units
         of weight.
@@ -163,6 +166,7 @@ def thin(
         settings,
         constant,
         factor,
+        was_struck=was_struck,
         cancelled=cancelled,
         parallel=parallel,
     )

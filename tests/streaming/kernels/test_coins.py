@@ -404,7 +404,8 @@ def test_survivors_are_taken_with_their_new_probabilities(buffer: Buffer, share:
 def test_stale_leverages_follow_the_reference(buffer: Buffer) -> None:
     leverage = np.empty(N_EDGES, np.float32)
     squared_scale = buffer.cards.squared_scale
-    stale_leverages(*buffer.take(*COLUMNS), *buffer.cards.views, squared_scale, CONSTANT, leverage)
+    views = *buffer.cards.views, squared_scale
+    stale_leverages(*buffer.take(*COLUMNS), *views, CONSTANT, False, leverage)
     expected = [
         stale_leverage(*row, buffer.cards_by_hand, squared_scale, CONSTANT) for row in buffer.rows()
     ]

@@ -59,17 +59,24 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         assert np.array_equal(first, second)
     assert np.array_equal(left.state.cards.array, right.state.cards.array)
     assert left.state.cards.scale == right.state.cards.scale
-    for name in ("surplus", "degree"):
+    for name in ("surplus", "degree", "struck_variance"):
         first, second = (getattr(side.state, name) for side in (left, right))
         assert (first is None) == (second is None)
         if first is not None:
             assert first.dtype == second.dtype
             assert np.array_equal(first, second)
     for item in fields(SparsifierState):
-        if item.name not in ("chunks", "cards", "surplus", "degree"):
+        if item.name not in ("chunks", "cards", "surplus", "degree", "struck_variance", "runs"):
             first, second = (getattr(side.state, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
+
+
+    first, second = left.state.runs, right.state.runs
+    assert (first is None) == (second is None)
+    if first is not None:
+        assert first.keys == second.keys
+        assert np.array_equal(first.counts, second.counts)
 
 
 def test_saved_checkpoint_is_loaded_as_it_was(tmp_path: Path, checkpoint: Checkpoint) -> None:
@@ -108,8 +115,8 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
 
-@pytest.mark.parametrize("name", ["surplus", "degree"])
-def test_a_checkpoint_may_have_surpluses_and_degrees_or_none(
+@pytest.mark.parametrize("name", ["surplus", "degree", "struck_variance", "runs"])
+def test_a_checkpoint_may_have_each_of_these_or_none(
     tmp_path: Path, checkpoint: Checkpoint, name: str
 ) -> None:
     store = CheckpointStore(tmp_path)
@@ -163,7 +170,7 @@ def test_half_written_checkpoint_is_not_seen(tmp_path: Path, checkpoint: Checkpo
 
 def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
-    with pytest.raises(ValueError, match="format 99, this version reads 4"):
+    with pytest.raises(ValueError, match="format 99, this version reads 5"):
         CheckpointStore(tmp_path).newest()
 
 

@@ -1,0 +1,75 @@
+"""Sets of unordered pairs of nodes, and the records whose ends are such a pair."""
+
+from typing import Any
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Int32Array, UInt8Array, UInt64Array
+from peewit.solvers.kernels.compilation import njit
+from peewit.solvers.kernels.hash_signs import mix64
+
+_HIGH = np.uint64(32)
+_ONE = np.uint64(1)
+_EMPTY = np.uint64(0)  # the pair (0, 0), which is a self-loop
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _pair(u: Any, v: Any) -> Any:
+    """One number for a pair, whichever end comes first."""
+    return (np.uint64(min(u, v)) << _HIGH) | np.uint64(max(u, v))
+
+
+@njit(cache=True, nogil=True)
+def fill_pair_set(
+    u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: UInt8Array
+) -> int:
+    """Add pairs to an open-addressed ``table`` of zeros, at most half full, a power of two long.
+
+    Self-loops are left out. ``is_touched`` (n_nodes,) becomes 1 at the ends. Returns how many
+    different pairs were added.
+    """
+    last = np.uint64(table.size - 1)
+    n_pairs = 0
+    for row in range(u.size):
+        if u[row] == v[row]:
+            continue
+        pair = _pair(u[row], v[row])
+        at = mix64(pair) & last
+        while table[at] != _EMPTY and table[at] != pair:
+            at = (at + _ONE) & last
+        n_pairs += table[at] == _EMPTY
+        table[at] = pair
+        is_touched[u[row]] = 1
+        is_touched[v[row]] = 1
+    return n_pairs
+
+
+@njit(cache=True, nogil=True)
+def mark_pairs(
+    u: Int32Array,
+    v: Int32Array,
+    table: UInt64Array,
+    is_touched: UInt8Array,
+    is_marked: BoolArray,
+) -> int:
+    """Mark the records whose pair is in ``table``; returns how many.
+
+    Most records have an end that no pair touches: a byte tells, and the table is not asked. Nodes
+    beyond ``is_touched`` are touched by none.
+    """
+    last = np.uint64(table.size - 1)
+    n_known = np.uint32(is_touched.size)
+    n_marked = 0
+    for row in range(u.size):
+        near, far = np.uint32(u[row]), np.uint32(v[row])
+        is_marked[row] = False
+        if near >= n_known or far >= n_known or not (is_touched[near] and is_touched[far]):
+            continue
+        pair = _pair(near, far)
+        at = mix64(pair) & last
+        while table[at] != _EMPTY and table[at] != pair:
+            at = (at + _ONE) & last
+        if table[at] == pair:
+            is_marked[row] = True
+            n_marked += 1
+    return n_marked

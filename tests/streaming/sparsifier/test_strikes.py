@@ -1,0 +1,235 @@
+"""Strikes against a filter of the edges, dense spectra and sums over many seeds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.merge_tree import leaf, merge
+from peewit.streaming.sparsifier.runs import EMPTY_RUNS
+from peewit.streaming.sparsifier.settings_and_state import (
+    Coins,
+    SparsifierSettings,
+    SparsifierState,
+)
+from peewit.streaming.sparsifier.sparsifier import (
+    absorb,
+    expected_epsilon,
+    resparsify,
+    sparsifier_graph,
+)
+from peewit.streaming.sparsifier.strikes import retract, strike
+from tests.reference.spectrum import spectral_error
+from tests.streaming.graphs import EdgeList, random_graph, two_communities
+
+
+def settings_of(edges: EdgeList, seed: int = 0, coins: Coins = "dependent") -> SparsifierSettings:
+    return SparsifierSettings(epsilon=0.7, seed=seed, expected_nodes=edges.n_nodes, coins=coins)
+
+
+def absorbed(
+    edges: EdgeList, settings: SparsifierSettings, *, n_files: int = 4, tosses: bool = True
+) -> SparsifierState:
+    """Each block is a file; half of them is thinned, so that the other half is scored by cards."""
+    state = SparsifierState(runs=EMPTY_RUNS, n_nodes=edges.n_nodes)
+    for number, block in enumerate(edges.blocks(n_files)):
+        state = absorb(state, settings, [block], n_nodes=0, run=f"file {number}")
+        if tosses and number == n_files // 2 - 1:
+            state = resparsify(state, settings)
+    return state
+
+
+def without(edges: EdgeList, is_deleted: np.ndarray) -> EdgeList:
+    stays = ~is_deleted
+    columns = edges.u[stays], edges.v[stays], edges.weight[stays]
+    return EdgeList(u=columns[0], v=columns[1], weight=columns[2], n_nodes=edges.n_nodes)
+
+
+def struck(state: SparsifierState, edges: EdgeList, is_deleted: np.ndarray) -> SparsifierState:
+    u, v = edges.u[is_deleted].astype(np.int32), edges.v[is_deleted].astype(np.int32)
+    return strike(state, v, u)  # either orientation means the same edge
+
+
+def at_random(edges: EdgeList, share: float, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(edges.n_edges) < share
+
+
+def of_users(edges: EdgeList, seed: int) -> np.ndarray:
+    """Four fifths of the edges of some nodes."""
+    rng = np.random.default_rng(seed)
+    users = rng.choice(edges.n_nodes, edges.n_nodes // 50, replace=False)
+    touches = np.isin(edges.u, users) | np.isin(edges.v, users)
+    return touches & (rng.random(edges.n_edges) < 0.8)
+
+
+@pytest.mark.parametrize("coins", ["dependent", "independent"])
+def test_the_records_of_deleted_pairs_leave_and_no_others(coins: Coins) -> None:
+    edges = random_graph(300, 0.5, 1)
+    settings = settings_of(edges, coins=coins)
+    before = absorbed(edges, settings)
+    is_deleted = at_random(edges, 0.2, 0)
+    after = struck(before, edges, is_deleted)
+    gone = {
+        frozenset(pair)
+        for pair in zip(edges.u[is_deleted], edges.v[is_deleted], strict=True)
+    }
+    records = before.records
+    leaves = np.array([frozenset(pair) in gone for pair in zip(records.u, records.v, strict=True)])
+    assert 0 < leaves.sum() < leaves.size
+    for name in ("u", "v", "weight", "keep_probability", "key"):
+        kept = getattr(records, name)[~leaves]
+        np.testing.assert_array_equal(getattr(after.records, name), kept)
+    assert after.n_struck == after.n_struck_since_cards == leaves.sum()
+    variance, weight = np.zeros(300), np.zeros(300)
+    for place in np.flatnonzero(leaves):
+        scaled = records.conductance[place]
+        for end in (records.u[place], records.v[place]):
+            variance[end] += scaled**2 * (1.0 - records.keep_probability[place])
+            weight[end] += scaled
+    np.testing.assert_allclose(after.struck_variance, variance, rtol=1e-4)
+    np.testing.assert_allclose(after.degree, before.degree - weight, rtol=1e-5)
+    assert after.runs.n_records == after.n_records
+
+
+def test_nothing_happens_where_no_pair_has_a_record() -> None:
+    edges = two_communities(100, 0.5, 3, 0)
+    state = absorbed(edges, settings_of(edges))
+    far = ~np.isin(np.arange(100), edges.u) | (np.arange(100) < 50)
+    assert far.any()
+    loops = np.arange(10, dtype=np.int32)
+    assert strike(state, loops, loops) is state
+    assert strike(state, np.zeros(0, np.int32), np.zeros(0, np.int32)) is state
+
+
+def test_a_chunk_that_loses_nothing_keeps_its_memory() -> None:
+    edges = random_graph(100, 0.5, 1)
+    state = absorbed(edges, settings_of(edges), tosses=False)
+    first = state.chunks[0]
+    after = strike(state, first.u[:3], first.v[:3])
+    assert after.chunks[0] is not first
+    for kept, before in zip(after.chunks[1:], state.chunks[1:], strict=True):
+        assert kept is before
+
+
+def test_a_file_leaves_with_all_its_records() -> None:
+    edges = random_graph(200, 0.5, 2)
+    settings = settings_of(edges)
+    state = resparsify(absorbed(edges, settings), settings)
+    places = state.runs.places("file 1")
+    after = retract(state, "file 1")
+    expected = np.delete(state.records.key, np.arange(places.start, places.stop))
+    assert 0 < places.stop - places.start < state.n_records
+    np.testing.assert_array_equal(after.records.key, expected)
+    assert after.runs.keys == ("file 0", "file 2", "file 3")
+    assert after.runs.n_records == after.n_records
+    assert retract(after, "file 1") is after
+    with pytest.raises(ValueError, match="runs"):
+        retract(replace(state, runs=None), "file 1")
+
+
+def test_counting_runs_changes_no_coin() -> None:
+    edges = random_graph(200, 0.5, 3)
+    settings = settings_of(edges)
+    plain = SparsifierState(n_nodes=200)
+    for block in edges.blocks(4):
+        plain = resparsify(absorb(plain, settings, [block], n_nodes=0), settings)
+    counted = SparsifierState(n_nodes=200, runs=EMPTY_RUNS)
+    for block in edges.blocks(4):
+        counted = resparsify(absorb(counted, settings, [block], n_nodes=0, run="a"), settings)
+    np.testing.assert_array_equal(plain.records.key, counted.records.key)
+    np.testing.assert_array_equal(plain.records.keep_probability, counted.records.keep_probability)
+
+
+def test_merged_parts_have_the_runs_and_the_strikes_of_both() -> None:
+    edges = random_graph(200, 0.6, 4)
+    settings = settings_of(edges)
+    blocks = edges.blocks(4)
+    first = absorb(SparsifierState(runs=EMPTY_RUNS), settings, blocks[:2], n_nodes=200, run="a")
+    first = resparsify(first, settings)
+    second = leaf(first, first_block=2)
+    assert second.runs is EMPTY_RUNS
+    second = absorb(second, settings, blocks[2:], n_nodes=200, run="b")
+    first = strike(first, first.records.u[:50], first.records.v[:50])
+    merged = merge(first, second, settings)
+    assert merged.runs.keys == ("a", "b")
+    assert merged.runs.n_records == merged.n_records
+    assert merged.n_struck == first.n_struck
+    np.testing.assert_array_equal(merged.struck_variance, first.struck_variance)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("coins", ["dependent", "independent"])
+def test_what_is_left_is_unbiased(coins: Coins) -> None:
+    edges = two_communities(160, 0.9, 60, 0)
+    is_deleted = at_random(edges, 0.3, 1)
+    left = without(edges, is_deleted).graph().laplacian()
+    rng = np.random.default_rng(2)
+    directions = np.column_stack([np.arange(160) < 80, np.eye(160)[:, 0], rng.normal(size=(160, 4))])
+    forms = []
+    for seed in range(300):
+        settings = replace(settings_of(edges, seed, coins), epsilon=0.95, slack=1.0)
+        state = struck(absorbed(edges, settings), edges, is_deleted)
+        found = sparsifier_graph(state).laplacian()
+        forms.append([each @ (found @ each) for each in directions.T.astype(float)])
+    expected = [each @ (left @ each) for each in directions.T.astype(float)]
+    error = np.std(forms, axis=0) / np.sqrt(len(forms))
+    assert (error > 0).all()
+    assert (np.abs(np.mean(forms, axis=0) - expected) < 4 * error + 0.005 * np.abs(expected)).all()
+
+
+SCENARIOS: dict[str, Callable[[EdgeList, int], np.ndarray]] = {
+    "random 10 %": lambda edges, seed: at_random(edges, 0.1, seed),
+    "random 30 %": lambda edges, seed: at_random(edges, 0.3, seed),
+    "random 50 %": lambda edges, seed: at_random(edges, 0.5, seed),
+    "users": of_users,
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_error_that_is_told_is_not_below_the_true_one(scenario: str) -> None:
+    told, true, untold = [], [], []
+    for seed in range(10):
+        edges = random_graph(500, 0.7, seed)
+        settings = settings_of(edges, seed)
+        state = resparsify(absorbed(edges, settings), settings)
+        is_deleted = SCENARIOS[scenario](edges, seed)
+        after = struck(state, edges, is_deleted)
+        true.append(
+            spectral_error(without(edges, is_deleted).graph(), sparsifier_graph(after))
+        )
+        told.append(expected_epsilon(after, settings))
+        untold.append(expected_epsilon(replace(after, struck_variance=None), settings))
+    assert np.mean(np.array(told) >= np.array(true)) >= 0.9, list(zip(told, true, strict=True))
+    assert np.mean(told) > np.mean(untold)
+
+
+@pytest.mark.statistical
+def test_thinning_after_strikes_keeps_the_error_of_a_fresh_stream() -> None:
+    after, fresh = [], []
+    for seed in range(10):
+        edges = random_graph(500, 0.7, seed)
+        settings = settings_of(edges, seed)
+        is_deleted = at_random(edges, 0.3, seed)
+        left = without(edges, is_deleted)
+        state = struck(absorbed(edges, settings), edges, is_deleted)
+        state = resparsify(state, settings)
+        assert state.n_struck_since_cards == 0
+        after.append(spectral_error(left.graph(), sparsifier_graph(state)))
+        whole = resparsify(absorbed(left, settings), settings)
+        fresh.append(spectral_error(left.graph(), sparsifier_graph(whole)))
+    assert max(after) <= 0.7
+    assert np.mean(after) < 1.5 * np.mean(fresh)
+
+
+def test_blocks_go_on_after_a_strike() -> None:
+    edges = random_graph(200, 0.6, 5)
+    settings = settings_of(edges)
+    state = absorbed(edges, settings)
+    state = strike(state, state.records.u[:100], state.records.v[:100])
+    block: EdgeBlock = edges.blocks(8)[0]
+    grown = absorb(state, settings, [block], n_nodes=0, run="later")
+    assert grown.runs.keys[-1] == "later"
+    assert grown.degree.sum() == pytest.approx(state.degree.sum() + 2 * block.weight.sum())
