@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
@@ -17,6 +18,13 @@ LIMITED_READERS = 2
 
 GROUP_SHARE = 1 / 16
 """Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
+
+
+Deletions: TypeAlias = Literal["off", "approximate"]
+"""Whether edges may be deleted: not at all, or by what the sparsifier alone can tell."""
+
+Parallel: TypeAlias = Literal["sum", "replace"]
+"""What a further edge of a pair does: its weight is added, or takes the place of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,10 @@ class StreamSettings:
         Most bytes of resident memory of this process; decides how large buffer and blocks may be.
     max_part_rows : int
         Most rows of a block, whatever the size of the sparsifier.
+    deletions : {"off", "approximate"}
+        Whether rows may delete edges, and files be retracted.
+    parallel : {"sum", "replace"}
+        What a further edge of a pair does; ``replace`` needs deletions.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -62,6 +74,8 @@ class StreamSettings:
     wave_shares: int = 8
     memory_limit: int | None = None
     max_part_rows: int = PART_ROWS
+    deletions: Deletions = "off"
+    parallel: Parallel = "sum"
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -71,6 +85,13 @@ class StreamSettings:
         for name in ("group_blocks", "n_threads", "wave_shares"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, known in (("deletions", Deletions), ("parallel", Parallel)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(
+                    f"{name} must be one of {get_args(known)}, got {getattr(self, name)!r}"
+                )
+        if self.parallel == "replace" and self.deletions == "off":
+            raise ValueError("parallel must be 'sum' where deletions are off, got 'replace'")
 
     def within_memory(self, n_nodes: int) -> "StreamSettings":
         """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.

@@ -10,14 +10,22 @@ from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
     """Names of the columns of edges: those given, else the graph's, else the usual ones.
 
-    A weight that is given has to be there; that of the graph counts as 1 where it is missing.
+    A weight that is given has to be there; that of the graph counts as 1 where it is missing. So
+    does a column of operations, without which every row inserts.
     """
     for name in given or ():
         if name not in COLUMN_NAMES:
             raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
     named = {**graph, **(given or {})}
-    names = {name: named[name] for name in COLUMN_NAMES if name in named}
-    return EdgeColumns(**names, needs_weight="weight" in (given or {}))
+    weight = named.get("weight", "weight")
+    return EdgeColumns(
+        src=named.get("src", "src"),
+        dst=named.get("dst", "dst"),
+        weight=weight,
+        needs_weight="weight" in (given or {}),
+        op=named.get("op"),
+        needs_op="op" in (given or {}),
+    )
 
 
 def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:

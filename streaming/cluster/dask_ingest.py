@@ -45,6 +45,7 @@ from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
 from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import buffer_cap
 
@@ -169,6 +170,8 @@ class Cluster(Connection):
         if isinstance(nodes, DenseNodes):
             nodes.refresh(root.n_nodes)
         settings = self._settings.sparsifier
+        if state.runs is not None:  # a wave is of one file
+            root = replace(root, runs=Runs.of([staged.digest], [root.n_records]))
         return merge(state, root, settings, cancelled=cancelled, parallel=parallel)
 
     def _root(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, frozen
+from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, UInt8Array, frozen
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.kernels.block_columns import fill_self_loops
@@ -52,6 +52,8 @@ class RawBlock:
         Whether nobody else uses the memory, so that it may be overwritten.
     greatest_id, n_self_loops : int or None
         Of dense ids: what was seen while they were checked (-1 without rows).
+    op : (n_rows,) uint8 or None
+        What each row does, by its number in `operations`; None where every row adds an edge.
     """
 
     src: pa.Array
@@ -61,6 +63,7 @@ class RawBlock:
     is_owned: bool = False
     greatest_id: int | None = None
     n_self_loops: int | None = None
+    op: UInt8Array | None = None
 
     @property
     def n_rows(self) -> int:

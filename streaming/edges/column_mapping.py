@@ -19,7 +19,7 @@ _PAIRS: Final = (
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
-COLUMN_NAMES: Final = ("src", "dst", "weight")
+COLUMN_NAMES: Final = ("src", "dst", "weight", "op")
 """What the columns are for."""
 
 _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
@@ -40,6 +40,10 @@ class EdgeColumns:
     needs_weight : bool, optional
         Whether a table must have the weight; without it every weight is 1. By default it must where
         the weight has another name than the usual one.
+    op : str, optional
+        What a row does, see `operations`; without it every row adds an edge.
+    needs_op : bool, optional
+        Whether a table must have the operations.
 
     Raises
     ------
@@ -51,11 +55,13 @@ class EdgeColumns:
     dst: str = "dst"
     weight: str = "weight"
     needs_weight: bool | None = None
+    op: str | None = None
+    needs_op: bool = False
 
     def __post_init__(self) -> None:
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
-        for argument, name in zip(COLUMN_NAMES, self, strict=True):
+        for argument, name in self.by_argument:
             if not name:
                 raise BadArgument(argument, "must name a column, got ''")
             if list(self).count(name) > 1:
@@ -66,8 +72,14 @@ class EdgeColumns:
                 "src", f"must be positions, #1, for all columns or for none, got {', '.join(given)}"
             )
 
+    @property
+    def by_argument(self) -> list[tuple[str, str]]:
+        """What every column is for, and its name."""
+        named = zip(COLUMN_NAMES, (self.src, self.dst, self.weight, self.op), strict=True)
+        return [(argument, name) for argument, name in named if name is not None]
+
     def __iter__(self) -> Iterator[str]:
-        return iter((self.src, self.dst, self.weight))
+        return (name for _, name in self.by_argument)
 
     def of(self, names: Sequence[str]) -> list[str]:
         """Those of the columns that a table has."""
@@ -75,7 +87,8 @@ class EdgeColumns:
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""
-        for argument, name in zip(COLUMN_NAMES, self, strict=True):
+        is_needed = {"weight": self.needs_weight, "op": self.needs_op}
+        for argument, name in self.by_argument:
             count = names.count(name)
             if count > 1:
                 raise BadEdges(
@@ -84,11 +97,11 @@ class EdgeColumns:
                     row=row,
                 )
             alike = [each for each in names if each.casefold() == name.casefold()]
-            if count == 0 and (argument != "weight" or self.needs_weight or alike):
+            if count == 0 and (is_needed.get(argument, True) or alike):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
                 meant = suggestion(names)
-                if argument == "weight" and alike:
-                    meant = f"; say weight={alike[0]!r} where that is meant"
+                if argument in is_needed and alike:
+                    meant = f"; say {argument}={alike[0]!r} where that is meant"
                 raise BadEdges(
                     f"column {name!r} is missing; the file has {held}{meant}",
                     argument=argument,

@@ -20,6 +20,7 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import read_operations, without_deleted_weights
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
@@ -42,7 +43,8 @@ def read_columns(
     Parameters
     ----------
     table : pyarrow.Table or pyarrow.RecordBatch
-        Two columns of ends and, optionally, one of weights (1.0 where missing).
+        Two columns of ends and, optionally, one of weights (1.0 where missing) and one of
+        operations.
     node_kind : {"string", "int64", "dense"}
         What the ids of this graph are.
     max_nodes : int
@@ -63,19 +65,28 @@ def read_columns(
     ------
     BadEdges
         A column is missing or twice there, a type does not fit, an id is null, empty, not UTF-8,
-        too long or out of range, or a weight is not finite and > 0 in float32.
+        too long or out of range, a weight is not finite and > 0 in float32, or an operation is
+        none.
     """
     columns.check(table.schema.names)
     src = _ids(table.column(columns.src), columns.src, node_kind, first_row)
     dst = _ids(table.column(columns.dst), columns.dst, node_kind, first_row)
+    op = None
+    if columns.op is not None and columns.op in table.schema.names:
+        op = read_operations(table.column(columns.op), columns.op, first_row)
     given, weight = None, unit_weights(len(src))
     if columns.weight in table.schema.names:
-        given = _weights(table.column(columns.weight), columns.weight, first_row, is_owned=is_owned)
+        weights = table.column(columns.weight)
+        if op is not None:
+            weights = without_deleted_weights(weights, op)
+        given = _weights(weights, columns.weight, first_row, is_owned=is_owned)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             weight = given.astype(np.float32, copy=False)
     if node_kind != "dense":
         _check_weights(given, weight, columns.weight, first_row)
-        return RawBlock(src=src, dst=dst, weight=weight, first_row=first_row, is_owned=is_owned)
+        return RawBlock(
+            src=src, dst=dst, weight=weight, first_row=first_row, is_owned=is_owned, op=op
+        )
     limits = (0, max_nodes - 1)
     u, v = (
         _narrow(ids, name, limits, first_row)
@@ -95,6 +106,7 @@ def read_columns(
         is_owned=is_owned,
         greatest_id=int(greatest_id) if len(u) else -1,
         n_self_loops=int(n_self_loops),
+        op=op,
     )
 
 

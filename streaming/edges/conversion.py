@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,6 +22,7 @@ from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,
@@ -124,6 +126,8 @@ def convert(
     n_waiting = n_good = 0
     ids = pa.large_string() if node_kind == "string" else pa.int64()
     schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
+    if file.columns.op is not None:
+        schema = schema.append(pa.field("op", pa.dictionary(pa.int8(), pa.string())))
     original = _Original(
         file=file, local_path=local_path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
@@ -136,6 +140,9 @@ def convert(
             check()
             for block in _good_blocks(read, first, n_rows, bad):
                 columns = {"src": block.src, "dst": block.dst, "weight": block.weight}
+                if file.columns.op is not None:
+                    op = np.zeros(block.n_rows, np.int8) if block.op is None else block.op
+                    columns["op"] = pa.DictionaryArray.from_arrays(op.astype(np.int8), OPERATIONS)
                 waiting.append(pa.table(columns).cast(schema))
                 n_waiting += block.n_rows
                 n_good += block.n_rows

@@ -18,6 +18,7 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import read_operations, without_deleted_weights
 
 _SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20
@@ -82,10 +83,16 @@ def typed_edges(
 ) -> pa.RecordBatch:
     """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
     id_type = pa.string() if node_kind == "string" else pa.int64()
-    typed = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        wanted = pa.float64() if name == columns.weight else id_type
-        typed[name] = converted(column, wanted, name, first_row)
+    of_others = {columns.weight: pa.float64(), columns.op: pa.string()}
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if columns.op is not None and columns.op in given and columns.weight in given:
+        op = read_operations(given[columns.op], columns.op, first_row)
+        if op is not None:
+            given[columns.weight] = without_deleted_weights(given[columns.weight], op)
+    typed = {
+        name: converted(column, of_others.get(name, id_type), name, first_row)
+        for name, column in given.items()
+    }
     return pa.record_batch(typed)
 
 

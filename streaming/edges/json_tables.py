@@ -11,6 +11,7 @@ from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import INSERT, OPERATIONS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24
@@ -84,6 +85,9 @@ def json_batch(
     if columns.needs_weight or any(columns.weight in row for row in rows):
         weights = [row.get(columns.weight, 1.0) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
+    if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
+        given = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
+        batch[columns.op] = _json_text(given, columns.op, first_row)
     return pa.record_batch(batch)
 
 
@@ -98,6 +102,15 @@ def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) 
         for row, value in enumerate(values, first_row)
     ]
     return pa.array(checked, arrow_type)
+
+
+def _json_text(values: list[Any], name: str, first_row: int) -> pa.Array:
+    for row, value in enumerate(values, first_row):
+        if not isinstance(value, str):
+            raise BadUpload(
+                f"column {name!r} must hold strings", argument=name, row=row, value=value
+            )
+    return pa.array(values, pa.string())
 
 
 def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:

@@ -204,7 +204,9 @@ def open_staged(
         open_parquet(local_path) as parquet,
     ):
         names, metadata = parquet.schema_arrow.names, parquet.metadata
-        columns = file.columns if bad_rows is None else PLAIN
+        columns = file.columns
+        if bad_rows is not None:
+            columns = PLAIN if columns.op is None else EdgeColumns(op="op")
         columns.check(names)
         parts = tuple(_cut(metadata, part_rows))
     return StagedFile(

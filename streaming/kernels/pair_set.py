@@ -20,9 +20,7 @@ def _pair(u: Any, v: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fill_pair_set(
-    u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: UInt8Array
-) -> int:
+def fill_pair_set(u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: UInt8Array) -> int:
     """Add pairs to an open-addressed ``table`` of zeros, at most half full, a power of two long.
 
     Self-loops are left out. ``is_touched`` (n_nodes,) becomes 1 at the ends. Returns how many

@@ -13,7 +13,6 @@ from peewit.solvers.arrays import Float32Array, FloatArray, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
-from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
 
@@ -71,6 +70,7 @@ def merge(
         constant=min(a.constant, b.constant),
         smallest_constant=min(a.smallest_constant, b.smallest_constant),
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
+        n_deletes=a.n_deletes + b.n_deletes,
         n_struck=a.n_struck + b.n_struck,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
     )
@@ -95,8 +95,9 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         chunks=(),
         surplus=None,
         degree=frozen(np.zeros(0)) if state.cards.n_nodes else None,
-        runs=None if state.runs is None else EMPTY_RUNS,
+        runs=None,
         struck_variance=None,
+        n_deletes=0,
         n_struck=0,
         n_struck_since_cards=0,
         n_blocks=first_block,

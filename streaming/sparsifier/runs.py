@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, Int64Array, frozen
+from peewit.solvers.arrays import AnyArray, Int64Array, frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +34,7 @@ class Runs:
         held = np.asarray(counts, np.int64)
         kept = np.flatnonzero(held)
         if kept.size < held.size:
-            keys = [keys[place] for place in kept]
+            keys = [keys[place] for place in kept.tolist()]
         return cls(keys=tuple(keys), counts=frozen(held[kept]))
 
     @property
@@ -68,7 +68,7 @@ class Runs:
                 return slice(int(stop[place] - self.counts[place]), int(stop[place]))
         return slice(0, 0)
 
-    def kept(self, lowered: Sequence[Float32Array]) -> "Runs":
+    def kept(self, lowered: Sequence[AnyArray]) -> "Runs":
         """What is left of every run where zeros stand for records that go.
 
         Parameters

@@ -199,7 +199,7 @@ class SparsifierState:
     runs : Runs or None
         Which file brought which records; None where nothing can be deleted.
     struck_variance : (n_known,) float32 or None
-        Variance that struck records had in the degree of each node (B24); None stands for zeros.
+        Variance that struck records had in the degree of each node (B23); None stands for zeros.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
@@ -214,6 +214,8 @@ class SparsifierState:
         Smallest constant that any record was thrown with; infinite while every edge is kept.
     n_failed_embeddings : int
         Embeddings that did not converge; nothing was thrown away then.
+    n_deletes : int
+        Rows that deleted a pair, whether it was there or not.
     n_struck, n_struck_since_cards : int
         Records that left as their edges were deleted, since the stream and since the cards.
     """
@@ -234,6 +236,7 @@ class SparsifierState:
     constant: float = math.inf
     smallest_constant: float = math.inf
     n_failed_embeddings: int = 0
+    n_deletes: int = 0
     n_struck: int = 0
     n_struck_since_cards: int = 0
 

@@ -167,11 +167,10 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
 
     With v the largest relative variance of a node's weighted degree, were its coins independent:
     ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for independent ones,
-    as those of arrivals that no resparsification has evened out. Where records were struck the sum
-    that was even is that of two parts, each of which errs by ``2 ln n * v_s v / (v_s + v)`` more, v_s
-    the variance of what was struck (B24). For independent coins, and where
-    ``max_edges`` has lowered it, no less than ``2 / sqrt(c)``, c the smallest constant any record
-    saw (B10').
+    as those of arrivals that no resparsification has evened out. Where records were struck, what
+    was even is the sum of two parts, each of which errs by ``2 ln n * v_s v / (v_s + v)`` more, v_s
+    the variance of what was struck (B23). For independent coins, and where ``max_edges`` has
+    lowered it, no less than ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
     """
     if math.isinf(state.smallest_constant):
         return 0.0

@@ -3,7 +3,7 @@
 The mean is right at once: who is deleted was chosen without sight of the coins. Two things are
 worse than before. What stays was thrown for the resistances of a graph that had more edges; and
 leaning coins had made the error of each node's degree that of about one record, as the sum of what
-was struck and what stays, each of which errs by more (B24).
+was struck and what stays, each of which errs by more (B23).
 """
 
 from collections.abc import Sequence

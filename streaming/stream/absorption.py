@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
-from peewit.streaming.edges.blocks import EdgeBlock, RawBlock
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
+from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
+from peewit.streaming.sparsifier.strikes import strike
 from peewit.streaming.steps import Steps
+from peewit.streaming.stream.changes import Changes
 
 if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster
@@ -92,6 +95,8 @@ class Absorption:
             writable=True,
         )
         self.state = newest.state
+        if settings.deletions != "off" and self.state.runs is None:
+            self.state = replace(self.state, runs=Runs.of([""], [self.state.n_records]))
         self.is_usable = True
         self._parallel: Parallel = map
         self._connections = ExitStack()
@@ -136,7 +141,7 @@ class Absorption:
 
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
         """Absorb a file from a part on; yields each group of parts once it is absorbed."""
-        if self._settings.scheduler is None:
+        if self._settings.scheduler is None or self._has_changes(staged):
             return self._absorb_here(staged, staged.parts[next_part:])
         return self._absorb_on_cluster(staged, next_part=next_part)
 
@@ -186,7 +191,7 @@ class Absorption:
                 self._stop_if_asked()
                 seconds = self._make_room()
                 self._steps.begin("adding edges", staged.file.path)
-                self._absorb_group(islice(blocks, len(group)))
+                self._absorb_group(islice(blocks, len(group)), staged)
                 yield group, seconds
 
     def _absorb_on_cluster(
@@ -252,12 +257,37 @@ class Absorption:
             self._steps.move_on()
             yield self.nodes.map_block(raw)
 
-    def _absorb_group(self, raw_blocks: Iterable[RawBlock]) -> None:
+    def _has_changes(self, staged: StagedFile) -> bool:
+        """Whether rows of a file may delete edges, which is done in their order, here."""
+        return staged.columns.op is not None or self._settings.parallel == "replace"
+
+    def _absorb_group(self, raw_blocks: Iterable[RawBlock], staged: StagedFile) -> None:
+        if not self._has_changes(staged):
+            self._absorb(self._mapped(raw_blocks), staged)
+            return
+        for raw in raw_blocks:
+            self._steps.move_on()
+            replaces = self._settings.parallel == "replace"
+            if raw.op is not None and self.state.runs is None:
+                raise BadEdges(
+                    "rows must insert in a graph whose deletions are off, one deletes or sets",
+                    argument="op",
+                )
+            changes = Changes.of(raw, self.nodes, replaces=replaces)
+            self.take_nodes()
+            self.state = replace(
+                strike(self.state, changes.u, changes.v, parallel=self._parallel),
+                n_deletes=self.state.n_deletes + changes.n_deletes,
+            )
+            self._absorb([changes.added], staged)
+
+    def _absorb(self, blocks: Iterable[EdgeBlock], staged: StagedFile) -> None:
         self.state = absorb(
             self.state,
             self._settings.sparsifier,
-            self._mapped(raw_blocks),
+            blocks,
             n_nodes=0,
+            run=staged.digest,
             parallel=self._parallel,
         )
         self.take_nodes()

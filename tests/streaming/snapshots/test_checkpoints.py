@@ -71,7 +71,6 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
             assert first == second
             assert type(first) is type(second)
 
-
     first, second = left.state.runs, right.state.runs
     assert (first is None) == (second is None)
     if first is not None:

@@ -1,0 +1,77 @@
+"""Operations: what a row of a table of changes does to the edges before it.
+
+A row without an operation adds an edge. Names are those of change feeds: of Debezium (c, r, u, d)
+and of Delta tables (insert, delete, update_preimage, update_postimage).
+"""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.solvers.arrays import UInt8Array
+from peewit.streaming.edges.blocks import BadEdges, excerpt
+
+INSERT: Final = 0
+"""Adds an edge; weights of parallel edges add up."""
+
+DELETE: Final = 1
+"""Removes all edges of the pair that came before; of a pair without edges nothing."""
+
+SET: Final = 2
+"""Removes all edges of the pair that came before, and adds one."""
+
+OPERATIONS: Final = ("insert", "delete", "set")
+"""Names of the operations by their numbers."""
+
+_NUMBERS: Final = {
+    **dict.fromkeys(("insert", "i", "c", "r"), INSERT),
+    **dict.fromkeys(("delete", "d", "update_preimage"), DELETE),
+    **dict.fromkeys(("set", "u", "update_postimage"), SET),
+}
+
+
+def read_operations(
+    column: pa.Array | pa.ChunkedArray, name: str, first_row: int
+) -> UInt8Array | None:
+    """(n_rows,) uint8 operations by number; None where every row inserts.
+
+    Raises
+    ------
+    BadEdges
+        The column holds no strings, or one that is no operation.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
+        raise BadEdges(
+            f"column {name!r} must hold strings, got type {excerpt(kind)}", argument="op"
+        )
+    given = pc.cast(column, pa.string())
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    names = pa.array(list(_NUMBERS), pa.string())
+    place = pc.index_in(given, value_set=names).fill_null(len(_NUMBERS)).to_numpy()
+    numbers = np.array([*_NUMBERS.values(), 255], np.uint8)[place]
+    if numbers.max(initial=INSERT) > SET:
+        row = int(np.argmax(numbers > SET))
+        raise BadEdges(
+            f"column {name!r} must hold operations: {', '.join(_NUMBERS)}",
+            argument="op",
+            row=first_row + row,
+            value=excerpt(given[row].as_py()),
+        )
+    return numbers if numbers.any() else None
+
+
+def without_deleted_weights(
+    weight: pa.Array | pa.ChunkedArray, op: UInt8Array
+) -> pa.Array | pa.ChunkedArray:
+    """The weights, 1 in rows that delete: what stands there means nothing, and may be missing."""
+    if pa.types.is_null(weight.type):
+        weight = weight.cast(pa.float64())
+    try:
+        one = pa.scalar("1").cast(weight.type)
+    except pa.ArrowException:  # no type of weights, which is told where they are checked
+        return weight
+    return pc.if_else(pa.array(op == DELETE), one, weight)

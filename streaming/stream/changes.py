@@ -1,0 +1,90 @@
+"""Changes: what a block of inserts and deletes does to the graph before it, and what it adds.
+
+A row that deletes concerns what stands before it in the stream, never what comes later. Within a
+block the last delete of a pair therefore wins over the rows before it; to the graph before the
+block all of its deletes apply.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import Int32Array, Int64Array, IntArray, frozen
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
+from peewit.streaming.edges.operations import DELETE, INSERT, SET
+from peewit.streaming.nodes.index import Nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Changes:
+    """What one block changes.
+
+    Attributes
+    ----------
+    u, v : (n_pairs,) int32
+        Pairs of which all edges before the block are deleted; known nodes, no self-loops.
+    added : EdgeBlock
+        Edges of the block that none of its own rows deletes.
+    n_deletes : int
+        Rows that delete, those of unknown nodes included; rows that set are none.
+    """
+
+    u: Int32Array
+    v: Int32Array
+    added: EdgeBlock
+    n_deletes: int
+
+    @classmethod
+    def of(cls, raw: RawBlock, nodes: Nodes, *, replaces: bool) -> "Changes":
+        """Resolve a block; nodes of inserted edges are added to ``nodes``, others are not.
+
+        Parameters
+        ----------
+        raw : RawBlock
+        nodes : Nodes
+        replaces : bool
+            Whether a row that inserts sets the weight of its pair.
+        """
+        op = np.zeros(raw.n_rows, np.uint8) if raw.op is None else raw.op
+        if replaces:
+            op = np.where(op == INSERT, np.uint8(SET), op)
+        is_added = op != DELETE
+        adding = np.flatnonzero(is_added)
+        u, v = np.empty(raw.n_rows, np.int32), np.empty(raw.n_rows, np.int32)
+        ends = (column.filter(pa.array(is_added)) for column in (raw.src, raw.dst))
+        try:
+            u[adding], v[adding] = nodes.map(*ends)
+        except BadEdges as error:
+            if error.row is not None:  # among those that add
+                error.row = raw.first_row + int(adding[error.row])
+            raise
+        deleting = np.flatnonzero(~is_added)
+        for found, column in ((u, raw.src), (v, raw.dst)):
+            found[deleting] = nodes.lookup(column.take(pa.array(deleting)))
+        removing = np.flatnonzero((op != INSERT) & (u != v) & (np.minimum(u, v) >= 0))
+        pair, last = _last_rows(_pairs(u[removing], v[removing]), removing)
+        place = np.searchsorted(pair, own := _pairs(u[adding], v[adding]))
+        place[place == pair.size] = 0
+        is_gone = np.zeros(adding.size, bool)
+        if pair.size:
+            is_gone = (pair[place] == own) & (adding < last[place])
+        kept = adding[~is_gone]
+        return cls(
+            u=frozen((pair >> 32).astype(np.int32)),
+            v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
+            added=drop_self_loops(u[kept], v[kept], raw.weight[kept]),
+            n_deletes=deleting.size,
+        )
+
+
+def _pairs(u: IntArray, v: IntArray) -> Int64Array:
+    """One number for each unordered pair."""
+    wide = np.minimum(u, v).astype(np.int64) << 32
+    return np.asarray(wide | np.maximum(u, v))
+
+
+def _last_rows(pairs: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Different pairs in order, and the last of the ascending rows of each."""
+    pair, first = np.unique(pairs[::-1], return_index=True)
+    return pair, rows[::-1][first]
