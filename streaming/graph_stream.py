@@ -27,7 +27,11 @@ from peewit.streaming.events import (
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
+from peewit.streaming.snapshots.checkpoints import (
+    AbsorbedFile,
+    CheckpointStore,
+    FilePosition,
+)
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
@@ -54,6 +58,15 @@ class FileUnreadable(OSError):
     def __init__(self, file: EdgeFile, reason: Exception) -> None:
         super().__init__(f"{file.path} cannot be read now: {reason}")
         self.file = file
+
+
+class NotRetractable(ValueError):
+    """A file cannot be taken out of the graph."""
+
+    def __init__(self, file: AbsorbedFile, reason: str) -> None:
+        super().__init__(f"{file.path} cannot be retracted: {reason}")
+        self.file = file
+        self.reason = reason
 
 
 class _AlreadyAbsorbed(Exception):
@@ -237,6 +250,54 @@ class Stream:
         with self._absorption.workers():
             self._save_clean(publish=True)
 
+    def retract(self, path: str, *, inserts_only: bool = False) -> AbsorbedFile:
+        """Take all edges of a file out of the graph again, and publish a snapshot without them.
+
+        Nodes stay known. The same content may be ingested anew, and the path with another content.
+
+        Parameters
+        ----------
+        path : str
+            Of an absorbed file.
+        inserts_only : bool
+            Whether to take out what a file inserted that also deleted or set edges of others: these
+            are not brought back.
+
+        Raises
+        ------
+        KeyError
+            No file of that path is absorbed.
+        NotRetractable
+            Deletions are off, or were when the file came; or it removed edges of others.
+        RuntimeError
+            A file is half absorbed, or the stream is not usable.
+        """
+        if not (self._absorption.is_usable and self.is_between_files):
+            raise RuntimeError("files can be retracted only between files, of a usable stream")
+        file = self._commitment.file_of(path)
+        if file is None:
+            raise KeyError(path)
+        reason = self._why_not_retractable(file, inserts_only=inserts_only)
+        if reason is not None:
+            raise NotRetractable(file, reason)
+        self._absorption.retract(file.digest)
+        self._commitment.remove(file)
+        with self._absorption.workers():
+            self._save_clean(publish=True)
+        return file
+
+    def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
+        if self.state.runs is None:
+            return "deletions of the graph are off"
+        if not file.is_counted:
+            return "it came while deletions of the graph were off"
+        if file.has_removals and not inserts_only:
+            return (
+                "it deleted or set edges of other files, which are not brought back; ask for its "
+                "inserts only"
+            )
+        return None
+
     def _pass_over(
         self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
     ) -> bool:
@@ -287,9 +348,15 @@ class Stream:
             original = self._commitment.path_of(staged.digest)
             if original is not None:
                 raise _AlreadyAbsorbed(staged.digest, original)
-            if self._commitment.has_path(file.path):
-                raise BadEdges("an earlier version of this path is already in the graph")
-            self_loops_before = self._absorb_parts(staged)
+            earlier = self._commitment.file_of(file.path)
+            if earlier is not None:
+                if not file.replaces:
+                    raise BadEdges("an earlier version of this path is already in the graph")
+                reason = self._why_not_retractable(earlier, inserts_only=False)
+                if reason is not None:
+                    raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
+                self._absorption.retract(earlier.digest)
+            start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
         if staged.bad_rows:
@@ -300,10 +367,12 @@ class Stream:
                 version=file.version,
                 digest=staged.digest,
                 n_rows=staged.n_rows,
-                n_self_loops=self.state.n_self_loops - self_loops_before,
+                n_self_loops=self.state.n_self_loops - start.self_loops_before,
                 n_bad_rows=len(staged.bad_rows),
                 columns=file.columns,
                 max_bad_rows=file.max_bad_rows,
+                has_removals=self.state.n_removals > start.removals_before,
+                is_counted=start.is_counted,
             )
         )
         snapshot_is_due = self._publication.is_due(self.state)
@@ -327,9 +396,9 @@ class Stream:
         except Exception as error:  # file systems raise what they like
             raise FileUnreadable(file, error) from error
 
-    def _absorb_parts(self, staged: StagedFile) -> int:
-        """Absorb what is left of a file; returns the self-loops of the stream before it."""
-        start = self._commitment.start(staged, self.state.n_self_loops)
+    def _absorb_parts(self, staged: StagedFile) -> FilePosition:
+        """Absorb what is left of a file; returns where it began."""
+        start = self._commitment.start(staged, self.state)
         started = self._clock()
         with closing(self._absorption.groups(staged, next_part=start.next_part)) as groups:
             for group, resparsify_seconds in groups:
@@ -349,7 +418,7 @@ class Stream:
                     )
                 )
                 started = self._clock()
-        return start.self_loops_before
+        return start
 
     def _commit(self, *, publish: bool) -> None:
         """Write a clean checkpoint, publish a snapshot if asked, report what is now durable."""

@@ -54,6 +54,8 @@ class EdgeFile:
         What its columns are called.
     max_bad_rows : int
         Most rows that may be left out because they break a rule.
+    replaces : bool
+        Whether it takes the place of an earlier version of its path.
     """
 
     path: str
@@ -62,6 +64,7 @@ class EdgeFile:
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

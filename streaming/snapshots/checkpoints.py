@@ -76,6 +76,10 @@ class AbsorbedFile:
         What its columns are called.
     max_bad_rows : int
         Most rows that could be left out.
+    has_removals : bool
+        Whether some of its rows deleted edges of other files, or set their weights.
+    is_counted : bool
+        Whether its records stand in a run of the buffer.
     """
 
     path: str
@@ -86,6 +90,8 @@ class AbsorbedFile:
     n_bad_rows: int = 0
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0
+    has_removals: bool = False
+    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +106,13 @@ class FilePosition:
         Most rows of a part; part numbers mean nothing without it.
     next_part : int
         Number of the first part that is not absorbed.
-    self_loops_before : int
-        Self-loops of the stream before the file.
+    self_loops_before, removals_before : int
+        Self-loops, and pairs that rows removed, of the stream before the file.
     cutting : int
         Which way of cutting files into parts gave them their numbers, see `parts.CUTTING`; 1 in
         checkpoints that do not say.
+    is_counted : bool
+        Whether runs of the buffer were counted when the file began.
     """
 
     path: str
@@ -113,6 +121,8 @@ class FilePosition:
     next_part: int
     self_loops_before: int
     cutting: int = 1
+    removals_before: int = 0
+    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

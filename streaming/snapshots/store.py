@@ -73,6 +73,8 @@ class SnapshotMeta:
         Seed of coins and probes.
     created_at : float
         Seconds since the epoch.
+    n_deletes, n_struck : int
+        Rows that deleted a pair of nodes, and records that left as their edges were deleted.
     """
 
     number: int
@@ -92,6 +94,8 @@ class SnapshotMeta:
     n_files: int
     seed: int
     created_at: float
+    n_deletes: int = 0
+    n_struck: int = 0
 
     @property
     def note(self) -> str:
@@ -102,6 +106,11 @@ class SnapshotMeta:
             return (
                 f"max_edges lowered the accuracy: epsilon {self.epsilon_asked:g} asked, "
                 f"{self.epsilon_expected:.2f} expected; raise max_edges for the accuracy asked"
+            )
+        if self.n_struck:
+            return (
+                f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "
+                "edges were deleted, and what is left was sampled when they were there"
             )
         return (
             f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "

@@ -214,8 +214,9 @@ class SparsifierState:
         Smallest constant that any record was thrown with; infinite while every edge is kept.
     n_failed_embeddings : int
         Embeddings that did not converge; nothing was thrown away then.
-    n_deletes : int
-        Rows that deleted a pair, whether it was there or not.
+    n_deletes, n_removals : int
+        Rows that deleted a pair, whether it was there or not; and pairs that deleting and setting
+        rows removed, counted once for each block.
     n_struck, n_struck_since_cards : int
         Records that left as their edges were deleted, since the stream and since the cards.
     """
@@ -237,6 +238,7 @@ class SparsifierState:
     smallest_constant: float = math.inf
     n_failed_embeddings: int = 0
     n_deletes: int = 0
+    n_removals: int = 0
     n_struck: int = 0
     n_struck_since_cards: int = 0
 

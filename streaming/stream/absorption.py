@@ -24,7 +24,7 @@ from peewit.streaming.snapshots.checkpoints import Checkpoint
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
-from peewit.streaming.sparsifier.strikes import strike
+from peewit.streaming.sparsifier.strikes import retract, strike
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.changes import Changes
 
@@ -144,6 +144,10 @@ class Absorption:
         if self._settings.scheduler is None or self._has_changes(staged):
             return self._absorb_here(staged, staged.parts[next_part:])
         return self._absorb_on_cluster(staged, next_part=next_part)
+
+    def retract(self, digest: str) -> None:
+        """Take the records of a file out of the buffer."""
+        self.state = retract(self.state, digest)
 
     def take_nodes(self) -> None:
         """Count the nodes that the index has now."""
@@ -278,6 +282,7 @@ class Absorption:
             self.state = replace(
                 strike(self.state, changes.u, changes.v, parallel=self._parallel),
                 n_deletes=self.state.n_deletes + changes.n_deletes,
+                n_removals=self.state.n_removals + changes.u.size,
             )
             self._absorb([changes.added], staged)
 

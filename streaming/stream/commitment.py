@@ -94,10 +94,6 @@ class Commitment:
         absorbed = self._by_path.get(file.path)
         return absorbed is not None and absorbed.version == file.version
 
-    def has_path(self, path: str) -> bool:
-        """Whether some version of a path is absorbed."""
-        return path in self._by_path
-
     def path_of(self, digest: str) -> str | None:
         """Path of the absorbed file with that content."""
         return self._path_of.get(digest)
@@ -113,23 +109,38 @@ class Commitment:
         counted = self.position.digest, self.position.part_rows, self.position.cutting
         return counted == (staged.digest, self._part_rows, CUTTING)
 
-    def start(self, staged: StagedFile, n_self_loops: int) -> FilePosition:
+    def start(self, staged: StagedFile, state: SparsifierState) -> FilePosition:
         """Where to go on in a file: the position, or its first part."""
         return self.position or FilePosition(
             path=staged.file.path,
             digest=staged.digest,
             part_rows=self._part_rows,
             next_part=0,
-            self_loops_before=n_self_loops,
+            self_loops_before=state.n_self_loops,
+            removals_before=state.n_removals,
+            is_counted=state.runs is not None,
             cutting=CUTTING,
         )
 
     def finish(self, file: AbsorbedFile) -> None:
-        """Count a file as absorbed."""
+        """Count a file as absorbed, in place of an earlier version."""
+        earlier = self._by_path.pop(file.path, None)
+        if earlier is not None:
+            del self._path_of[earlier.digest]
         self._by_path[file.path] = file
         self._path_of[file.digest] = file.path
         self._unreported.append(file)
         self.position = None
+        self.is_dirty = True
+
+    def file_of(self, path: str) -> AbsorbedFile | None:
+        """The absorbed file of a path."""
+        return self._by_path.get(path)
+
+    def remove(self, file: AbsorbedFile) -> None:
+        """Count a file as never absorbed."""
+        del self._by_path[file.path]
+        del self._path_of[file.digest]
         self.is_dirty = True
 
     def begin_run(self) -> None:

@@ -47,7 +47,7 @@ class Publication:
         self._note(None if latest is None else snapshots.meta(latest))
 
     def _note(self, newest: SnapshotMeta | None) -> None:
-        self._position = (newest.n_blocks, newest.n_nodes) if newest else (0, 0)
+        self._position = (newest.n_blocks, newest.n_nodes, newest.n_struck) if newest else (0, 0, 0)
         self._n_edges = newest.edges_seen if newest else 0
         self._time = self._clock()
 
@@ -64,8 +64,8 @@ class Publication:
         return enough_edges or enough_time
 
     def is_news(self, state: SparsifierState) -> bool:
-        """Whether the newest snapshot lacks blocks or nodes of the state."""
-        return (state.n_blocks, state.n_nodes) != self._position
+        """Whether the newest snapshot lacks blocks, nodes or strikes of the state."""
+        return (state.n_blocks, state.n_nodes, state.n_struck) != self._position
 
     def publish(self, state: SparsifierState, *, n_files: int) -> None:
         """Publish a thinned state of so many files as the next snapshot."""
@@ -90,6 +90,8 @@ class Publication:
             n_files=n_files,
             seed=settings.seed,
             created_at=self._wall_clock(),
+            n_deletes=state.n_deletes,
+            n_struck=state.n_struck,
         )
         self._note(
             self._snapshots.publish_records(

@@ -1,7 +1,7 @@
 """Streams of inserts, deletes and sets against a dictionary, whatever the files and the kills."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
+from peewit.streaming.graph_stream import NotRetractable, Stream
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.settings import Deletions, Parallel, StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
@@ -272,3 +272,109 @@ def test_unknown_settings_are_refused(values: dict[str, str], rule: str) -> None
         settings(**values)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="where deletions are off"):
         settings(deletions="off", parallel="replace")
+
+
+def inserts(seed: int) -> list[Row]:
+    return [row for row in changes(seed) if row[3] == INSERT]
+
+
+def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path) -> None:
+    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    for seed in range(3):
+        table = table_of(inserts(seed), "string")
+        pq.write_table(table, folder / f"{seed}.parquet", row_group_size=200)
+    stream = Stream(paths, settings())
+    stream.ingest(files_of(folder))
+    path = str(folder / "1.parquet")
+    assert stream.retract(path).path == path
+    with pytest.raises(KeyError):
+        stream.retract(path)
+    twin = Twin("sum")
+    twin.play(inserts(0))
+    twin.play(inserts(2))
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+    assert [Path(file.path).name for file in stream.files] == ["0.parquet", "2.parquet"]
+    reopened = Stream(paths, settings())
+    assert reopened.files == stream.files
+    reopened.ingest(files_of(folder))
+    twin.play(inserts(1))
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+
+
+def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(tmp_path: Path) -> None:
+    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    pq.write_table(table_of(inserts(0), "string"), folder / "0.parquet")
+    removing = [("n1", f"n{far}", 1.0, DELETE) for far in range(N_NODES)]
+    rows = [*removing, ("n2", "n3", 5.0, INSERT)]
+    pq.write_table(table_of(rows, "string"), folder / "1.parquet")
+    stream = Stream(paths, settings())
+    stream.ingest(files_of(folder))
+    path = str(folder / "1.parquet")
+    with pytest.raises(NotRetractable, match="not brought back"):
+        stream.retract(path)
+    stream.retract(path, inserts_only=True)
+    twin = Twin("sum")
+    twin.play(inserts(0))
+    twin.play(removing)
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+
+
+def test_files_that_came_before_deletions_were_on_stay(tmp_path: Path) -> None:
+    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    pq.write_table(table_of(inserts(0), "string"), folder / "0.parquet")
+    off = Stream(paths, settings(deletions="off"))
+    off.ingest(files_of(folder))
+    with pytest.raises(NotRetractable, match="are off"):
+        off.retract(str(folder / "0.parquet"))
+    pq.write_table(table_of(inserts(1), "string"), folder / "1.parquet")
+    stream = Stream(paths, settings())
+    stream.ingest(files_of(folder))
+    assert stream.state.runs.keys[0] == ""
+    with pytest.raises(NotRetractable, match="while deletions of the graph were off"):
+        stream.retract(str(folder / "0.parquet"))
+    stream.retract(str(folder / "1.parquet"))
+    twin = Twin("sum")
+    twin.play(inserts(0))
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+
+
+def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(tmp_path: Path) -> None:
+    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    for seed in range(2):
+        pq.write_table(table_of(inserts(seed), "string"), folder / f"{seed}.parquet")
+    events: list[IngestEvent] = []
+    stream = Stream(paths, settings(), on_event=events.append)
+    stream.ingest(files_of(folder))
+    pq.write_table(table_of(inserts(5), "string"), folder / "0.parquet")
+    stream.ingest(files_of(folder))
+    (refused,) = (event for event in events if isinstance(event, Quarantined))
+    assert "an earlier version of this path" in refused.reason
+    stream.ingest([replace(file, replaces=True) for file in files_of(folder)])
+    twin = Twin("sum")
+    twin.play(inserts(1))
+    twin.play(inserts(5))
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+    assert [Path(file.path).name for file in stream.files] == ["1.parquet", "0.parquet"]
+
+
+def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path) -> None:
+    paths, path = GraphPaths(root=tmp_path / "graph"), tmp_path / "edges.parquet"
+    pq.write_table(table_of(inserts(0), "string"), path)
+    events: list[IngestEvent] = []
+    stream = Stream(paths, settings(), on_event=events.append)
+    stream.ingest(files_of(path))
+    before = live_of(paths, "string")
+    bad = table_of([*inserts(1), ("n1", "n2", -1.0, INSERT)], "string")
+    pq.write_table(bad, path, row_group_size=100)
+    stream.ingest([replace(file, replaces=True) for file in files_of(path)])
+    assert [type(event) for event in events].count(Quarantined) == 1
+    reopened = Stream(paths, settings())
+    assert [file.digest for file in reopened.files] == [file.digest for file in stream.files]
+    assert reopened.state.n_records == stream.state.n_records
+    assert live_of(paths, "string") == before
+    reopened.retract(str(path))
+    assert reopened.state.n_records == 0
