@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 from uuid import uuid4
 
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
@@ -24,13 +24,14 @@ from peewit.service.database.tables import graphs, label_events
 from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.operations import Deletions, Parallel
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed")
-_TABLE_COLUMNS: Final = ("src", "dst", "weight", "node", "label")
+_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "node", "label")
 _MAX_COLUMN_NAME: Final = 1000
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
@@ -145,13 +146,20 @@ class GraphSettings:
         Of all random choices, 0 to 2^63 - 1; chosen when the graph is created unless given.
     keep_raw : bool
         Whether pushed blocks stay on disk once they are in the graph.
+    deletions : {"off", "approximate"}
+        Whether rows may delete edges: their records leave the sparsifier, and snapshots say the
+        accuracy that is left.
+    parallel : {"sum", "replace"}
+        What a further edge of a pair does: its weight is added, or takes the place of the others,
+        which needs deletions.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
         What to solve whenever snapshot or labels change.
     columns : mapping of str to str
-        What columns of tables are called where nothing else is said: any of src, dst, weight, node
-        and label. Those that are not named are called so themselves.
+        What columns of tables are called where nothing else is said: any of src, dst, weight, op,
+        node and label. Those that are not named are called so themselves, but for op: without a
+        name every row inserts. It needs deletions.
 
     Raises
     ------
@@ -167,6 +175,8 @@ class GraphSettings:
     max_nodes: int = 100_000_000
     seed: int | None = None
     keep_raw: bool = True
+    deletions: Deletions = "off"
+    parallel: Parallel = "sum"
     snapshot_every: SnapshotEvery | None = None
     auto_solve: AutoSolve | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -194,6 +204,16 @@ class GraphSettings:
             raise BadArgument("max_nodes", f"must lie in 2 to {MAX_NODES}, got {self.max_nodes}")
         if self.seed is not None and not 0 <= self.seed < 2**63:
             raise BadArgument("seed", f"must lie in 0 to 2^63 - 1, got {self.seed}")
+        for name, known in (("deletions", Deletions), ("parallel", Parallel)):
+            if getattr(self, name) not in get_args(known):
+                raise BadArgument(
+                    name,
+                    f"must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}",
+                )
+        if self.deletions == "off" and self.parallel == "replace":
+            raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
+        if self.deletions == "off" and "op" in self.columns:
+            raise BadArgument("columns.op", "must be left out where deletions are off")
         for name, column in self.columns.items():
             if name not in _TABLE_COLUMNS:
                 raise BadArgument(
@@ -471,6 +491,8 @@ def _require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
                 f"is fixed at {getattr(present, name)!r} since the graph was created, "
                 f"got {getattr(wanted, name)!r}; create another graph",
             )
+    if wanted.deletions == "off" != present.deletions:
+        raise GraphConflict("deletions", "must stay on where they were: edges may be gone already")
 
 
 def _record(row: Row[Any]) -> GraphRecord:

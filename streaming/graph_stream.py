@@ -287,7 +287,7 @@ class Stream:
         return file
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
-        if self.state.runs is None:
+        if self._settings.deletions == "off":
             return "deletions of the graph are off"
         if not file.is_counted:
             return "it came while deletions of the graph were off"

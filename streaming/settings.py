@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import Deletions, Parallel
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
@@ -18,13 +19,6 @@ LIMITED_READERS = 2
 
 GROUP_SHARE = 1 / 16
 """Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
-
-
-Deletions: TypeAlias = Literal["off", "approximate"]
-"""Whether edges may be deleted: not at all, or by what the sparsifier alone can tell."""
-
-Parallel: TypeAlias = Literal["sum", "replace"]
-"""What a further edge of a pair does: its weight is added, or takes the place of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

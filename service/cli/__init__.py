@@ -18,6 +18,7 @@ _MEMBERS: Final = {
     "api": Member("roles", "Answer HTTP requests."),
     "worker": Member("roles", "Run the jobs that wait in the queue."),
     "ingest": Member("ingest", "Bring edges into a graph."),
+    "delete": Member("delete_edges", "Delete all edges between some pairs of nodes."),
     "graph": Member("graphs", "Graphs and their settings."),
     "source": Member("sources", "What the ingest daemon reads."),
     "features": Member(

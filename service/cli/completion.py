@@ -18,12 +18,14 @@ WORDS: Final = {
     "serve": "--host= --port= --workers=",
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
-    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --skip-bad-rows= --dry-run "
+    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --skip-bad-rows= --dry-run "
     "--threads= --memory-limit= --metrics-port= --scheduler= --json",
+    "delete": "GRAPH NEW... --edges= --src= --dst= --json",
     "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
-    "--seed= --keep-raw --no-keep-raw --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL "
-    "--set= --column= --json",
-    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --snapshot-edges= "
+    "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
+    "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
+    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --deletions= --parallel= "
+    "--snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --rename= --json",
     "graph list": "--json",
     "graph show": "GRAPH --json",
@@ -32,7 +34,7 @@ WORDS: Final = {
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
-    "source add": "GRAPH FILE --follow --src= --dst= --weight= --skip-bad-rows= --json",
+    "source add": "GRAPH FILE --follow --src= --dst= --weight= --op= --skip-bad-rows= --json",
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",

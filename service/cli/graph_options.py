@@ -19,6 +19,21 @@ MaxEdges = Annotated[
 KeepRaw = Annotated[
     bool | None, typer.Option(help="Keep pushed blocks and a spool of edges for later passes.")
 ]
+DeletionsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--deletions",
+        help="Whether edges may be deleted: off, or approximate, by what the sparsifier can tell.",
+    ),
+]
+ParallelEdges = Annotated[
+    str | None,
+    typer.Option(
+        "--parallel",
+        help="Whether a further edge of a pair adds its weight (sum), or takes the place of the "
+        "others (replace).",
+    ),
+]
 SnapshotEdges = Annotated[
     int | None, typer.Option(help="A snapshot after so many edges. 0 takes it back.")
 ]
@@ -30,7 +45,7 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="NAME=COLUMN",
-        help="What src, dst, weight, node or label is called in tables; NAME= takes it back.",
+        help="What src, dst, weight, op, node or label is called in tables; NAME= takes it back.",
     ),
 ]
 AutoModel = Annotated[
@@ -50,6 +65,8 @@ class SettingOptions:
     epsilon: float | None
     max_edges: int | None
     keep_raw: bool | None
+    deletions: str | None
+    parallel: str | None
     snapshot_edges: int | None
     snapshot_seconds: float | None
     auto_solve: str | None
@@ -68,6 +85,10 @@ class SettingOptions:
             changes["max_edges"] = self.max_edges or None
         if self.keep_raw is not None:
             changes["keep_raw"] = self.keep_raw
+        if self.deletions is not None:
+            changes["deletions"] = self.deletions
+        if self.parallel is not None:
+            changes["parallel"] = self.parallel
         for column in self.columns or ():
             name, equals, given = column.partition("=")
             if not equals:

@@ -27,6 +27,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import (
     BadRowsOption,
     DstOption,
+    OpOption,
     SrcOption,
     WeightOption,
     given,
@@ -85,6 +86,7 @@ def ingest(
     src: SrcOption = None,
     dst: DstOption = None,
     weight: WeightOption = None,
+    op: OpOption = None,
     skip_bad_rows: BadRowsOption = None,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
@@ -140,10 +142,10 @@ def ingest(
     with open_session(settings) as session:
         graph = session.graph(name)
         graph_id = graph.id
-        named = given(src=src, dst=dst, weight=weight)
+        named = given(src=src, dst=dst, weight=weight, op=op)
         if not locations and (named or dry or skip_bad_rows is not None):
             raise typer.BadParameter(
-                "--src, --dst, --weight, --skip-bad-rows and --dry-run need a PATH"
+                "--src, --dst, --weight, --op, --skip-bad-rows and --dry-run need a PATH"
             )
         edge_columns(graph.settings.columns, named)
         if dry:

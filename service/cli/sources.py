@@ -21,6 +21,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import (
     BadRowsOption,
     DstOption,
+    OpOption,
     SrcOption,
     WeightOption,
     given,
@@ -44,6 +45,7 @@ def add(
     src: SrcOption = None,
     dst: DstOption = None,
     weight: WeightOption = None,
+    op: OpOption = None,
     skip_bad_rows: BadRowsOption = None,
     json: AsJson = False,
 ) -> None:
@@ -62,7 +64,7 @@ def add(
         say(f"not listed yet, will be tried again: {explained(error)}")
     with open_session() as session:
         graph = session.graph(name)
-        named = given(src=src, dst=dst, weight=weight)
+        named = given(src=src, dst=dst, weight=weight, op=op)
         edge_columns(graph.settings.columns, named)
         source = session.manifest.sources.add(
             graph.id, location, follow=follow, columns=named or None, max_bad_rows=skip_bad_rows

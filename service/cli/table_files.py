@@ -31,6 +31,10 @@ SrcOption = Annotated[
 DstOption = Annotated[
     str | None, typer.Option("--dst", metavar="COLUMN", help="Column of the other end.")
 ]
+OpOption = Annotated[
+    str | None,
+    typer.Option("--op", metavar="COLUMN", help="Column that says insert, delete or set."),
+]
 WeightOption = Annotated[
     str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
 ]

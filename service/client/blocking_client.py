@@ -146,6 +146,7 @@ class Client(Connected[httpx.BaseTransport]):
     snapshots = _method(graphs_calls.snapshots)
 
     push_edges = _method(edges_calls.push_edges)
+    delete_edges = _method(edges_calls.delete_edges)
     push = _method(edges_calls.push)
     add_source = _method(edges_calls.add_source)
     sources = _method(edges_calls.sources)

@@ -88,6 +88,8 @@ graphs = Table(
     Column("max_nodes", BigInteger, nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("keep_raw", Boolean, nullable=False),
+    Column("deletions", Text, nullable=False, server_default="off"),
+    Column("parallel", Text, nullable=False, server_default="sum"),
     Column("snapshot_every", _Json),
     Column("auto_solve", _Json),
     Column("columns", _Json),

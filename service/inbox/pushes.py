@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from sqlalchemy.exc import DBAPIError
 
@@ -24,8 +25,10 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
+from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 
@@ -229,7 +232,7 @@ def _in_row(
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for table in head:
-            writer.write_table(table.cast(schema))
+            writer.write_table(_in_schema(table, schema))
     content = sink.getvalue().to_pybytes()
     return NewPush(
         body_digest=body_digest,
@@ -247,6 +250,8 @@ def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
     """
     ids = id_type(graph.settings.node_ids)
     columns = [("src", ids), ("dst", ids), ("weight", pa.float32())]
+    if graph.settings.deletions != "off":
+        columns.append(("op", pa.string()))
     return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
 
 
@@ -256,9 +261,23 @@ def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> No
     def write(temporary: Path) -> None:
         with pa.parquet.ParquetWriter(temporary, schema) as writer:
             for group in _join_tables(tables):
-                writer.write_table(group.cast(schema), row_group_size=ROWS_PER_GROUP)
+                writer.write_table(_in_schema(group, schema), row_group_size=ROWS_PER_GROUP)
 
     publish_file(path, write)
+
+
+def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A block with the operations that its graph has columns for: where none are given, inserts."""
+    if "op" in schema.names:
+        inserts = pa.repeat(OPERATIONS[INSERT], table.num_rows)
+        if "op" not in table.schema.names:
+            table = table.append_column("op", inserts)
+        elif table.column(
+            "op"
+        ).null_count:  # of blocks without operations that others were joined to
+            filled = pc.fill_null(table.column("op"), OPERATIONS[INSERT])
+            table = table.set_column(table.schema.get_field_index("op"), "op", filled)
+    return table.cast(schema)
 
 
 def _check_batches(
@@ -282,7 +301,13 @@ def _check_batches(
             first_row=first_row,
         )
         first_row += block.n_rows
-        yield pa.record_batch({"src": block.src, "dst": block.dst, "weight": block.weight})
+        taken = {"src": block.src, "dst": block.dst, "weight": block.weight}
+        if block.op is not None:
+            if settings.deletions == "off":
+                row = block.first_row + int((block.op != INSERT).argmax())
+                raise BadEdges(DELETIONS_OFF, argument="op", row=row)
+            taken["op"] = pa.array(OPERATIONS).take(pa.array(block.op))
+        yield pa.record_batch(taken)
     if first_row == 0:
         raise BadUpload("the body must hold at least one edge")
 

@@ -31,7 +31,7 @@ from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.step_reports import ReportedSteps, reported_listing
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
@@ -490,6 +490,8 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         n_threads=settings.n_threads,
         scheduler=settings.scheduler,
         memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
+        deletions=chosen.deletions,
+        parallel=chosen.parallel,
         checkpoint_seconds=settings.checkpoint_seconds,
         snapshot_edges=None if every is None else every.edges,
         snapshot_seconds=None if every is None else every.seconds,
@@ -520,7 +522,7 @@ def _edge_file(
     file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, int]] | None = None
 ) -> EdgeFile:
     """The file as its source is to be read; pushes have the usual columns."""
-    columns, max_bad_rows = (readings or {}).get(file.source_id or "", (PLAIN, 0))
+    columns, max_bad_rows = (readings or {}).get(file.source_id or "", (CHANGES, 0))
     return EdgeFile(
         path=file.path,
         size=file.size,

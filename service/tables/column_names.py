@@ -17,11 +17,10 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
         if name not in COLUMN_NAMES:
             raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
     named = {**graph, **(given or {})}
-    weight = named.get("weight", "weight")
     return EdgeColumns(
         src=named.get("src", "src"),
         dst=named.get("dst", "dst"),
-        weight=weight,
+        weight=named.get("weight", "weight"),
         needs_weight="weight" in (given or {}),
         op=named.get("op"),
         needs_op="op" in (given or {}),

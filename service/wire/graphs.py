@@ -21,6 +21,8 @@ class Settings:
     max_nodes: int
     seed: int
     keep_raw: bool
+    deletions: Literal["off", "approximate"]
+    parallel: Literal["sum", "replace"]
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
     columns: dict[str, str] = described(
@@ -112,6 +114,7 @@ class Snapshot:
     epsilon_expected: float
     note: str = described("Why the accuracy is not the one asked; empty when it is.")
     n_files: int
+    n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
     seed: int
     created_at: datetime
     certificate: Certificate | None = described("Null until it is certified.")

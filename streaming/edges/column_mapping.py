@@ -112,6 +112,9 @@ class EdgeColumns:
 PLAIN: Final = EdgeColumns()
 """The names that columns have when nobody says otherwise."""
 
+CHANGES: Final = EdgeColumns(op="op")
+"""The same, where rows may say what they do."""
+
 
 def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; empty where that is not obvious."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -209,7 +209,7 @@ def open_staged(
         names, metadata = parquet.schema_arrow.names, parquet.metadata
         columns = file.columns
         if bad_rows is not None:
-            columns = PLAIN if columns.op is None else EdgeColumns(op="op")
+            columns = PLAIN if columns.op is None else CHANGES
         columns.check(names)
         parts = tuple(_cut(metadata, part_rows))
     return StagedFile(

@@ -380,8 +380,14 @@ def snapshot_edges(
     ClusterError
         The scheduler does not answer.
     ValueError
-        ``scheduler`` needs a package that is missing.
+        ``scheduler`` needs a package that is missing; or edges were deleted before the snapshot,
+        which the files still hold.
     """
+    if meta.n_removals:
+        raise ValueError(
+            f"snapshot {meta.number} must be of a graph without deletions for passes over its raw "
+            f"edges, which still hold what was deleted; {meta.n_removals:,} pairs were"
+        )
     with ExitStack() as connections:
         executor: FoldExecutor | None = None
         if scheduler is not None:

@@ -73,8 +73,9 @@ class SnapshotMeta:
         Seed of coins and probes.
     created_at : float
         Seconds since the epoch.
-    n_deletes, n_struck : int
-        Rows that deleted a pair of nodes, and records that left as their edges were deleted.
+    n_deletes, n_removals, n_struck : int
+        Rows that deleted a pair of nodes; pairs that were deleted or set; and records that left as
+        their edges were deleted.
     """
 
     number: int
@@ -95,6 +96,7 @@ class SnapshotMeta:
     seed: int
     created_at: float
     n_deletes: int = 0
+    n_removals: int = 0
     n_struck: int = 0
 
     @property

@@ -46,8 +46,9 @@ class Arrivals:
     degree : (n_reached,) float64 or None
         Weight that arrived at each node, up to the last one that an edge reached; None where every
         edge is kept for want of cards.
-    n_edges, n_self_loops : int
-        Rows of the blocks, and those of them that are dropped as self-loops.
+    n_edges, n_self_loops, n_thrown : int
+        Rows of the blocks, those of them that are dropped as self-loops, and edges whose coins were
+        thrown.
     """
 
     records: list[Records]
@@ -55,6 +56,7 @@ class Arrivals:
     degree: FloatArray | None
     n_edges: int
     n_self_loops: int
+    n_thrown: int
 
     @property
     def n_kept(self) -> int:
@@ -64,7 +66,7 @@ class Arrivals:
     @property
     def was_tossed(self) -> bool:
         """Whether any edge was kept, or not kept, by chance."""
-        return self.n_kept < self.n_edges - self.n_self_loops or any(
+        return self.n_kept < self.n_thrown or any(
             bool(np.any(records.keep_probability < 1.0)) for records in self.records
         )
 
@@ -92,7 +94,7 @@ def score(
     """
     lanes = _Lanes(state, settings)
     records: list[Records] = []
-    n_edges = n_self_loops = 0
+    n_edges = n_self_loops = n_thrown = 0
     remaining = iter(blocks)
     while together := list(islice(remaining, ARRIVAL_LANES)):
         lanes.reach(together)
@@ -104,12 +106,14 @@ def score(
         records += parallel(task, range(len(together)))
         n_edges += sum(block.n_rows for block in together)
         n_self_loops += sum(block.n_self_loops for block in together)
+        n_thrown += sum(block.u.size for block in together)
     return Arrivals(
         records=records,
         surplus=lanes.surplus,
         degree=lanes.degree,
         n_edges=n_edges,
         n_self_loops=n_self_loops,
+        n_thrown=n_thrown,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
+from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
@@ -272,11 +273,9 @@ class Absorption:
         for raw in raw_blocks:
             self._steps.move_on()
             replaces = self._settings.parallel == "replace"
-            if raw.op is not None and self.state.runs is None:
-                raise BadEdges(
-                    "rows must insert in a graph whose deletions are off, one deletes or sets",
-                    argument="op",
-                )
+            if raw.op is not None and self._settings.deletions == "off":
+                row = raw.first_row + int((raw.op != INSERT).argmax())
+                raise BadEdges(DELETIONS_OFF, argument="op", row=row)
             changes = Changes.of(raw, self.nodes, replaces=replaces)
             self.take_nodes()
             self.state = replace(

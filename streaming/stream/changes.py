@@ -5,7 +5,7 @@ block the last delete of a pair therefore wins over the rows before it; to the g
 block all of its deletes apply.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,8 @@ class Changes:
     u, v : (n_pairs,) int32
         Pairs of which all edges before the block are deleted; known nodes, no self-loops.
     added : EdgeBlock
-        Edges of the block that none of its own rows deletes.
+        Edges of the block that none of its own rows deletes; its rows count those, too, which one
+        does.
     n_deletes : int
         Rows that delete, those of unknown nodes included; rows that set are none.
     """
@@ -73,7 +74,7 @@ class Changes:
         return cls(
             u=frozen((pair >> 32).astype(np.int32)),
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
-            added=drop_self_loops(u[kept], v[kept], raw.weight[kept]),
+            added=replace(drop_self_loops(u[kept], v[kept], raw.weight[kept]), n_rows=adding.size),
             n_deletes=deleting.size,
         )
 

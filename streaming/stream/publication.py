@@ -91,6 +91,7 @@ class Publication:
             seed=settings.seed,
             created_at=self._wall_clock(),
             n_deletes=state.n_deletes,
+            n_removals=state.n_removals,
             n_struck=state.n_struck,
         )
         self._note(

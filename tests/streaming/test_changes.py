@@ -11,21 +11,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, SET
+from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.operations import (
+    DELETE,
+    INSERT,
+    OPERATIONS,
+    SET,
+    Deletions,
+    Parallel,
+)
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import NotRetractable, Stream
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.settings import Deletions, Parallel, StreamSettings
+from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_NODES = 40
-COLUMNS = EdgeColumns(op="op")
 Row = tuple[str, str, float, int]
 
 
@@ -95,7 +101,7 @@ def settings(
 
 
 def files_of(folder: Path) -> list[EdgeFile]:
-    return EdgeFiles(folder, columns=COLUMNS).list()
+    return EdgeFiles(folder, columns=CHANGES).list()
 
 
 def snapshot(paths: GraphPaths) -> Graph:

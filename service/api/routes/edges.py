@@ -1,13 +1,15 @@
 """Edges by push."""
 
+import io
 from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import CallerHere, requires
+from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.bodies import BodyTooLarge, BodyTypeUnknown, TableBody, body_schema
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
@@ -15,6 +17,7 @@ from peewit.service.api.routes.query_parameters import (
     ONE_GRAPH,
     DstColumn,
     IdempotencyKey,
+    OpColumn,
     SrcColumn,
     WeightColumn,
     named,
@@ -22,14 +25,21 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
-from peewit.service.api.stores import GraphHere, StoresHere
-from peewit.service.catalog import GraphNotFound
-from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
+from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.table_formats import Format
+
+Ends = Annotated[
+    list[str], Query(min_length=1, max_length=1_000, description="One end of each pair, in order.")
+]
 
 router = resource("edges", f"{ONE_GRAPH}/edges")
 pushes = resource("edges", f"{ONE_GRAPH}/pushes")
@@ -49,7 +59,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
     "",
     dependencies=[requires("ingest"), Depends(_room)],
     openapi_extra=body_schema(
-        "Columns `src`, `dst`, perhaps `weight`, or as the query names them."
+        "Columns `src`, `dst`, perhaps `weight` and `op`, or as the query names them."
     ),
     responses=_ACCEPTED
     | problems(
@@ -76,8 +86,9 @@ async def push_edges(
     src: SrcColumn = None,
     dst: DstColumn = None,
     weight: WeightColumn = None,
+    op: OpColumn = None,
 ) -> Push:
-    """Push a block of edges.
+    """Push a block of edges, or of changes.
 
     It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
     while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
@@ -85,7 +96,9 @@ async def push_edges(
     Idempotency-Key, and counts once.
     """
     with refusing():
-        columns = edge_columns(graph.settings.columns, named(src=src, dst=dst, weight=weight))
+        columns = edge_columns(
+            graph.settings.columns, named(src=src, dst=dst, weight=weight, op=op)
+        )
     async with stores.decoding.held(body.decoding_bytes):
         push = await run_in_threadpool(
             stores.pushes.add,
@@ -98,6 +111,57 @@ async def push_edges(
             owner=caller.name,
             limits=stores.upload_limits,
         )
+    return await _answer(push, request, response, graph, stores, caller, wait)
+
+
+@router.delete(
+    "",
+    dependencies=[requires("ingest"), Depends(_room)],
+    responses=_ACCEPTED
+    | problems(GraphNotFound, IdempotencyConflict, BadEdges, BadUpload, BacklogFull),
+)
+async def delete_edges(
+    request: Request,
+    response: Response,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    src: Ends,
+    dst: Ends,
+    idempotency_key: IdempotencyKey = None,
+    wait: WaitSeconds = 0,
+) -> Push:
+    """Delete all edges between some pairs of nodes.
+
+    The first `src` and the first `dst` are one pair, and so on; either end may come first. Edges
+    that come later stay; of a pair without edges nothing happens. It is answered as a push is, of
+    which it is one; more pairs go into a push with a column `op`.
+    """
+    content = io.BytesIO()
+    write_deletes([deletes_of_pairs(src, dst, graph.settings.node_ids)], content)
+    push = await run_in_threadpool(
+        stores.pushes.add,
+        graph,
+        content,
+        Format.ARROW,
+        body_digest=sha256(content.getvalue()).hexdigest(),
+        columns=CHANGES,
+        idempotency_key=idempotency_key,
+        owner=caller.name,
+    )
+    return await _answer(push, request, response, graph, stores, caller, wait)
+
+
+async def _answer(
+    push: PushRecord,
+    request: Request,
+    response: Response,
+    graph: GraphRecord,
+    stores: Stores,
+    caller: Caller,
+    wait: float,
+) -> Push:
+    """The answer to a push, perhaps once it is in the graph."""
     caller.require_own(push.owner)
     if push.is_repeated:
         response.headers["Idempotent-Replayed"] = "true"

@@ -27,6 +27,9 @@ PageSize = Annotated[int, Query(alias="limit", ge=1, le=1000, description="Most 
 SrcColumn = Annotated[str | None, Query(description="Column of one end; the graph's otherwise.")]
 DstColumn = Annotated[str | None, Query(description="Column of the other end.")]
 WeightColumn = Annotated[str | None, Query(description="Column of the weight.")]
+OpColumn = Annotated[
+    str | None, Query(description="Column that says insert, delete or set; the graph's otherwise.")
+]
 NodeColumn = Annotated[str | None, Query(description="Column of the node; the graph's otherwise.")]
 ColumnOfLabels = Annotated[str | None, Query(description="Column of the label.")]
 

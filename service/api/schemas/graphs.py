@@ -11,6 +11,7 @@ from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
 from peewit.service.wire.graphs import Certificate, Graph, Settings, Snapshot
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import Deletions, Parallel
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
 from peewit.streaming.snapshots.store import SnapshotMeta
 
@@ -46,6 +47,14 @@ class _GraphFields(Body):
     max_nodes: int = Field(_DEFAULTS["max_nodes"], description="Fixed, see node_ids.")
     seed: int | None = Field(_DEFAULTS["seed"], description="Fixed; drawn when left out.")
     keep_raw: bool = Field(_DEFAULTS["keep_raw"], description="Keep pushed edges for later passes.")
+    deletions: Deletions = Field(
+        _DEFAULTS["deletions"],
+        description="Whether rows of `op` delete may take edges out of the graph again.",
+    )
+    parallel: Parallel = Field(
+        _DEFAULTS["parallel"],
+        description="Whether a further edge of a pair adds its weight, or takes the others' place.",
+    )
     snapshot_every: SnapshotEveryIn | None = Field(
         None, description="Snapshots besides the one at the end of each run of files."
     )
@@ -55,7 +64,7 @@ class _GraphFields(Body):
 
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="What src, dst, weight, node and label are called in tables.",
+        description="What src, dst, weight, op, node and label are called in tables.",
         examples=[{"src": "source", "dst": "target", "node": "account_id"}],
     )
 

@@ -1,7 +1,7 @@
 """Graphs, their settings, and their snapshots."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from peewit.service.client.call_steps import Call, Request, answered
 from peewit.service.client.calls.common import get, path, read
@@ -26,6 +26,12 @@ class ChangeableSettings(TypedDict, total=False):
         Most edges to keep, but for a spanning forest; wins over ``epsilon``.
     keep_raw : bool
         Whether pushed edges are kept for later passes.
+    deletions : {"off", "approximate"}
+        Whether edges may be deleted.
+    parallel : {"sum", "replace"}
+        Whether a further edge of a pair adds its weight, or takes the place of the others.
+    columns : mapping of str to str
+        What columns of tables are called.
     snapshot_every : mapping or None
         ``edges`` or ``seconds`` after which a snapshot is published.
     auto_solve : mapping or None
@@ -35,6 +41,9 @@ class ChangeableSettings(TypedDict, total=False):
     epsilon: float
     max_edges: int | None
     keep_raw: bool
+    deletions: Literal["off", "approximate"]
+    parallel: Literal["sum", "replace"]
+    columns: Mapping[str, str]
     snapshot_every: Mapping[str, float] | None
     auto_solve: Mapping[str, Any] | None
 

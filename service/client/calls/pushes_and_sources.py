@@ -1,10 +1,12 @@
 """Edges, and where they come from: pushes, sources and their files."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
+
+import pyarrow as pa
 
 from peewit.service.client.call_steps import (
     Answer,
@@ -47,6 +49,7 @@ def push_edges(
     src: str | None = None,
     dst: str | None = None,
     weight: str | None = None,
+    op: str | None = None,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
 
@@ -67,6 +70,9 @@ def push_edges(
         without counting twice.
     src, dst, weight : str, optional
         What the columns are called; as the graph says when left out, else ``src`` and so on.
+    op : str, optional
+        Column that says insert, delete or set, in graphs with deletions; as the graph says when
+        left out, else every row inserts.
 
     Returns
     -------
@@ -91,11 +97,11 @@ def push_edges(
     body = table_body(edges)
     is_file = key is None and isinstance(edges, str | Path)
     if is_file:
-        key = yield from _content_key(body, src, dst, weight)
+        key = yield from _content_key(body, src, dst, weight, *(() if op is None else (op,)))
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
-        params={"src": src, "dst": dst, "weight": weight},
+        params={"src": src, "dst": dst, "weight": weight, "op": op},
         headers={"Idempotency-Key": key or uuid4().hex},
         body=body,
         is_repeatable=True,
@@ -118,6 +124,39 @@ def push_edges(
     if pushed.status == "pending" and wait != 0:
         return (yield from push(graph, pushed.id, wait=wait))
     return _require_taken(pushed)
+
+
+def delete_edges(
+    graph: str, pairs: Iterable[tuple[str | int, str | int]], *, wait: float | None = 0.0
+) -> Call[Push]:
+    """Delete all edges between some pairs of nodes, in a graph with deletions.
+
+    Edges that come later stay; of a pair without edges nothing happens.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    pairs : iterable of pairs
+        Ids of both ends, whichever comes first.
+    wait : float or None
+        As of `push_edges`.
+
+    Returns
+    -------
+    Push
+
+    Raises
+    ------
+    InvalidArgument
+        Deletions of the graph are off, or an id is not of its kind.
+    RateLimited
+        The backlog stayed full.
+    """
+    src, dst = zip(*pairs, strict=True)
+    table = pa.table({"src": list(src), "dst": list(dst), "op": ["delete"] * len(src)})
+    named = {"src": "src", "dst": "dst", "op": "op"}
+    return (yield from push_edges(graph, table, wait=wait, **named))
 
 
 def _content_key(body: Body, *columns: str | None) -> Call[str]:

@@ -438,3 +438,17 @@ def test_a_file_counts_once_however_often_it_is_pushed(client: Client, tmp_path:
     assert client.push_edges("g", path, key="again").id != first.id
     path.write_text("src,dst\na,b\nb,d\n")
     assert client.push_edges("g", path).id != first.id
+
+
+def test_edges_leave_by_pairs_and_by_rows(client: Client, api: Api) -> None:
+    client.create_graph("g", deletions="approximate")
+    client.push_edges("g", pa.table({"src": ["a", "b", "c"], "dst": ["b", "c", "d"]}))
+    changes = pa.table({"src": ["a", "x"], "dst": ["b", "a"], "what": ["delete", "insert"]})
+    client.push_edges("g", changes, op="what")
+    assert client.delete_edges("g", [("c", "b"), ("nobody", "a")]).n_rows == 2
+    api.ingest()
+    assert client.graph("g").edges_kept == 2
+    assert client.snapshots("g")[0].n_deletes == 3
+    client.create_graph("plain")
+    with pytest.raises(InvalidArgument, match="deletions are off"):
+        client.delete_edges("plain", [("a", "b")])

@@ -1,0 +1,103 @@
+"""`peewit delete`: edges leave a graph again."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import pyarrow as pa
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.session import AsJson, command_group, open_session, print_json
+from peewit.service.cli.table_files import DstOption, SrcOption, given
+from peewit.service.inbox.edge_deletes import as_deletes, deletes_of_pairs, write_deletes
+from peewit.service.inbox.pushes import PushStore
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.service.tables.column_names import edge_columns
+from peewit.service.tables.uploads import edge_batches
+from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
+
+app = command_group()
+
+
+@app.command()
+def delete(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
+    pair: Annotated[
+        list[str] | None, typer.Argument(metavar="SRC DST", help="Ends of one pair.")
+    ] = None,
+    edges: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--edges", metavar="FILE", help="Table of the pairs, with src and dst; repeatable."
+        ),
+    ] = None,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    json: AsJson = False,
+) -> None:
+    """Delete all edges between some pairs of nodes.
+
+    Either end may come first. Edges that come later stay; of a pair without edges nothing happens.
+    The nodes stay known. The graph needs --deletions.
+    """
+    if not (edges or pair):
+        raise typer.BadParameter("give a pair, SRC DST, or many, by --edges FILE")
+    if pair and len(pair) != 2:
+        raise typer.BadParameter(f"must be two, SRC and DST, got {len(pair)}", param_hint="SRC DST")
+    with open_session() as session, tempfile.TemporaryFile() as file:
+        graph = session.graph(name)
+        if graph.settings.deletions == "off":
+            raise ValueError(
+                f"deletions of {name} must be on, they are off; `peewit graph set {name} "
+                "--deletions approximate`"
+            )
+        write_deletes(_deletes(graph, edges or (), pair or (), given(src=src, dst=dst)), file)
+        settings = session.settings
+        store = PushStore(
+            manifest=session.manifest,
+            graphs_directory=settings.graphs_directory,
+            max_backlog_bytes=settings.max_backlog_bytes,
+            max_total_backlog_bytes=settings.max_total_backlog_bytes,
+        )
+        push = store.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=CHANGES)
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the deletes are on disk, and the next ingest goes on"),
+        ):
+            read_all(session, graph.id, (), stop, is_quiet=True)
+        push = session.manifest.pushes.get(graph.id, push.id)
+        progress = session.graph(name).progress
+    if json:
+        print_json({"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows})
+    elif push.status == "pending":
+        typer.echo(f"{name}: {push.n_rows:,} deletes are on disk; another process takes them in")
+    else:
+        typer.echo(
+            f"{name}: {push.n_rows:,} deletes taken in, {progress.edges_kept:,} edges kept; "
+            f"epsilon {progress.epsilon_expected or 0:.2f} expected, "
+            f"{graph.settings.epsilon:g} asked"
+        )
+
+
+def _deletes(
+    graph: GraphRecord,
+    files: Sequence[Path],
+    pair: Sequence[str],
+    named: Mapping[str, str],
+) -> Iterator[pa.RecordBatch]:
+    """Rows of all files, then of the pair."""
+    kind = graph.settings.node_ids
+    columns = edge_columns({**graph.settings.columns, **named})
+    for path in files:
+        table_format, compression = format_of_file(path.name)
+        with unpacked(path, compression) as content:
+            for batch in edge_batches(content, table_format, kind, columns=columns):
+                yield as_deletes(batch, columns)
+    if pair:
+        yield deletes_of_pairs(pair[:1], pair[1:], kind)

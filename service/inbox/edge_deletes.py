@@ -1,0 +1,42 @@
+"""Deletes of edges as a table of changes, which comes in as a push does."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+
+from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.csv_tables import typed_edges
+from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.operations import DELETE, OPERATIONS
+
+
+def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind) -> pa.RecordBatch:
+    """Rows that delete some pairs, ids as text; BadUpload where one is no id of the graph."""
+    if len(src) != len(dst) or not src:
+        raise BadUpload(
+            f"src and dst must be given equally often, at least once, got {len(src)} and {len(dst)}"
+        )
+    ends = pa.record_batch({"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())})
+    return as_deletes(typed_edges(ends, node_kind, CHANGES, first_row=0))
+
+
+def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.RecordBatch:
+    """The pairs of some edges as rows that delete them; their weights mean nothing."""
+    op = pa.repeat(OPERATIONS[DELETE], batch.num_rows)
+    ends = batch.column(columns.src), batch.column(columns.dst)
+    return pa.record_batch([*ends, op], ["src", "dst", "op"])
+
+
+def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes]) -> None:
+    """Write rows as an Arrow stream, and go back to its start."""
+    remaining: Iterator[pa.RecordBatch] = iter(batches)
+    first = next(remaining, None)
+    if first is None or first.num_rows == 0:
+        raise BadUpload("there must be at least one pair to delete")
+    with pa.ipc.new_stream(into, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in remaining:
+            writer.write_batch(batch.cast(first.schema))
+    into.seek(0)

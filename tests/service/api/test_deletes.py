@@ -1,0 +1,144 @@
+"""Deletes over HTTP: rows of changes, pairs by name, and graphs that refuse them."""
+
+from typing import Any
+
+import pytest
+
+from tests.service.api.conftest import CSV, NDJSON, Api
+
+
+def edges_of(api: Api, name: str = "g") -> list[str]:
+    snapshot = api.call("GET", f"/graphs/{name}", 200).json()["snapshot"]
+    path = f"/graphs/{name}/snapshots/{snapshot}/edges?format=csv"
+    return sorted(api.call("GET", path, 200).text.splitlines()[1:])
+
+
+@pytest.fixture
+def graph(api: Api) -> Api:
+    """The API with a graph g whose edges may be deleted."""
+    api.create_graph("g", deletions="approximate", columns={"op": "op"})
+    api.push(b"src,dst,weight\na,b,1\nb,c,2\nc,d,3\n", CSV)
+    return api
+
+
+def test_rows_that_delete_and_set_change_the_graph(graph: Api) -> None:
+    graph.push(b"src,dst,weight,op\nb,a,,delete\nb,c,5,set\nd,e,1,insert\n", CSV)
+    graph.ingest()
+    assert edges_of(graph) == ['"b","c",5', '"c","d",3', '"d","e",1']
+    snapshot = graph.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"][0]
+    assert (snapshot["n_deletes"], snapshot["edges_seen"]) == (1, 5)
+
+
+def test_columns_of_operations_may_have_another_name(graph: Api) -> None:
+    pushed = graph.call(
+        "POST",
+        "/graphs/g/edges?op=change",
+        202,
+        content=b'{"src":"a","dst":"b","change":"d"}\n{"src":"x","dst":"b"}\n',
+        headers={"Content-Type": NDJSON},
+    )
+    assert pushed.json()["n_rows"] == 2
+    graph.ingest()
+    assert edges_of(graph) == ['"b","c",2', '"c","d",3', '"x","b",1'] or edges_of(graph) == [
+        '"b","c",2',
+        '"b","x",1',
+        '"c","d",3',
+    ]
+
+
+def test_pairs_are_deleted_by_their_names(graph: Api) -> None:
+    path = "/graphs/g/edges?src=b&dst=a&src=c&dst=d&src=nobody&dst=a"
+    pushed = graph.call("DELETE", path, 202).json()
+    assert (pushed["n_rows"], pushed["status"]) == (3, "pending")
+    graph.ingest()
+    assert edges_of(graph) == ['"b","c",2']
+    shown = graph.call("GET", "/graphs/g", 200).json()
+    assert shown["nodes"] == 4
+    assert shown["settings"]["deletions"] == "approximate"
+
+
+def test_a_delete_that_is_repeated_with_its_key_counts_once(graph: Api) -> None:
+    path, headers = "/graphs/g/edges?src=a&dst=b", {"Idempotency-Key": "k"}
+    first = graph.call("DELETE", path, 202, headers=headers).json()
+    again = graph.call("DELETE", path, 202, headers=headers)
+    assert again.json()["id"] == first["id"]
+    assert again.headers["Idempotent-Replayed"] == "true"
+    graph.call("DELETE", "/graphs/g/edges?src=a&dst=c", 409, headers=headers)
+
+
+def test_edges_that_come_after_a_delete_stay(graph: Api) -> None:
+    graph.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
+    graph.push(b"src,dst,weight\na,b,7\n", CSV)
+    graph.ingest()
+    assert edges_of(graph)[0] == '"a","b",7'
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/graphs/g/edges?src=a", "dst"),
+        ("/graphs/g/edges?src=a&dst=b&src=c", "equally often"),
+        ("/graphs/plain/edges?src=a&dst=b", "deletions are off"),
+        ("/graphs/ints/edges?src=1&dst=x", "64-bit integer"),
+        ("/graphs/g/edges?src=&dst=b", "at least one character"),
+    ],
+)
+def test_deletes_that_cannot_be_are_refused(graph: Api, path: str, told: str) -> None:
+    graph.create_graph("plain")
+    graph.create_graph("ints", node_ids="int64", deletions="approximate")
+    answer = graph.call("DELETE", path, 422)
+    assert told in answer.text
+    graph.ingest()
+    assert len(edges_of(graph)) == 3
+
+
+def test_rows_that_delete_are_refused_at_the_door_where_deletions_are_off(api: Api) -> None:
+    api.create_graph("g")
+    answer = api.call(
+        "POST",
+        "/graphs/g/edges?op=op",
+        422,
+        content=b"src,dst,op\na,b,i\na,b,d\n",
+        headers={"Content-Type": CSV},
+    ).json()
+    assert "deletions are off" in answer["detail"]
+    assert answer["row"] == 1
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"parallel": "replace"},
+        {"columns": {"op": "op"}},
+        {"deletions": "soft"},
+        {"deletions": "approximate", "parallel": "last"},
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(api: Api, chosen: dict[str, Any]) -> None:
+    api.call("POST", "/graphs", 422, json={"name": "g", **chosen})
+
+
+def test_deletions_can_be_turned_on_and_not_off_again(api: Api) -> None:
+    api.create_graph("g")
+    api.call("PATCH", "/graphs/g", 200, json={"deletions": "approximate", "parallel": "replace"})
+    answer = api.call("PATCH", "/graphs/g", 409, json={"deletions": "off", "parallel": "sum"})
+    assert "must stay on" in answer.text
+
+
+def test_weights_replace_each_other_where_asked(api: Api) -> None:
+    api.create_graph("g", deletions="approximate", parallel="replace")
+    api.push(b"src,dst,weight\na,b,1\nb,a,2\nb,c,1\n", CSV)
+    api.push(b"src,dst,weight\nc,b,9\n", CSV)
+    api.ingest()
+    assert edges_of(api) == ['"a","b",2', '"b","c",9']
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_snapshot_with_deletes_is_not_certified(graph: Api) -> None:
+    graph.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
+    graph.ingest()
+    job = graph.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
+    graph.run_job(job["id"])
+    ended = graph.call("GET", f"/jobs/{job['id']}", 200).json()
+    assert ended["status"] == "failed"
+    assert "still hold what was deleted" in str(ended)

@@ -1,0 +1,53 @@
+"""Edges that leave a graph again, through the command line."""
+
+from pathlib import Path
+
+from tests.service.cli.conftest import Peewit
+
+ROWS = "src,dst,weight,op\nann,bob,1,c\nbob,cay,2,c\ncay,dan,1,c\nann,cay,,d\nann,bob,3,u\n"
+
+
+def edges_of(peewit: Peewit, tmp_path: Path) -> list[str]:
+    out = tmp_path / "out.csv"
+    assert peewit("graph", "export", "g", "-o", out).exit_code == 0
+    return out.read_text().splitlines()[1:]
+
+
+def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> None:
+    table, gone = tmp_path / "changes.csv", tmp_path / "gone.csv"
+    table.write_text(ROWS)
+    gone.write_text("one,other\ncay,bob\nnobody,bob\n")
+    peewit("graph", "create", "g", "--deletions", "approximate", "--column", "op=op")
+    assert peewit("ingest", "g", table).exit_code == 0
+    assert edges_of(peewit, tmp_path) == ['"ann","bob",3', '"bob","cay",2', '"cay","dan",1']
+    named = ("--src", "one", "--dst", "other")
+    deleted = peewit("delete", "g", "cay", "dan", "--edges", gone, *named)
+    assert deleted.exit_code == 0
+    assert "3 deletes taken in, 1 edges kept" in deleted.out
+    assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
+    shown = peewit("graph", "show", "g").out
+    assert "deletions           approximate" in shown
+    assert "pairs deleted       4" in shown
+    told = peewit("delete", "g", "ann", "bob", "--json").json
+    assert (told["status"], told["rows"]) == ("committed", 1)
+    assert edges_of(peewit, tmp_path) == []
+
+
+def test_what_cannot_be_deleted_is_told(peewit: Peewit, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("src,dst\n")
+    peewit("graph", "create", "g")
+    off = peewit("delete", "g", "a", "b")
+    assert off.exit_code == 1
+    assert "peewit graph set g --deletions approximate" in off.err
+    peewit("graph", "set", "g", "--deletions", "approximate")
+    for arguments, told in (
+        ((), "give a pair"),
+        (("a",), "must be two"),
+        (("--edges", empty), "at least one pair"),
+        (("--edges", tmp_path / "none.csv"), "none.csv"),
+    ):
+        refused = peewit("delete", "g", *arguments)
+        assert refused.exit_code != 0
+        assert told in refused.err
+    assert "must stay on" in peewit("graph", "set", "g", "--deletions", "off").err
