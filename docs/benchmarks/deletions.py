@@ -1,11 +1,13 @@
 """What do deleted edges do to the accuracy, and what does it cost to strike them?
 
-Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with 240,000
-random edges and ten between each two of them, asked for epsilon .7, are streamed and thinned; then some edges are deleted, and the true error
-of what is left is compared by dense algebra with the expected one and with that of a stream that
-never had them. Deleted are edges at random, four fifths of the edges of some users, all inside one
-community, or nine tenths of the edges between communities. The last table strikes pairs from a
-sparsifier of a million nodes, in nanoseconds of CPU for each of its records.
+Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with
+240,000 random edges, and ten between each two of them, are streamed, asked for epsilon .7, and
+thinned. Then some edges are deleted, and the true error of what is left is compared by dense
+algebra with the expected one and with that of a stream that never had them. Deleted are edges at
+random, four fifths of the edges of some users, or nine tenths of the edges between communities.
+"Came apart" counts seeds in which the sparsifier has more components than the graph, and so an
+infinite error; the others make the means. The last table strikes pairs from a sparsifier of a
+million nodes, in nanoseconds of CPU for each of its records.
 """
 
 import argparse
@@ -116,7 +118,8 @@ def streamed(edges: Edges, settings: SparsifierSettings) -> SparsifierState:
 def show_errors(n_seeds: int, console: Console) -> None:
     """True and expected errors, means and largest over the seeds."""
     table = Table(title=f"errors, asked .7: mean (largest) over {n_seeds} seeds")
-    for heading in ("deleted", "before", "after", "expected after", "fresh"):
+    headings = "deleted", "before", "after", "expected after", "fresh", "came apart", "said so"
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "deleted" else "right")
     for name, choose in SCENARIOS.items():
         found = []
@@ -135,9 +138,13 @@ def show_errors(n_seeds: int, console: Console) -> None:
             is_whole = np.array_equal(graph.component, kept.component)
             after = spectral_error(graph, kept) if is_whole else np.inf
             fresh = spectral_error(graph, sparsifier_graph(streamed(left, settings)))
-            found.append((before, after, expected_epsilon(struck, settings), fresh))
-        columns = np.array(found).T
-        table.add_row(name, *(f"{each.mean():.2f} ({each.max():.2f})" for each in columns))
+            told = expected_epsilon(struck, settings), fresh, struck.n_split > 0
+            found.append((before, after, *told))
+        before, after, expected, fresh, split = np.array(found, np.float64).T
+        is_apart = np.isinf(after)
+        shown = before, after[~is_apart], expected, fresh
+        texts = [f"{e.mean():.2f} ({e.max():.2f})" if e.size else "-" for e in shown]
+        table.add_row(name, *texts, str(is_apart.sum()), str(int(split.sum())))
     console.print(table)
 
 

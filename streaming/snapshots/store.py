@@ -76,6 +76,8 @@ class SnapshotMeta:
     n_deletes, n_removals, n_struck : int
         Rows that deleted a pair of nodes; pairs that were deleted or set; and records that left as
         their edges were deleted.
+    n_split : int
+        Components that it has more than before, where nothing tells whether the graph has them.
     """
 
     number: int
@@ -98,10 +100,17 @@ class SnapshotMeta:
     n_deletes: int = 0
     n_removals: int = 0
     n_struck: int = 0
+    n_split: int = 0
 
     @property
     def note(self) -> str:
-        """Warning where the accuracy to expect is not the one asked; empty where it is."""
+        """Warning where the accuracy to expect is not the one asked, or is not known."""
+        if self.n_split:
+            return (
+                f"deleted edges left the snapshot with {self.n_split:,} more components, and "
+                "nothing tells whether the graph has them, too: edges that would join them may "
+                "have been thrown away; epsilon expected is of the nodes' own edges alone"
+            )
         if self.epsilon_expected <= self.epsilon_asked:
             return ""
         if self.max_edges_bound:

@@ -72,6 +72,7 @@ def merge(
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
         n_deletes=a.n_deletes + b.n_deletes,
         n_removals=a.n_removals + b.n_removals,
+        n_split=a.n_split + b.n_split,
         n_struck=a.n_struck + b.n_struck,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
     )
@@ -100,6 +101,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         struck_variance=None,
         n_deletes=0,
         n_removals=0,
+        n_split=0,
         n_struck=0,
         n_struck_since_cards=0,
         n_blocks=first_block,

@@ -217,6 +217,9 @@ class SparsifierState:
     n_deletes, n_removals : int
         Rows that deleted a pair, whether it was there or not; and pairs that deleting and setting
         rows removed, counted once for each block.
+    n_split : int
+        Components that the sparsifier has more, since records left it as their edges were deleted;
+        whether the graph has them, too, is not known.
     n_struck, n_struck_since_cards : int
         Records that left as their edges were deleted, since the stream and since the cards.
     """
@@ -239,6 +242,7 @@ class SparsifierState:
     n_failed_embeddings: int = 0
     n_deletes: int = 0
     n_removals: int = 0
+    n_split: int = 0
     n_struck: int = 0
     n_struck_since_cards: int = 0
 

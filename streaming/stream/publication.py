@@ -92,6 +92,7 @@ class Publication:
             created_at=self._wall_clock(),
             n_deletes=state.n_deletes,
             n_removals=state.n_removals,
+            n_split=state.n_split,
             n_struck=state.n_struck,
         )
         self._note(

@@ -231,3 +231,17 @@ def test_blocks_go_on_after_a_strike() -> None:
     grown = absorb(state, settings, [block], n_nodes=0, run="later")
     assert grown.runs.keys[-1] == "later"
     assert grown.degree.sum() == pytest.approx(state.degree.sum() + 2 * block.weight.sum())
+
+
+def test_parts_that_came_apart_are_counted_where_edges_were_thrown_away() -> None:
+    edges = two_communities(160, 0.9, 12, 3)
+    settings = replace(settings_of(edges), epsilon=0.95)
+    state = resparsify(absorbed(edges, settings), settings)
+    joint = (edges.u < 80) != (edges.v < 80)
+    assert sparsifier_graph(state).n_components == 1
+    apart = struck(state, edges, joint)
+    assert apart.n_split == sparsifier_graph(apart).n_components - 1 == 1
+    alone = struck(apart, edges, (edges.u == 5) | (edges.v == 5))
+    assert alone.n_split == sparsifier_graph(alone).n_components - 1 == 2
+    whole = absorbed(edges, settings, tosses=False)
+    assert struck(whole, edges, joint).n_split == 0
