@@ -25,8 +25,7 @@ WORDS: Final = {
     "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
     "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --deletions= --parallel= "
-    "--snapshot-edges= "
-    "--snapshot-seconds= --auto-solve=MODEL --set= --column= --rename= --json",
+    "--snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= --rename= --json",
     "graph list": "--json",
     "graph show": "GRAPH --json",
     "graph delete": "GRAPH --yes --json",

@@ -1,6 +1,6 @@
 """Deletes of edges as a table of changes, which comes in as a push does."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO
 
 import pyarrow as pa
@@ -31,9 +31,9 @@ def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.Reco
 
 def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes]) -> None:
     """Write rows as an Arrow stream, and go back to its start."""
-    remaining: Iterator[pa.RecordBatch] = iter(batches)
+    remaining = (batch for batch in batches if batch.num_rows)
     first = next(remaining, None)
-    if first is None or first.num_rows == 0:
+    if first is None:
         raise BadUpload("there must be at least one pair to delete")
     with pa.ipc.new_stream(into, first.schema) as writer:
         writer.write_batch(first)

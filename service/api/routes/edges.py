@@ -38,7 +38,7 @@ from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.table_formats import Format
 
 Ends = Annotated[
-    list[str], Query(min_length=1, max_length=1_000, description="One end of each pair, in order.")
+    list[str], Query(min_length=1, max_length=100, description="One end of each pair, in order.")
 ]
 
 router = resource("edges", f"{ONE_GRAPH}/edges")

@@ -20,6 +20,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("PATCH", "/v1/graphs/g"): "admin",
     ("DELETE", "/v1/graphs/g"): "admin",
     ("POST", "/v1/graphs/g/edges"): "ingest",
+    ("DELETE", "/v1/graphs/g/edges"): "ingest",
     ("PUT", "/v1/graphs/g/features"): "ingest",
     ("POST", "/v1/graphs/g/features"): "ingest",
     ("GET", "/v1/graphs/g/features"): "read",

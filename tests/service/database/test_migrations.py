@@ -218,7 +218,7 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
 
 
 ADDED = {
-    "graphs": {"columns": None},
+    "graphs": {"columns": None, "deletions": "off", "parallel": "sum"},
     "sources": {"columns": None, "max_bad_rows": 0},
     "files": {"n_bad_rows": None},
     "label_events": {"column_name": ""},
