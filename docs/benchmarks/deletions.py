@@ -31,7 +31,7 @@ from peewit.streaming.sparsifier.sparsifier import (
     resparsify,
     sparsifier_graph,
 )
-from peewit.streaming.sparsifier.strikes import strike
+from peewit.streaming.sparsifier.strikes import n_split, strike
 from tests.reference.spectrum import spectral_error
 
 N_COMMUNITIES: Final = 6
@@ -138,7 +138,7 @@ def show_errors(n_seeds: int, console: Console) -> None:
             is_whole = np.array_equal(graph.component, kept.component)
             after = spectral_error(graph, kept) if is_whole else np.inf
             fresh = spectral_error(graph, sparsifier_graph(streamed(left, settings)))
-            told = expected_epsilon(struck, settings), fresh, struck.n_split > 0
+            told = expected_epsilon(struck, settings), fresh, n_split(struck) > 0
             found.append((before, after, *told))
         before, after, expected, fresh, split = np.array(found, np.float64).T
         is_apart = np.isinf(after)

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import AsJson, command_group, open_session, print_json
 from peewit.service.cli.table_files import DstOption, SrcOption, given
 from peewit.service.inbox.edge_deletes import as_deletes, deletes_of_pairs, write_deletes
@@ -18,10 +19,13 @@ from peewit.service.inbox.pushes import PushStore
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
-from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 app = command_group()
+
+_NO_COLUMN: Final = "\0"
+"""Weights of what is deleted mean nothing, so no column of them is read."""
 
 
 @app.command()
@@ -43,7 +47,8 @@ def delete(
     """Delete all edges between some pairs of nodes.
 
     Either end may come first. Edges that come later stay; of a pair without edges nothing happens.
-    The nodes stay known. The graph needs --deletions.
+    The nodes stay known. Of files only the two ends are read: each row deletes, so that a feed of
+    changes is to be ingested instead. The graph needs --deletions.
     """
     if not (edges or pair):
         raise typer.BadParameter("give a pair, SRC DST, or many, by --edges FILE")
@@ -73,6 +78,9 @@ def delete(
             read_all(session, graph.id, (), stop, is_quiet=True)
         push = session.manifest.pushes.get(graph.id, push.id)
         progress = session.graph(name).progress
+    if push.file is not None and push.status == "quarantined":
+        fault = fault_text(push.file.reason, push.file.row, push.file.value)
+        raise ValueError(f"the deletes were refused: {fault}")
     if json:
         print_json({"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows})
     elif push.status == "pending":
@@ -93,7 +101,8 @@ def _deletes(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids
-    columns = edge_columns({**graph.settings.columns, **named})
+    said = edge_columns({**graph.settings.columns, **named})
+    columns = EdgeColumns(src=said.src, dst=said.dst, weight=_NO_COLUMN, needs_weight=False)
     for path in files:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as content:

@@ -174,7 +174,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges seen": progress.edges_seen,
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
-            **({} if meta is None or not meta.n_removals else {"pairs deleted": meta.n_deletes}),
+            **({} if meta is None or not meta.n_deletes else {"rows that delete": meta.n_deletes}),
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",

@@ -521,7 +521,7 @@ def _remove_copies(staging: Path) -> None:
 def _edge_file(
     file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, int]] | None = None
 ) -> EdgeFile:
-    """The file as its source is to be read; pushes have the usual columns."""
+    """The file as its source is to be read; pushes have the usual columns, operations if any."""
     columns, max_bad_rows = (readings or {}).get(file.source_id or "", (CHANGES, 0))
     return EdgeFile(
         path=file.path,

@@ -115,6 +115,9 @@ class Snapshot:
     note: str = described("Why the accuracy is not the one asked; empty when it is.")
     n_files: int
     n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
+    n_split: int = described(
+        "Components more for want of deleted edges, where nothing tells whether the graph has them."
+    )
     seed: int
     created_at: datetime
     certificate: Certificate | None = described("Null until it is certified.")

@@ -211,6 +211,8 @@ def open_staged(
         if bad_rows is not None:
             columns = PLAIN if columns.op is None else CHANGES
         columns.check(names)
+        if columns.op not in names:
+            columns = replace(columns, op=None, needs_op=False)
         parts = tuple(_cut(metadata, part_rows))
     return StagedFile(
         file=file,

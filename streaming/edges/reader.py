@@ -82,7 +82,11 @@ def read_parts(
     try:
         yield from read_ahead(tasks, n_threads, thread_name="read-part")
     finally:
-        _OPEN_SLICES.close(_slice_key(staged, part) for staged, part in parts)
+        _OPEN_SLICES.close(
+            (_row_group(staged, part), row)
+            for staged, part in parts
+            for row in (part.skipped_rows, part.skipped_rows + part.n_rows)
+        )
         if len(parts) > 2 * n_threads:
             # Arrow's mimalloc keeps what it frees: 90 MB were seen. This takes 3 ms.
             pa.default_memory_pool().release_unused()

@@ -6,6 +6,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Int32Array, UInt8Array, UInt64Array
 from peewit.solvers.kernels.compilation import njit
+from peewit.solvers.kernels.components import find_root
 from peewit.solvers.kernels.hash_signs import mix64
 
 _HIGH = np.uint64(32)
@@ -71,3 +72,14 @@ def mark_pairs(
             is_marked[row] = True
             n_marked += 1
     return n_marked
+
+
+@njit(cache=True, nogil=True)
+def mark_joins(u: Int32Array, v: Int32Array, parent: Int32Array, is_join: BoolArray) -> None:
+    """Mark the pairs that join two components of the union-find ``parent``, which is changed."""
+    for row in range(u.size):
+        near = find_root(parent, np.int64(u[row]))
+        far = find_root(parent, np.int64(v[row]))
+        is_join[row] = near != far
+        if near != far:
+            parent[max(near, far)] = min(near, far)

@@ -383,7 +383,7 @@ def snapshot_edges(
         ``scheduler`` needs a package that is missing; or edges were deleted before the snapshot,
         which the files still hold.
     """
-    if meta.n_removals:
+    if meta.n_deletes or meta.n_removals:  # rows that delete are no edges, whatever they found
         raise ValueError(
             f"snapshot {meta.number} must be of a graph without deletions for passes over its raw "
             f"edges, which still hold what was deleted; {meta.n_removals:,} pairs were"

@@ -47,10 +47,10 @@ from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
-_SURPLUS = "surplus.npy"
-_DEGREE = "degree.npy"
-_STRUCK = "struck.npy"
-_ARRAYS = ("chunks", "cards", "surplus", "degree", "runs", "struck_variance")
+_NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "torn")
+"""Arrays that may be None, each in a file of its name."""
+
+_ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 5
@@ -349,11 +349,11 @@ class CheckpointStore:
             directory, [(start, stop) for start, stop in meta["records"]]
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
-        surplus = np.load(directory / _SURPLUS, allow_pickle=False) if meta["has_surplus"] else None
-        known = meta.get("has_degree", False)  # format 3 does not say
-        degree = np.load(directory / _DEGREE, allow_pickle=False) if known else None
-        has_struck = meta.get("has_struck", False)
-        struck = np.load(directory / _STRUCK, allow_pickle=False) if has_struck else None
+        before = [name for name in ("surplus", "degree") if meta.get(f"has_{name}")]  # formats 3, 4
+        arrays = {
+            name: np.load(directory / f"{name}.npy", allow_pickle=False)
+            for name in meta.get("arrays", before)
+        }
         runs = meta.get("runs")
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
@@ -370,10 +370,8 @@ class CheckpointStore:
             state=SparsifierState(
                 chunks=chunks,
                 cards=cards,
-                surplus=surplus,
-                degree=degree,
                 runs=None if runs is None else Runs.of(runs["keys"], runs["counts"]),
-                struck_variance=struck,
+                **arrays,
                 **counters,
             ),
             n_nodes=meta["n_nodes"],
@@ -399,12 +397,10 @@ class CheckpointStore:
             link_file(before / path.name, path)
         else:
             _write_array(path, array, on_flushed)
-        if state.surplus is not None:
-            _write_array(directory / _SURPLUS, state.surplus, on_flushed)
-        if state.degree is not None:
-            _write_array(directory / _DEGREE, state.degree, on_flushed)
-        if state.struck_variance is not None:
-            _write_array(directory / _STRUCK, state.struck_variance, on_flushed)
+        arrays = {name: getattr(state, name) for name in _NODE_ARRAYS}
+        held = {name: each for name, each in arrays.items() if each is not None}
+        for item, values in held.items():
+            _write_array(directory / f"{item}.npy", values, on_flushed)
         runs = state.runs
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
@@ -413,9 +409,7 @@ class CheckpointStore:
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),
             "scale": state.cards.scale,
-            "has_surplus": state.surplus is not None,
-            "has_degree": state.degree is not None,
-            "has_struck": state.struck_variance is not None,
+            "arrays": list(held),
             "runs": runs and {"keys": runs.keys, "counts": runs.counts.tolist()},
             "total_degree": state.cards.total_degree,
             "records": records.bounds,

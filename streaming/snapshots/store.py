@@ -105,28 +105,25 @@ class SnapshotMeta:
     @property
     def note(self) -> str:
         """Warning where the accuracy to expect is not the one asked, or is not known."""
+        told = []
+        expected = f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected"
+        if self.epsilon_expected > self.epsilon_asked and self.max_edges_bound:
+            told.append(
+                f"max_edges lowered the accuracy: {expected}; raise max_edges for the accuracy "
+                "asked"
+            )
+        elif self.epsilon_expected > self.epsilon_asked and self.n_struck:
+            told.append(
+                f"{expected}: edges were deleted, and what is left was sampled when they were there"
+            )
+        elif self.epsilon_expected > self.epsilon_asked:
+            told.append(f"{expected}: some node keeps few edges; lower epsilon for a tighter graph")
         if self.n_split:
-            return (
-                f"deleted edges left the snapshot with {self.n_split:,} more components, and "
-                "nothing tells whether the graph has them, too: edges that would join them may "
-                "have been thrown away; epsilon expected is of the nodes' own edges alone"
+            told.append(
+                f"deleted edges left {self.n_split:,} more components, and nothing tells whether "
+                "the graph has them, too: edges that would join them may have been thrown away"
             )
-        if self.epsilon_expected <= self.epsilon_asked:
-            return ""
-        if self.max_edges_bound:
-            return (
-                f"max_edges lowered the accuracy: epsilon {self.epsilon_asked:g} asked, "
-                f"{self.epsilon_expected:.2f} expected; raise max_edges for the accuracy asked"
-            )
-        if self.n_struck:
-            return (
-                f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "
-                "edges were deleted, and what is left was sampled when they were there"
-            )
-        return (
-            f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected: "
-            "some node keeps few edges; lower epsilon for a tighter graph"
-        )
+        return "; ".join(told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, UInt8Array, frozen, frozen_all
+from peewit.solvers.arrays import (
+    AnyArray,
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    UInt8Array,
+    frozen,
+    frozen_all,
+)
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import sample_independent, sample_leaning, take_arrivals
@@ -26,6 +34,10 @@ from peewit.streaming.sparsifier.settings_and_state import (
 ARRIVAL_LANES = 4
 """The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
 threads can throw them, and as much more do degrees stray."""
+
+MOST_DAMAGE = 0.3
+"""A node that has lost this part of its weight since the cards keeps all edges until the next ones:
+its resistances may be so much larger than they say."""
 
 _FINEST_SHIFT = 19
 """Bits of a float32 that its class leaves out, at least: four of the mantissa stay."""
@@ -139,6 +151,16 @@ def copies_by_class(copies: Float32Array) -> tuple[UInt8Array, Float32Array]:
     return classes, bounds
 
 
+def _damaged(state: SparsifierState) -> BoolArray:
+    """Nodes of the cards that deletes took so much from that the cards say little of them."""
+    lost = np.zeros(0) if state.lost is None else state.lost[: state.cards.n_nodes]
+    left = np.zeros(lost.size)
+    if state.degree is not None:
+        known = state.degree[: lost.size]
+        left[: known.size] = np.maximum(known, 0.0)
+    return np.asarray(lost > MOST_DAMAGE * (lost + left))
+
+
 def _leans(state: SparsifierState, settings: SparsifierSettings) -> bool:
     """Whether coins lean; where degrees are unknown nothing else tells what they have left."""
     if settings.coins == "independent" or state.cards.n_nodes == 0:
@@ -156,6 +178,7 @@ class _Lanes:
         self._takes_all = cards.n_nodes == 0 and state.degree is None
         copies = np.float32(self._constant) * cards.local_resistance
         copies[copies == 0.0] = np.inf
+        copies[: len(damaged := _damaged(state))][damaged] = np.inf
         self._nodes: FloatArray | None = None
         self._degree: FloatArray = np.zeros((ARRIVAL_LANES, 0))
         if _leans(state, settings):

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, FloatArray, frozen
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
@@ -60,7 +60,9 @@ def merge(
         chunks=(*a.chunks, *b.chunks),
         degree=_merged_degree(a, b),
         runs=None if a.runs is None or b.runs is None else a.runs.joined(b.runs),
-        struck_variance=_summed_variance(a, b),
+        struck_variance=_sum(a.struck_variance, b.struck_variance),
+        lost=_sum(a.lost, b.lost),
+        torn=_joined(a.torn, b.torn),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
@@ -72,7 +74,6 @@ def merge(
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
         n_deletes=a.n_deletes + b.n_deletes,
         n_removals=a.n_removals + b.n_removals,
-        n_split=a.n_split + b.n_split,
         n_struck=a.n_struck + b.n_struck,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
     )
@@ -99,9 +100,10 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         degree=frozen(np.zeros(0)) if state.cards.n_nodes else None,
         runs=None,
         struck_variance=None,
+        lost=None,
+        torn=None,
         n_deletes=0,
         n_removals=0,
-        n_split=0,
         n_struck=0,
         n_struck_since_cards=0,
         n_blocks=first_block,
@@ -113,14 +115,19 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
     )
 
 
-def _summed_variance(a: SparsifierState, b: SparsifierState) -> Float32Array | None:
-    known = [each.struck_variance for each in (a, b) if each.struck_variance is not None]
-    if not known:
-        return None
-    total = np.zeros(max(each.size for each in known), np.float32)
-    for each in known:
-        total[: each.size] += each
+def _sum(a: Float32Array | None, b: Float32Array | None) -> Float32Array | None:
+    if a is None or b is None:
+        return a if b is None else b
+    total = np.zeros(max(a.size, b.size), np.float32)
+    total[: a.size] = a
+    total[: b.size] += b
     return frozen(total)
+
+
+def _joined(a: Int32Array | None, b: Int32Array | None) -> Int32Array | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return frozen(np.concatenate([a, b], axis=1))
 
 
 def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:

@@ -108,6 +108,17 @@ class NodeCards:
         none = np.empty((resistance.size, 0), np.float32)
         return _pack(none, resistance, component, 1.0, CARD_HEADER, total_degree)
 
+    def parted(self, part: Int32Array) -> "NodeCards":
+        """These cards, with edges between nodes of different ``part`` (n_nodes,) to stay, too."""
+        cards = NodeCards.restored(self.array, self.scale, self.total_degree)
+        cards.array.setflags(write=True)
+        component = cards.array.view(np.int32)[:, -1]
+        _, component[:] = np.unique(
+            component.astype(np.int64) << 32 | part[: component.size], return_inverse=True
+        )
+        cards.array.setflags(write=False)
+        return cards
+
     @staticmethod
     def restored(array: AnyArray, scale: float, total_degree: float) -> "NodeCards":
         """Cards from a stored array, aligned anew."""

@@ -200,6 +200,11 @@ class SparsifierState:
         Which file brought which records; None where nothing can be deleted.
     struck_variance : (n_known,) float32 or None
         Variance that struck records had in the degree of each node (B23); None stands for zeros.
+    lost : (n_known,) float32 or None
+        Weight of struck records at each node since the cards; None stands for zeros.
+    torn : (2, n_torn) int32 or None
+        Ends of struck records without which the sparsifier came apart, while edges were thrown
+        away: whether the graph came apart is not known.
     n_nodes, n_blocks, n_edges, n_self_loops : int
         Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
     n_resparsifications : int
@@ -217,9 +222,6 @@ class SparsifierState:
     n_deletes, n_removals : int
         Rows that deleted a pair, whether it was there or not; and pairs that deleting and setting
         rows removed, counted once for each block.
-    n_split : int
-        Components that the sparsifier has more, since records left it as their edges were deleted;
-        whether the graph has them, too, is not known.
     n_struck, n_struck_since_cards : int
         Records that left as their edges were deleted, since the stream and since the cards.
     """
@@ -230,6 +232,8 @@ class SparsifierState:
     degree: FloatArray | None = None
     runs: Runs | None = None
     struck_variance: Float32Array | None = None
+    lost: Float32Array | None = None
+    torn: Int32Array | None = None
     n_nodes: int = 0
     n_blocks: int = 0
     n_edges: int = 0
@@ -242,7 +246,6 @@ class SparsifierState:
     n_failed_embeddings: int = 0
     n_deletes: int = 0
     n_removals: int = 0
-    n_split: int = 0
     n_struck: int = 0
     n_struck_since_cards: int = 0
 

@@ -253,6 +253,7 @@ def _after(
         surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
         n_struck_since_cards=0,
+        lost=None,
         n_kept_last=thinning.n_survivors,
         n_leaning=0 if thinning.surplus is None else int(LEANING_FACTOR * thinning.n_survivors),
         constant=thinning.constant if capped else state.constant,

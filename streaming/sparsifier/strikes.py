@@ -15,8 +15,8 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, Int32Array, frozen, frozen_all
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import degree_variance
-from peewit.streaming.kernels.edge_passes import join_ends
-from peewit.streaming.kernels.pair_set import fill_pair_set, mark_pairs
+from peewit.streaming.kernels.edge_passes import all_roots, join_ends
+from peewit.streaming.kernels.pair_set import fill_pair_set, mark_joins, mark_pairs
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState
 
@@ -52,7 +52,10 @@ def strike(
 
 
 def retract(state: SparsifierState, key: str) -> SparsifierState:
-    """State without the records of a run."""
+    """State without the records of a run.
+
+    Its degrees were even by themselves, as coins lean in the order of arrival: what stays is even.
+    """
     if state.runs is None:
         raise ValueError("runs of the buffer must be counted to retract one, they are not")
     places, marks, first = state.runs.places(key), [], 0
@@ -61,7 +64,15 @@ def retract(state: SparsifierState, key: str) -> SparsifierState:
         is_struck[max(places.start - first, 0) : max(places.stop - first, 0)] = True
         marks.append(is_struck)
         first += chunk.n_records
-    return _without(state, marks)
+    found = _without(state, marks)
+    return replace(found, struck_variance=state.struck_variance)
+
+
+def n_split(state: SparsifierState) -> int:
+    """Components that the sparsifier has more for want of struck records."""
+    if state.torn is None:
+        return 0
+    return int(_joins(_components(state.chunks, state.n_nodes), *state.torn).sum())
 
 
 def _without(state: SparsifierState, marks: Sequence[BoolArray]) -> SparsifierState:
@@ -80,30 +91,54 @@ def _without(state: SparsifierState, marks: Sequence[BoolArray]) -> SparsifierSt
         degree_variance(*gone[-1].columns[:4], degree, variance)
         if count < chunk.n_records:
             chunks.append(chunk.where(~is_struck))
-    # where every edge is kept, what comes apart does so in the graph, too
-    n_split = 0 if is_whole(state) else _n_joins(chunks, gone, state.n_nodes)
-    if state.struck_variance is not None:
-        variance[: state.struck_variance.size] += state.struck_variance
-    return replace(
+    lost = degree.copy()
+    for total, before in ((variance, state.struck_variance), (lost, state.lost)):
+        if before is not None:
+            total[: before.size] += before
+    struck = replace(
         state,
         chunks=tuple(chunks),
         runs=None if state.runs is None else state.runs.kept([~is_struck for is_struck in marks]),
         struck_variance=frozen(variance.astype(np.float32)),
+        lost=frozen(lost.astype(np.float32)),
         degree=None if state.degree is None else frozen(state.degree - degree[: state.degree.size]),
-        n_split=state.n_split + n_split,
         n_struck=state.n_struck + sum(counts),
         n_struck_since_cards=state.n_struck_since_cards + sum(counts),
     )
+    # where every edge is kept, what comes apart does so in the graph, too
+    return struck if is_whole(state) else _torn(struck, gone)
 
 
-def _n_joins(kept: Sequence[Records], gone: Sequence[Records], n_nodes: int) -> int:
-    """How many components of the records that are kept were one by those that are gone."""
+def _torn(state: SparsifierState, gone: Sequence[Records]) -> SparsifierState:
+    """State that knows without which struck records it falls apart.
+
+    The cards were made of one that did not, so edges between its parts stay from now on.
+    """
+    u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
+    parent = _components(state.chunks, state.n_nodes)
+    part = np.empty_like(parent)
+    all_roots(parent, part)
+    is_join = _joins(parent, u, v)
+    if not is_join.any():
+        return state
+    pairs = np.stack([u[is_join], v[is_join]])
+    if state.torn is not None:
+        pairs = np.concatenate([state.torn, pairs], axis=1)
+    return replace(state, torn=frozen(pairs), cards=state.cards.parted(part))
+
+
+def _components(chunks: Sequence[Records], n_nodes: int) -> Int32Array:
+    """Union-find of the nodes that some records connect."""
     parent = np.arange(n_nodes, dtype=np.int32)
+    for chunk in chunks:
+        ends = frozen_all(chunk.u, chunk.v)
+        join_ends(ends[0], ends[1], parent)
+    return parent
 
-    def join(chunk: Records) -> int:
-        u, v = frozen_all(chunk.u, chunk.v)
-        return int(join_ends(u, v, parent))
 
-    for chunk in kept:
-        join(chunk)
-    return sum(map(join, gone))
+def _joins(parent: Int32Array, u: Int32Array, v: Int32Array) -> BoolArray:
+    """Mask of the pairs that join two components of ``parent``, one after the other."""
+    is_join = np.zeros(u.size, bool)
+    ends = frozen_all(u, v)
+    mark_joins(ends[0], ends[1], parent, is_join)
+    return is_join

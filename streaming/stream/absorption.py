@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -267,23 +267,47 @@ class Absorption:
         return staged.columns.op is not None or self._settings.parallel == "replace"
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock], staged: StagedFile) -> None:
-        if not self._has_changes(staged):
-            self._absorb(self._mapped(raw_blocks), staged)
-            return
+        remaining = iter(raw_blocks)
+        added: list[EdgeBlock] = []
+        while True:
+            changing: list[RawBlock] = []
+            blocks = chain(added, self._mapped(self._until_changes(remaining, changing)))
+            first = next(blocks, None)
+            if first is not None:
+                self._absorb(chain((first,), blocks), staged)
+            if not changing:
+                return
+            added = [self._delete(changing[0])]
+
+    def _until_changes(
+        self, raw_blocks: Iterator[RawBlock], changing: list[RawBlock]
+    ) -> Iterator[RawBlock]:
+        """Blocks that add edges alone; the first other one is put into ``changing``."""
+        replaces = self._settings.parallel == "replace"
         for raw in raw_blocks:
-            self._steps.move_on()
-            replaces = self._settings.parallel == "replace"
-            if raw.op is not None and self._settings.deletions == "off":
-                row = raw.first_row + int((raw.op != INSERT).argmax())
-                raise BadEdges(DELETIONS_OFF, argument="op", row=row)
-            changes = Changes.of(raw, self.nodes, replaces=replaces)
-            self.take_nodes()
-            self.state = replace(
-                strike(self.state, changes.u, changes.v, parallel=self._parallel),
-                n_deletes=self.state.n_deletes + changes.n_deletes,
-                n_removals=self.state.n_removals + changes.u.size,
-            )
-            self._absorb([changes.added], staged)
+            if raw.op is not None or replaces:
+                changing.append(raw)
+                return
+            yield raw
+
+    def _delete(self, raw: RawBlock) -> EdgeBlock:
+        """Strike what a block deletes; the edges that it adds."""
+        self._steps.move_on()
+        if raw.op is not None and self._settings.deletions == "off":
+            row = raw.first_row + int((raw.op != INSERT).argmax())
+            raise BadEdges(DELETIONS_OFF, argument="op", row=row)
+        replaces = self._settings.parallel == "replace"
+        changes = Changes.of(raw, self.nodes, replaces=replaces)
+        self.take_nodes()
+        n_struck = self.state.n_struck
+        self.state = replace(
+            strike(self.state, changes.u, changes.v, parallel=self._parallel),
+            n_deletes=self.state.n_deletes + changes.n_deletes,
+            n_removals=self.state.n_removals + changes.u.size,
+        )
+        if self.state.n_struck > n_struck:
+            self._file_start = None  # it would keep the old buffer in memory
+        return changes.added
 
     def _absorb(self, blocks: Iterable[EdgeBlock], staged: StagedFile) -> None:
         self.state = absorb(

@@ -7,6 +7,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
+from peewit.streaming.sparsifier.strikes import n_split
 from peewit.streaming.steps import Steps
 
 
@@ -92,7 +93,7 @@ class Publication:
             created_at=self._wall_clock(),
             n_deletes=state.n_deletes,
             n_removals=state.n_removals,
-            n_split=state.n_split,
+            n_split=n_split(state),
             n_struck=state.n_struck,
         )
         self._note(

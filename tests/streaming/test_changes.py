@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
 from peewit.streaming.edges.operations import (
     DELETE,
     INSERT,
@@ -384,3 +384,20 @@ def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path) -> None:
     assert live_of(paths, "string") == before
     reopened.retract(str(path))
     assert reopened.state.n_records == 0
+
+
+def test_a_file_without_operations_gives_the_same_bits_whoever_may_delete(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 300, (2, 60_000))
+    table = pa.table({"src": ends[0], "dst": ends[1]})
+    pq.write_table(table, tmp_path / "edges.parquet", row_group_size=2_000)
+    found = []
+    for name, deletions in (("off", "off"), ("on", "approximate")):
+        chosen = replace(settings("dense", deletions=deletions, epsilon=0.9), group_blocks=16)
+        stream = Stream(GraphPaths(root=tmp_path / name), chosen)
+        files = EdgeFiles(tmp_path / "edges.parquet", columns=CHANGES).list()
+        stream.ingest(files if deletions != "off" else [replace(files[0], columns=PLAIN)])
+        found.append(stream.state.records)
+    assert found[0].n_records < 50_000
+    for name in ("key", "keep_probability", "u", "v"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))

@@ -127,7 +127,11 @@ def push_edges(
 
 
 def delete_edges(
-    graph: str, pairs: Iterable[tuple[str | int, str | int]], *, wait: float | None = 0.0
+    graph: str,
+    pairs: Iterable[tuple[str | int, str | int]],
+    *,
+    wait: float | None = 0.0,
+    key: str | None = None,
 ) -> Call[Push]:
     """Delete all edges between some pairs of nodes, in a graph with deletions.
 
@@ -141,6 +145,8 @@ def delete_edges(
         Ids of both ends, whichever comes first.
     wait : float or None
         As of `push_edges`.
+    key : str, optional
+        Names the push: one that is sent again with its key is the first one.
 
     Returns
     -------
@@ -148,15 +154,20 @@ def delete_edges(
 
     Raises
     ------
+    ValueError
+        There are no pairs.
     InvalidArgument
         Deletions of the graph are off, or an id is not of its kind.
     RateLimited
         The backlog stayed full.
     """
-    src, dst = zip(*pairs, strict=True)
+    listed = list(pairs)
+    if not listed:
+        raise ValueError("pairs must hold at least one, got none")
+    src, dst = zip(*listed, strict=True)
     table = pa.table({"src": list(src), "dst": list(dst), "op": ["delete"] * len(src)})
     named = {"src": "src", "dst": "dst", "op": "op"}
-    return (yield from push_edges(graph, table, wait=wait, **named))
+    return (yield from push_edges(graph, table, wait=wait, key=key, **named))
 
 
 def _content_key(body: Body, *columns: str | None) -> Call[str]:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.service.api.conftest import CSV, NDJSON, Api
 
 
@@ -142,3 +144,27 @@ def test_a_snapshot_with_deletes_is_not_certified(graph: Api) -> None:
     ended = graph.call("GET", f"/jobs/{job['id']}", 200).json()
     assert ended["status"] == "failed"
     assert "still hold what was deleted" in str(ended)
+
+
+@pytest.mark.usefixtures("processes")
+def test_rows_that_delete_are_no_edges_to_certify(api: Api) -> None:
+    api.create_graph("g", deletions="approximate")
+    api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)  # of nodes that come later
+    api.push(b"src,dst\na,b\nb,c\n", CSV)
+    api.ingest()
+    assert edges_of(api) == ['"a","b",1', '"b","c",1']
+    job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
+    api.run_job(job["id"])
+    assert api.call("GET", f"/jobs/{job['id']}", 200).json()["status"] == "failed"
+
+
+def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: Api) -> None:
+    api.create_graph("g")
+    api.push(b"src,dst\na,b\nb,c\n", CSV)
+    api.ingest()
+    graph = api.stores.catalog.get("g")
+    root = api.stores.settings.graphs_directory / graph.id
+    (block,) = (root / "pushes").iterdir()
+    assert pyarrow.parquet.read_schema(block).names == ["src", "dst", "weight"]
+    state = CheckpointStore(root / "checkpoints").newest().state
+    assert (state.runs, state.n_removals) == (None, 0)

@@ -16,7 +16,7 @@ def edges_of(peewit: Peewit, tmp_path: Path) -> list[str]:
 def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> None:
     table, gone = tmp_path / "changes.csv", tmp_path / "gone.csv"
     table.write_text(ROWS)
-    gone.write_text("one,other\ncay,bob\nnobody,bob\n")
+    gone.write_text("one,other,weight\ncay,bob,\nnobody,bob,x\n")
     peewit("graph", "create", "g", "--deletions", "approximate", "--column", "op=op")
     assert peewit("ingest", "g", table).exit_code == 0
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3', '"bob","cay",2', '"cay","dan",1']
@@ -27,7 +27,7 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
     shown = peewit("graph", "show", "g").out
     assert "deletions           approximate" in shown
-    assert "pairs deleted       4" in shown
+    assert "rows that delete    4" in shown
     told = peewit("delete", "g", "ann", "bob", "--json").json
     assert (told["status"], told["rows"]) == ("committed", 1)
     assert edges_of(peewit, tmp_path) == []

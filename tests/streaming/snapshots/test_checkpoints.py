@@ -25,13 +25,16 @@ from peewit.streaming.snapshots.checkpoints import (
     CheckpointStore,
     FilePosition,
 )
+from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import (
     Records,
     SparsifierSettings,
     SparsifierState,
 )
+from peewit.streaming.sparsifier.strikes import strike
 from tests.streaming.graphs import random_graph, sparsified
 
+NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "torn")
 POSITION = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
 
 
@@ -43,7 +46,11 @@ def checkpoint() -> Checkpoint:
         path="/data/a b.parquet", version="17", digest="00ff", n_rows=12, n_self_loops=1
     )
     state = sparsified(edges, settings)
+    state = replace(state, runs=Runs.of(["aa", "bb"], [1, state.n_records - 1]))
+    state = strike(state, state.records.u[:300], state.records.v[:300])
+    state = replace(state, torn=np.array([[1], [2]], np.int32))
     assert state.surplus is not None
+    assert state.lost is not None
     return Checkpoint(state=state, n_nodes=80, files=(file,))
 
 
@@ -59,14 +66,14 @@ def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
         assert np.array_equal(first, second)
     assert np.array_equal(left.state.cards.array, right.state.cards.array)
     assert left.state.cards.scale == right.state.cards.scale
-    for name in ("surplus", "degree", "struck_variance"):
+    for name in NODE_ARRAYS:
         first, second = (getattr(side.state, name) for side in (left, right))
         assert (first is None) == (second is None)
         if first is not None:
             assert first.dtype == second.dtype
             assert np.array_equal(first, second)
     for item in fields(SparsifierState):
-        if item.name not in ("chunks", "cards", "surplus", "degree", "struck_variance", "runs"):
+        if item.name not in ("chunks", "cards", "runs", *NODE_ARRAYS):
             first, second = (getattr(side.state, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
@@ -114,7 +121,7 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
 
-@pytest.mark.parametrize("name", ["surplus", "degree", "struck_variance", "runs"])
+@pytest.mark.parametrize("name", [*NODE_ARRAYS, "runs"])
 def test_a_checkpoint_may_have_each_of_these_or_none(
     tmp_path: Path, checkpoint: Checkpoint, name: str
 ) -> None:
@@ -130,14 +137,19 @@ def test_a_checkpoint_of_format_3_opens_without_degrees(
 ) -> None:
     CheckpointStore(tmp_path).save(checkpoint)
     [directory] = (entry for entry in tmp_path.iterdir() if entry.is_dir())
-    (directory / "degree.npy").unlink()
+    for name in NODE_ARRAYS[1:]:
+        (directory / f"{name}.npy").unlink()
     meta = json.loads((directory / "meta.json").read_text())
-    del meta["has_degree"]
-    del meta["counters"]["n_leaning"]
+    del meta["arrays"], meta["runs"]
+    meta["has_surplus"] = True
+    for name in ("n_leaning", "n_deletes", "n_removals", "n_struck", "n_struck_since_cards"):
+        del meta["counters"][name]
     (directory / "meta.json").write_text(json.dumps(meta))
     pointer = json.loads((tmp_path / "current.json").read_text())
     (tmp_path / "current.json").write_text(json.dumps({**pointer, "format": 3}))
-    older = replace(checkpoint, state=replace(checkpoint.state, degree=None, n_leaning=0))
+    unknown = dict.fromkeys((*NODE_ARRAYS[1:], "runs"))
+    counters = {"n_leaning": 0, "n_struck": 0, "n_struck_since_cards": 0}
+    older = replace(checkpoint, state=replace(checkpoint.state, **unknown, **counters))
     _assert_equal(CheckpointStore(tmp_path).newest(), older)
 
 

@@ -20,9 +20,9 @@ from peewit.streaming.sparsifier.sparsifier import (
     resparsify,
     sparsifier_graph,
 )
-from peewit.streaming.sparsifier.strikes import retract, strike
+from peewit.streaming.sparsifier.strikes import n_split, retract, strike
 from tests.reference.spectrum import spectral_error
-from tests.streaming.graphs import EdgeList, random_graph, two_communities
+from tests.streaming.graphs import EdgeList, edge_block, random_graph, two_communities
 
 
 def settings_of(edges: EdgeList, seed: int = 0, coins: Coins = "dependent") -> SparsifierSettings:
@@ -93,8 +93,11 @@ def test_the_records_of_deleted_pairs_leave_and_no_others(coins: Coins) -> None:
 def test_nothing_happens_where_no_pair_has_a_record() -> None:
     edges = two_communities(100, 0.5, 3, 0)
     state = absorbed(edges, settings_of(edges))
-    far = ~np.isin(np.arange(100), edges.u) | (np.arange(100) < 50)
-    assert far.any()
+    u, v = np.triu_indices(100, 1)
+    present = np.minimum(edges.u, edges.v) * 100 + np.maximum(edges.u, edges.v)
+    absent = ~np.isin(u * 100 + v, present)
+    assert absent.sum() > 1_000
+    assert strike(state, u[absent].astype(np.int32), v[absent].astype(np.int32)) is state
     loops = np.arange(10, dtype=np.int32)
     assert strike(state, loops, loops) is state
     assert strike(state, np.zeros(0, np.int32), np.zeros(0, np.int32)) is state
@@ -121,7 +124,9 @@ def test_a_file_leaves_with_all_its_records() -> None:
     np.testing.assert_array_equal(after.records.key, expected)
     assert after.runs.keys == ("file 0", "file 2", "file 3")
     assert after.runs.n_records == after.n_records
-    assert retract(after, "file 1") is after
+    assert after.struck_variance is None  # a run takes its own evenness along
+    assert after.n_struck == places.stop - places.start
+    assert retract(after, "file 1").records.n_records == after.n_records
     with pytest.raises(ValueError, match="runs"):
         retract(replace(state, runs=None), "file 1")
 
@@ -240,8 +245,36 @@ def test_parts_that_came_apart_are_counted_where_edges_were_thrown_away() -> Non
     joint = (edges.u < 80) != (edges.v < 80)
     assert sparsifier_graph(state).n_components == 1
     apart = struck(state, edges, joint)
-    assert apart.n_split == sparsifier_graph(apart).n_components - 1 == 1
+    assert n_split(apart) == sparsifier_graph(apart).n_components - 1 == 1
     alone = struck(apart, edges, (edges.u == 5) | (edges.v == 5))
-    assert alone.n_split == sparsifier_graph(alone).n_components - 1 == 2
+    assert n_split(alone) == sparsifier_graph(alone).n_components - 1 == 2
+    back = absorb(alone, settings, [edge_block([5, 6], [7, 100], [1.0, 1.0])], n_nodes=0)
+    assert n_split(back) == sparsifier_graph(back).n_components - 1 == 0
+    assert n_split(struck(back, edges, joint)) == 0
     whole = absorbed(edges, settings, tosses=False)
-    assert struck(whole, edges, joint).n_split == 0
+    assert n_split(struck(whole, edges, joint)) == 0
+
+
+@pytest.mark.parametrize("leans", [True, False])
+def test_a_node_that_lost_its_edges_keeps_all_that_come(leans: bool) -> None:
+    edges = random_graph(600, 0.9, 6)
+    settings = settings_of(edges)
+    state = resparsify(absorbed(edges, settings), settings)
+    if not leans:
+        state = replace(state, n_leaning=0)
+    touches = (edges.u == 3) | (edges.v == 3)
+    others = np.arange(10, 50, dtype=np.int32)
+    block = edge_block(np.full(40, 3), others, np.ones(40))
+
+    def arrived(before: SparsifierState) -> int:
+        return absorb(before, settings, [block], n_nodes=0).n_records - before.n_records
+
+    assert arrived(state) < 35
+    gone = struck(state, edges, touches)
+    grown = absorb(gone, settings, [block], n_nodes=0)
+    assert grown.chunks[-1].n_records == 40
+    np.testing.assert_array_equal(grown.chunks[-1].keep_probability, 1.0)
+    renewed = resparsify(grown, settings)
+    assert renewed.lost is None
+    few = struck(state, edges, touches & at_random(edges, 0.05, 0))
+    assert arrived(few) < 40
