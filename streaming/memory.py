@@ -19,6 +19,12 @@ NODE_BYTES = 850
 ROW_BYTES = 36
 """A row of a block in flight: decoded, copied, and as a record."""
 
+DELETE_RECORD_BYTES = 20
+"""A record once more, while others of its chunk are struck."""
+
+DELETE_NODE_BYTES = 40
+"""What a strike adds up for a node, and what is kept of it."""
+
 INDEX_BYTES = 120
 """A node of string or int64 id in the index."""
 
@@ -61,6 +67,7 @@ def plan_memory(
     n_nodes: int,
     part_rows: int,
     blocks_in_flight: int,
+    deletes: bool = False,
 ) -> MemoryPlan:
     """Buffer and block size with which a stream stays within ``limit_bytes``.
 
@@ -81,6 +88,8 @@ def plan_memory(
         Most rows of a block without a limit.
     blocks_in_flight : int
         Blocks that are in memory together.
+    deletes : bool
+        Whether edges may be deleted.
 
     Raises
     ------
@@ -92,9 +101,13 @@ def plan_memory(
     rows = min(part_rows, max(for_blocks // (blocks_in_flight * ROW_BYTES), _LEAST_PART_ROWS))
     least = int(_LEAST_GROWTH * expected_size(settings, nodes))
     needed = least_memory(
-        settings, node_kind=node_kind, n_nodes=nodes, block_rows=rows * blocks_in_flight
+        settings,
+        node_kind=node_kind,
+        n_nodes=nodes,
+        block_rows=rows * blocks_in_flight,
+        deletes=deletes,
     )
-    buffer_edges = least + (limit_bytes - needed) // RECORD_BYTES
+    buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletes=deletes)
     if buffer_edges < least:
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
@@ -106,9 +119,19 @@ def plan_memory(
 
 
 def least_memory(
-    settings: SparsifierSettings, *, node_kind: NodeKind, n_nodes: int, block_rows: int
+    settings: SparsifierSettings,
+    *,
+    node_kind: NodeKind,
+    n_nodes: int,
+    block_rows: int,
+    deletes: bool = False,
 ) -> int:
     """Least resident bytes of an ingest with so many nodes, and rows of blocks in flight."""
     node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
-    least = int(_LEAST_GROWTH * expected_size(settings, n_nodes))
-    return FIXED_BYTES + n_nodes * node_bytes + block_rows * ROW_BYTES + least * RECORD_BYTES
+    node_bytes += DELETE_NODE_BYTES if deletes else 0
+    records = int(_LEAST_GROWTH * expected_size(settings, n_nodes)) * _record_bytes(deletes=deletes)
+    return FIXED_BYTES + n_nodes * node_bytes + block_rows * ROW_BYTES + records
+
+
+def _record_bytes(*, deletes: bool) -> int:
+    return RECORD_BYTES + (DELETE_RECORD_BYTES if deletes else 0)

@@ -9,7 +9,7 @@ stacked (`peewit.solvers.models.stacking`), and the majority of the labels is on
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -125,12 +125,13 @@ class Auto(FeatureModel, Refinable):
     max_iter: int = hyperparameter(
         10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
     )
-    repeats_walks: bool = hyperparameter(
-        True,
+    walks: Literal["repeated", "anew"] = hyperparameter(
+        "repeated",
         Rule(
-            doc="Whether the last walk is repeated while few labels have changed, at a tenth of "
-            "the time; else an answer depends on its own labels alone.",
-            kind=bool,
+            doc="repeated: while few labels have changed only the last walk is done again, in a "
+            "tenth of the time. anew: an answer depends on its own labels alone.",
+            kind=str,
+            words=("repeated", "anew"),
         ),
     )
 
@@ -206,7 +207,7 @@ class Auto(FeatureModel, Refinable):
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
-        if not self.repeats_walks:
+        if self.walks == "anew":
             prepared.walks = None
         arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
         reachable = poisson.task.reachable

@@ -174,3 +174,21 @@ def test_a_stream_keeps_to_the_buffer_and_may_outgrow_it(tmp_path: Path) -> None
     )
     with pytest.raises(MemoryLimitTooSmall, match="must be kept; raise it, raise epsilon"):
         Stream(GraphPaths(root=tmp_path / "hopeless"), hopeless).ingest(files)
+
+
+def test_deletes_leave_less_room_for_the_buffer() -> None:
+    settings = SparsifierSettings(expected_nodes=100_000)
+    plans = [
+        plan_memory(
+            4 << 30,
+            settings,
+            node_kind="dense",
+            n_nodes=0,
+            part_rows=1 << 16,
+            blocks_in_flight=9,
+            deletes=deletes,
+        )
+        for deletes in (False, True)
+    ]
+    assert plans[1].buffer_edges < 0.6 * plans[0].buffer_edges
+    assert plans[1].part_rows == plans[0].part_rows

@@ -67,7 +67,7 @@ OF_A_KERNEL = {
     "width",
 }
 LEFT_OUT = {
-    Auto: OF_A_KERNEL | {"repeats_walks"},  # each fit prepares the graph, and begins anew
+    Auto: OF_A_KERNEL | {"walks"},  # each fit prepares the graph, and begins anew
     HFSRegressor: {"class_mass"},
     LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"},
 }

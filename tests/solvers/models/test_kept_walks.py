@@ -230,7 +230,7 @@ def test_walks_begin_anew_where_asked() -> None:
     graph, classes = blocks([400, 300], 0.8)
     first, more = grown(700, 80, seed=2)
     labels = labels_at(more, classes)
-    model = Auto(repeats_walks=False)
+    model = Auto(walks="anew")
     kept = model.prepare(graph)
     model.solve(kept, labels_at(first, classes))
     found = model.solve(kept, labels)
