@@ -158,8 +158,8 @@ class GraphSettings:
         What to solve whenever snapshot or labels change.
     columns : mapping of str to str
         What columns of tables are called where nothing else is said: any of src, dst, weight, op,
-        node and label. Those that are not named are called so themselves, but for op: without a
-        name every row inserts. It needs deletions.
+        node and label. Those that are not named are called so themselves; op, what a row does, is
+        looked for only where edges may be deleted.
 
     Raises
     ------
@@ -180,6 +180,13 @@ class GraphSettings:
     snapshot_every: SnapshotEvery | None = None
     auto_solve: AutoSolve | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def columns_of_edges(self) -> Mapping[str, str]:
+        """``columns``, and that of operations, called op, where edges may be deleted."""
+        is_free = "op" not in self.columns.values()
+        usual = {"op": "op"} if self.deletions != "off" and is_free else {}
+        return {**usual, **self.columns}
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

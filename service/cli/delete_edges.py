@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 from uuid import uuid4
@@ -14,12 +15,17 @@ from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import AsJson, command_group, open_session, print_json
 from peewit.service.cli.table_files import DstOption, SrcOption, given
-from peewit.service.inbox.edge_deletes import as_deletes, deletes_of_pairs, write_deletes
+from peewit.service.inbox.edge_deletes import (
+    as_deletes,
+    deletes_of_pairs,
+    require_deletes,
+    write_deletes,
+)
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
-from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 app = command_group()
@@ -47,8 +53,8 @@ def delete(
     """Delete all edges between some pairs of nodes.
 
     Either end may come first. Edges that come later stay; of a pair without edges nothing happens.
-    The nodes stay known. Of files only the two ends are read: each row deletes, so that a feed of
-    changes is to be ingested instead. The graph needs --deletions.
+    The nodes stay known. Files hold the two ends; a feed of changes, which also inserts, is to be
+    ingested instead. The graph needs --deletions.
     """
     if not (edges or pair):
         raise typer.BadParameter("give a pair, SRC DST, or many, by --edges FILE")
@@ -87,7 +93,8 @@ def delete(
         typer.echo(f"{name}: {push.n_rows:,} deletes are on disk; another process takes them in")
     else:
         typer.echo(
-            f"{name}: {push.n_rows:,} deletes taken in, {progress.edges_kept:,} edges kept; "
+            f"{name}: rows that delete {push.n_rows:,}, edges kept {progress.edges_kept:,}, before "
+            f"{graph.progress.edges_kept:,}; "
             f"epsilon {progress.epsilon_expected or 0:.2f} expected, "
             f"{graph.settings.epsilon:g} asked"
         )
@@ -101,12 +108,16 @@ def _deletes(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids
-    said = edge_columns({**graph.settings.columns, **named})
-    columns = EdgeColumns(src=said.src, dst=said.dst, weight=_NO_COLUMN, needs_weight=False)
+    said = edge_columns({**graph.settings.columns_of_edges, **named})
+    columns = replace(said, weight=_NO_COLUMN, needs_weight=False)
     for path in files:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as content:
+            first_row = 0
             for batch in edge_batches(content, table_format, kind, columns=columns):
+                if columns.op is not None and columns.op in batch.schema.names:
+                    require_deletes(batch.column(columns.op), columns.op, first_row)
                 yield as_deletes(batch, columns)
+                first_row += batch.num_rows
     if pair:
         yield deletes_of_pairs(pair[:1], pair[1:], kind)

@@ -66,7 +66,7 @@ def dry_run(
     Exits with 1 when a file would be refused.
     """
     started = time.monotonic()
-    named = edge_columns(graph.settings.columns, columns)
+    named = edge_columns(graph.settings.columns_of_edges, columns)
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
     reports = list(_reports(graph, sources, max_bad_rows))
     seconds = time.monotonic() - started

@@ -147,7 +147,7 @@ def ingest(
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --skip-bad-rows and --dry-run need a PATH"
             )
-        edge_columns(graph.settings.columns, named)
+        edge_columns(graph.settings.columns_of_edges, named)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(session, graph, urls, named, skip_bad_rows or 0, as_json=json)

@@ -65,7 +65,7 @@ def add(
     with open_session() as session:
         graph = session.graph(name)
         named = given(src=src, dst=dst, weight=weight, op=op)
-        edge_columns(graph.settings.columns, named)
+        edge_columns(graph.settings.columns_of_edges, named)
         source = session.manifest.sources.add(
             graph.id, location, follow=follow, columns=named or None, max_bad_rows=skip_bad_rows
         )

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.csv_tables import typed_edges
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.operations import DELETE, OPERATIONS
+from peewit.streaming.edges.operations import DELETE, OPERATIONS, read_operations
 
 
 def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind) -> pa.RecordBatch:
@@ -27,6 +28,20 @@ def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.Reco
     op = pa.repeat(OPERATIONS[DELETE], batch.num_rows)
     ends = batch.column(columns.src), batch.column(columns.dst)
     return pa.record_batch([*ends, op], ["src", "dst", "op"])
+
+
+def require_deletes(column: pa.Array, name: str, first_row: int) -> None:
+    """Raise BadUpload with the first row of a feed of changes that does not delete."""
+    op = read_operations(column, name, first_row)
+    others = np.flatnonzero(op != DELETE) if op is not None else np.arange(min(len(column), 1))
+    if others.size:
+        row = int(others[0])
+        raise BadUpload(
+            f"column {name!r} must say delete in every row; ingest a feed of other changes",
+            argument="op",
+            row=first_row + row,
+            value=column[row].as_py(),
+        )
 
 
 def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes]) -> None:

@@ -424,7 +424,7 @@ class OpenGraph:
 
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, int]]:
         """How each source is to be read now, by its id."""
-        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns
+        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (edge_columns(of_graph, columns), max_bad_rows)

@@ -99,7 +99,7 @@ class EdgeColumns:
             alike = [each for each in names if each.casefold() == name.casefold()]
             if count == 0 and (is_needed.get(argument, True) or alike):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
-                meant = suggestion(names)
+                meant = "" if argument in is_needed else suggestion(names)
                 if argument in is_needed and alike:
                     meant = f"; say {argument}={alike[0]!r} where that is meant"
                 raise BadEdges(

@@ -1,7 +1,7 @@
 """Operations: what a row of a table of changes does to the edges before it.
 
-A row without an operation adds an edge. Names are those of change feeds: of Debezium (c, r, u, d)
-and of Delta tables (insert, delete, update_preimage, update_postimage).
+A row without an operation adds an edge. Names, in any case, are those of change feeds: of Debezium
+(c, r, u, d) and of Delta tables (insert, delete, update_preimage, update_postimage).
 """
 
 from typing import Final, Literal, TypeAlias
@@ -19,7 +19,9 @@ Deletions: TypeAlias = Literal["off", "approximate"]
 Parallel: TypeAlias = Literal["sum", "replace"]
 """What a further edge of a pair does: its weight is added, or takes the place of the others."""
 
-DELETIONS_OFF: Final = "rows must insert in a graph whose deletions are off"
+DELETIONS_OFF: Final = (
+    "rows must insert in a graph whose deletions are off; turn them on and offer the file again"
+)
 """The rule that a row breaks which deletes or sets."""
 
 INSERT: Final = 0
@@ -56,7 +58,7 @@ def read_operations(
         raise BadEdges(
             f"column {name!r} must hold strings, got type {excerpt(kind)}", argument="op"
         )
-    given = pc.cast(column, pa.string())
+    given = pc.utf8_lower(pc.cast(column, pa.string()))
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     names = pa.array(list(_NUMBERS), pa.string())

@@ -97,7 +97,7 @@ async def push_edges(
     """
     with refusing():
         columns = edge_columns(
-            graph.settings.columns, named(src=src, dst=dst, weight=weight, op=op)
+            graph.settings.columns_of_edges, named(src=src, dst=dst, weight=weight, op=op)
         )
     async with stores.decoding.held(body.decoding_bytes):
         push = await run_in_threadpool(

@@ -48,7 +48,7 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)
         _require_readable(body.url)
-        edge_columns(graph.settings.columns, body.columns)
+        edge_columns(graph.settings.columns_of_edges, body.columns)
         source = stores.manifest.sources.add(
             graph.id,
             body.url,

@@ -18,7 +18,7 @@ def edges_of(api: Api, name: str = "g") -> list[str]:
 @pytest.fixture
 def graph(api: Api) -> Api:
     """The API with a graph g whose edges may be deleted."""
-    api.create_graph("g", deletions="approximate", columns={"op": "op"})
+    api.create_graph("g", deletions="approximate")
     api.push(b"src,dst,weight\na,b,1\nb,c,2\nc,d,3\n", CSV)
     return api
 

@@ -17,17 +17,21 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     table, gone = tmp_path / "changes.csv", tmp_path / "gone.csv"
     table.write_text(ROWS)
     gone.write_text("one,other,weight\ncay,bob,\nnobody,bob,x\n")
-    peewit("graph", "create", "g", "--deletions", "approximate", "--column", "op=op")
+    peewit("graph", "create", "g", "--deletions", "approximate")
     assert peewit("ingest", "g", table).exit_code == 0
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3', '"bob","cay",2', '"cay","dan",1']
     named = ("--src", "one", "--dst", "other")
     deleted = peewit("delete", "g", "cay", "dan", "--edges", gone, *named)
     assert deleted.exit_code == 0
-    assert "3 deletes taken in, 1 edges kept" in deleted.out
+    assert "rows that delete 3, edges kept 1, before 3;" in deleted.out
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
     shown = peewit("graph", "show", "g").out
     assert "deletions           approximate" in shown
     assert "rows that delete    4" in shown
+    feed = peewit("delete", "g", "--edges", table)
+    assert feed.exit_code == 1
+    assert "must say delete in every row" in feed.err
+    assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
     told = peewit("delete", "g", "ann", "bob", "--json").json
     assert (told["status"], told["rows"]) == ("committed", 1)
     assert edges_of(peewit, tmp_path) == []
