@@ -3,9 +3,10 @@
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import typer
 
 from peewit.service.catalog import GraphRecord
@@ -17,6 +18,7 @@ from peewit.service.ingest.ingestor import stream_settings
 from peewit.service.redaction import shown_url
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.sources import EdgeFiles
@@ -36,9 +38,11 @@ class FileReport:
     path : str
         Which one.
     n_rows : int
-        Rows that are edges.
-    first_rows : list of (src, dst, weight)
+        Rows that are taken.
+    first_rows : list of (src, dst, weight, operation)
         The first of them.
+    n_changes : dict of str to int
+        Rows that delete or set, by operation, where there are any.
     bad_rows : tuple of BadRow
         Rows that break a rule.
     refusal : str or None
@@ -47,7 +51,8 @@ class FileReport:
 
     path: str
     n_rows: int = 0
-    first_rows: Sequence[tuple[object, object, float]] = ()
+    first_rows: Sequence[tuple[object, object, float, str]] = ()
+    n_changes: Mapping[str, int] = field(default_factory=dict)
     bad_rows: Sequence[BadRow] = ()
     refusal: str | None = None
 
@@ -105,12 +110,22 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     try:
         with stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged:
-            first: list[tuple[object, object, float]] = []
-            for part in staged.parts[:1]:
+            first: list[tuple[object, object, float, str]] = []
+            counts = np.zeros(len(OPERATIONS), np.int64)
+            for part in staged.parts[: None if staged.columns.op else 1]:
                 block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
-                ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
-                first = list(zip(*ends, block.weight[:_FIRST_ROWS].tolist(), strict=True))
+                op = np.zeros(block.n_rows, np.uint8) if block.op is None else block.op
+                counts += np.bincount(op, minlength=counts.size)
+                if not first:
+                    ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
+                    weights = block.weight[:_FIRST_ROWS].tolist()
+                    done = [OPERATIONS[each] for each in op[:_FIRST_ROWS]]
+                    first = list(zip(*ends, weights, done, strict=True))
+            changes = dict(zip(OPERATIONS, counts.tolist(), strict=True))
+            del changes[OPERATIONS[INSERT]]
             refusal = None
+            if any(changes.values()) and graph.settings.deletions == "off":
+                refusal = DELETIONS_OFF
             if len(staged.bad_rows) > max_bad_rows:
                 refusal = (
                     f"{len(staged.bad_rows):,} bad rows; "
@@ -120,6 +135,7 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
                 path=shown_url(file.path),
                 n_rows=staged.n_rows,
                 first_rows=first,
+                n_changes={name: count for name, count in changes.items() if count},
                 bad_rows=staged.bad_rows,
                 refusal=refusal,
             )
@@ -129,16 +145,24 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
         return FileReport(path=shown_url(file.path), refusal=f"it cannot be read now: {error}")
 
 
+def _changes_text(report: FileReport) -> str | None:
+    """How many rows delete and set."""
+    return ", ".join(f"{count:,} {name}" for name, count in report.n_changes.items()) or None
+
+
 def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:
     print_rows(
-        ("file", "edges", "bad rows", "refused"),
-        ((each.path, each.n_rows, len(each.bad_rows), each.refusal) for each in reports),
+        ("file", "rows", "of these", "bad rows", "refused"),
+        (
+            (each.path, each.n_rows, _changes_text(each), len(each.bad_rows), each.refusal)
+            for each in reports
+        ),
     )
     for report in reports:
         if report.first_rows:
             typer.echo()
             rows = ((report.path if not k else "", *row) for k, row in enumerate(report.first_rows))
-            print_rows(("first of", "src", "dst", "weight"), rows)
+            print_rows(("first of", "src", "dst", "weight", "operation"), rows)
     faults = [(report.path, row) for report in reports for row in report.bad_rows]
     if faults:
         typer.echo()

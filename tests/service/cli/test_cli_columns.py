@@ -92,7 +92,8 @@ def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_pat
     assert first == {
         "path": str(good),
         "n_rows": 1,
-        "first_rows": [["a", "b", 2.0]],
+        "first_rows": [["a", "b", 2.0, "insert"]],
+        "n_changes": {},
         "bad_rows": [],
         "refusal": None,
     }

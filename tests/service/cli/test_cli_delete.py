@@ -55,3 +55,19 @@ def test_what_cannot_be_deleted_is_told(peewit: Peewit, tmp_path: Path) -> None:
         assert refused.exit_code != 0
         assert told in refused.err
     assert "must stay on" in peewit("graph", "set", "g", "--deletions", "off").err
+
+
+def test_a_dry_run_tells_which_rows_delete(peewit: Peewit, tmp_path: Path) -> None:
+    table = tmp_path / "changes.csv"
+    table.write_text(ROWS)
+    peewit("graph", "create", "g", "--deletions", "approximate")
+    told = peewit("ingest", "g", table, "--dry-run")
+    assert told.exit_code == 0
+    assert "1 delete, 1 set" in told.out
+    (report,) = peewit("ingest", "g", table, "--dry-run", "--json").json["files"]
+    assert report["n_changes"] == {"delete": 1, "set": 1}
+    assert report["first_rows"][0] == ["ann", "bob", 1.0, "insert"]
+    peewit("graph", "create", "plain")
+    refused = peewit("ingest", "plain", table, "--op", "op", "--dry-run")
+    assert refused.exit_code == 1
+    assert "deletions are off" in refused.out
