@@ -106,18 +106,22 @@ class SnapshotMeta:
     def note(self) -> str:
         """Warning where the accuracy to expect is not the one asked, or is not known."""
         told = []
-        expected = f"epsilon {self.epsilon_asked:g} asked, {self.epsilon_expected:.2f} expected"
-        if self.epsilon_expected > self.epsilon_asked and self.max_edges_bound:
+        asked, expected = self.epsilon_asked, self.epsilon_expected
+        if expected > asked and self.max_edges_bound:
             told.append(
-                f"max_edges lowered the accuracy: {expected}; raise max_edges for the accuracy "
-                "asked"
+                f"max_edges lowered the accuracy: epsilon {asked:g} asked, {expected:.2f} "
+                "expected; raise max_edges for the accuracy asked"
             )
-        elif self.epsilon_expected > self.epsilon_asked and self.n_struck:
+        elif expected > asked and self.n_struck:
             told.append(
-                f"{expected}: edges were deleted, and what is left was sampled when they were there"
+                f"epsilon {asked:g} asked, {expected:.2f} expected: edges were deleted, and what "
+                "is left was sampled when they were there"
             )
-        elif self.epsilon_expected > self.epsilon_asked:
-            told.append(f"{expected}: some node keeps few edges; lower epsilon for a tighter graph")
+        elif expected > asked:
+            told.append(
+                f"epsilon {asked:g} asked, {expected:.2f} expected: some node keeps few edges; "
+                "lower epsilon for a tighter graph"
+            )
         if self.n_split:
             told.append(
                 f"deleted edges left {self.n_split:,} more components, and nothing tells whether "
