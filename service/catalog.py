@@ -23,8 +23,8 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.edges.operations import Deletions, Parallel
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""

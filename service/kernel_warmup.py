@@ -29,6 +29,7 @@ from peewit.solvers.models.total_variation_machines import TVRLS
 from peewit.solvers.models.transductive_svms import TSVM
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
+from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -39,7 +40,9 @@ from peewit.streaming.passes.certify import certify
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.buffer_resistances import LEAST_NODES
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import absorb
+from peewit.streaming.sparsifier.strikes import strike
 from peewit.streaming.sparsify_call import sparsify
 
 _N_NODES: Final = 80
@@ -62,6 +65,7 @@ def warm() -> float:
         _bound_clusters(root)
     _sample_in_memory()
     _join_by_neighbors()
+    _strike_edges()
     _solve(graph)
     _solve_by_multigrid()
     _solve_by_elimination()
@@ -137,6 +141,15 @@ def _sample_in_memory() -> None:
                 u.astype(ids), v.astype(ids), weight, n_nodes=_N_NODES, dtype=dtype
             )
     sparsify(graph, epsilon=0.9, method="kelner-levin")
+
+
+def _strike_edges() -> None:
+    """Take deleted edges out of a sparsifier that has thrown edges away."""
+    u, v = (ends.astype(np.int32) for ends in np.triu_indices(_N_NODES, k=1))
+    weight = np.ones(u.size, np.float32)
+    block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+    state = absorb(SparsifierState(), _SPARSIFIER, [block], n_nodes=_N_NODES)
+    strike(replace(state, smallest_constant=1.0), u[:2], v[:2])
 
 
 def _join_by_neighbors() -> None:

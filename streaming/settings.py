@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.operations import Deletions, Parallel
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES

@@ -4,7 +4,7 @@ A row without an operation adds an edge. Names, in any case, are those of change
 (c, r, u, d) and of Delta tables (insert, delete, update_preimage, update_postimage).
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,6 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import UInt8Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-
-Deletions: TypeAlias = Literal["off", "approximate"]
-"""Whether edges may be deleted: not at all, or by what the sparsifier alone can tell."""
-
-Parallel: TypeAlias = Literal["sum", "replace"]
-"""What a further edge of a pair does: its weight is added, or takes the place of the others."""
 
 DELETIONS_OFF: Final = (
     "rows must insert in a graph whose deletions are off; turn them on and offer the file again"

@@ -11,15 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.solvers.graph import Graph
+from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
-from peewit.streaming.edges.operations import (
-    DELETE,
-    INSERT,
-    OPERATIONS,
-    SET,
-    Deletions,
-    Parallel,
-)
+from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, SET
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined

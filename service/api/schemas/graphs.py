@@ -10,8 +10,8 @@ from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
 from peewit.service.wire.graphs import Certificate, Graph, Settings, Snapshot
+from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.operations import Deletions, Parallel
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
 from peewit.streaming.snapshots.store import SnapshotMeta
 

@@ -1,0 +1,9 @@
+"""Change rules of a graph: whether edges may be deleted, and what a further edge of a pair does."""
+
+from typing import Literal, TypeAlias
+
+Deletions: TypeAlias = Literal["off", "approximate"]
+"""Whether edges may be deleted: not at all, or by what the sparsifier alone can tell."""
+
+Parallel: TypeAlias = Literal["sum", "replace"]
+"""What a further edge of a pair does: its weight is added, or takes the place of the others."""
