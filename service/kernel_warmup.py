@@ -23,6 +23,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.memory_order import memory_order
 from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation_machines import TVRLS
@@ -41,7 +42,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.buffer_resistances import LEAST_NODES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier.sparsifier import absorb
+from peewit.streaming.sparsifier.sparsifier import absorb, resparsify
 from peewit.streaming.sparsifier.strikes import strike
 from peewit.streaming.sparsify_call import sparsify
 
@@ -66,6 +67,7 @@ def warm() -> float:
     _sample_in_memory()
     _join_by_neighbors()
     _strike_edges()
+    _change_a_label()
     _solve(graph)
     _solve_by_multigrid()
     _solve_by_elimination()
@@ -144,12 +146,26 @@ def _sample_in_memory() -> None:
 
 
 def _strike_edges() -> None:
-    """Take deleted edges out of a sparsifier that has thrown edges away."""
+    """Score edges by cards, both ways, and take deleted ones out of what is left."""
     u, v = (ends.astype(np.int32) for ends in np.triu_indices(_N_NODES, k=1))
     weight = np.ones(u.size, np.float32)
     block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
     state = absorb(SparsifierState(), _SPARSIFIER, [block], n_nodes=_N_NODES)
+    state = resparsify(state, _SPARSIFIER)
+    for n_leaning in (0, 2 * state.n_records):
+        absorb(replace(state, n_leaning=n_leaning), _SPARSIFIER, [block], n_nodes=_N_NODES)
     strike(replace(state, smallest_constant=1.0), u[:2], v[:2])
+
+
+def _change_a_label() -> None:
+    """Solve the default model for one label more, on a ring that is too long to eliminate."""
+    node = np.arange(_N_RING)
+    graph = Graph.from_edges(node, np.roll(node, 1), np.ones(_N_RING), n_nodes=_N_RING)
+    model = Auto()
+    prepared = model.prepare(graph)
+    for n_labels in (60, 61):
+        labeled = node[: 40 * n_labels : 40]
+        model.solve(prepared, Labels.from_pairs(labeled, labeled // 40 % 2))
 
 
 def _join_by_neighbors() -> None:
