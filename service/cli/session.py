@@ -30,7 +30,7 @@ GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the grap
 INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""
 
-_PIPED_WIDTH = 240
+_PIPED_WIDTH = 100_000
 """Columns when stdout is no terminal: wide enough that nothing is folded."""
 
 

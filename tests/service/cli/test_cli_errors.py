@@ -67,7 +67,8 @@ def test_broken_rules_are_told_in_our_words(
 
 def test_advice_names_options(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
-    table = tmp_path / "table.csv"
+    table = tmp_path / ("long" * 60) / "table.csv"
+    table.parent.mkdir()
     table.write_text("sender,receiver\na,b\n")
     assert "say --src sender --dst receiver" in peewit("ingest", "g", table).err
     assert "say --node COLUMN with" in peewit("labels", "put", "g", table).err
