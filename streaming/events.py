@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile
+from peewit.streaming.sparsifier.repair import Repair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,4 +90,20 @@ class Progress:
     resparsify_seconds: float | None = None
 
 
-IngestEvent = Quarantined | Duplicate | Committed | Progress
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """The sparsifier was repaired after deletes, or needed no repair.
+
+    Attributes
+    ----------
+    repair : Repair
+        What was sampled anew.
+    seconds : float
+        How long it took, with the reading of the log.
+    """
+
+    repair: Repair
+    seconds: float
+
+
+IngestEvent = Quarantined | Duplicate | Committed | Progress | Repaired

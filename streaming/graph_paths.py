@@ -31,6 +31,11 @@ class GraphPaths:
         return self.root / "bad_rows"
 
     @property
+    def log(self) -> Path:
+        """Log of all edges and deletes, one file for each file of edges."""
+        return self.root / "log"
+
+    @property
     def checkpoints(self) -> Path:
         """Newest and clean checkpoint."""
         return self.root / "checkpoints"

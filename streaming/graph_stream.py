@@ -22,6 +22,7 @@ from peewit.streaming.events import (
     IngestEvent,
     Progress,
     Quarantined,
+    Repaired,
     StreamSummary,
 )
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
@@ -33,6 +34,7 @@ from peewit.streaming.snapshots.checkpoints import (
     FilePosition,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.absorption import Absorption
@@ -132,7 +134,7 @@ class Stream:
         newest = checkpoints.newest()
         self._absorption = Absorption(
             newest,
-            paths.nodes,
+            paths,
             settings,
             should_stop=should_stop,
             stop_if_asked=self._stop_if_asked,
@@ -199,7 +201,9 @@ class Stream:
             A file could not be staged, as when its store does not answer.
         """
         if not self._absorption.is_usable:
-            raise RuntimeError("this stream was interrupted in a resparsification; open it anew")
+            raise RuntimeError(
+                "this stream was interrupted while its state was replaced; open it anew"
+            )
         settled: set[_FileKey] = set()
         self._commitment.begin_run()
         with (
@@ -280,11 +284,16 @@ class Stream:
         reason = self._why_not_retractable(file, inserts_only=inserts_only)
         if reason is not None:
             raise NotRetractable(file, reason)
-        self._absorption.retract(file.digest)
-        self._commitment.remove(file)
         with self._absorption.workers():
+            self._take_out(file)
+            self._commitment.remove(file)
             self._save_clean(publish=True)
         return file
+
+    def _take_out(self, file: AbsorbedFile) -> None:
+        """Take the records of a file out of the sparsifier."""
+        started = self._clock()
+        self._tell(self._absorption.retract(file.digest, self._digests), started)
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":
@@ -355,7 +364,7 @@ class Stream:
                 reason = self._why_not_retractable(earlier, inserts_only=False)
                 if reason is not None:
                     raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
-                self._absorption.retract(earlier.digest)
+                self._take_out(earlier)
             start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
@@ -429,12 +438,32 @@ class Stream:
 
     def _save_clean(self, *, publish: bool) -> bool:
         """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
+        is_news = publish and self._publication.is_news(self.state)
+        if is_news and self.state.n_unresolved:
+            started = self._clock()
+            self._tell(self._absorption.settle(self._digests), started)
+            self._commitment.is_dirty = True
         if self._commitment.is_dirty:
             self._save()
-        is_news = publish and self._publication.is_news(self.state)
         if is_news:
             self._publication.publish(self._absorption.thinned(), n_files=len(self.files))
+            self._retain_log()
         return is_news
+
+    @property
+    def _digests(self) -> list[str]:
+        return [file.digest for file in self.files]
+
+    def _tell(self, repair: Repair | None, started: float) -> None:
+        """Report a repair, if there was one."""
+        if repair is not None:
+            self._on_event(Repaired(repair=repair, seconds=self._clock() - started))
+
+    def _retain_log(self) -> None:
+        """Remove what neither the clean checkpoint nor the newest snapshot needs of the log."""
+        if self._absorption.deletions is not None:
+            versions = {self.state.log_version, self._publication.log_version}
+            self._absorption.deletions.retain(self._digests, versions)
 
     def _save(self) -> None:
         self._commitment.save(self.state, self._absorption.nodes)

@@ -48,8 +48,9 @@ class StreamSettings:
         Most bytes of resident memory of this process; decides how large buffer and blocks may be.
     max_part_rows : int
         Most rows of a block, whatever the size of the sparsifier.
-    deletions : {"off", "approximate"}
-        Whether rows may delete edges, and files be retracted.
+    deletions : {"off", "approximate", "exact"}
+        Whether rows may delete edges, and files be retracted; "exact" keeps a log of all edges and
+        repairs the sparsifier by it before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does; ``replace`` needs deletions.
     checkpoint_seconds : float

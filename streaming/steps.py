@@ -15,6 +15,7 @@ Step = Literal[
     "adding edges",
     "adding features",
     "thinning",
+    "repairing after deletes",
     "waiting for the cluster",
     "writing a checkpoint",
     "publishing a snapshot",

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import INT32_MAX, Float32Array, Int32Array, UInt8Array, frozen
+from peewit.solvers.arrays import (
+    INT32_MAX,
+    BoolArray,
+    Float32Array,
+    Int32Array,
+    UInt8Array,
+    frozen,
+)
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.kernels.block_columns import fill_self_loops
@@ -92,6 +99,11 @@ class EdgeBlock:
     weight: Float32Array
     n_self_loops: int
     n_rows: int
+
+    def where(self, is_taken: BoolArray) -> "EdgeBlock":
+        """The edges that are marked, (n_edges,), as a block of no other rows."""
+        u, v, weight = self.u[is_taken], self.v[is_taken], self.weight[is_taken]
+        return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
 
 
 def check_node_kind(node_kind: str) -> NodeKind:

@@ -15,7 +15,7 @@ _EMPTY = np.uint64(0)  # the pair (0, 0), which is a self-loop
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _pair(u: Any, v: Any) -> Any:
+def pair_number(u: Any, v: Any) -> Any:
     """One number for a pair, whichever end comes first."""
     return (np.uint64(min(u, v)) << _HIGH) | np.uint64(max(u, v))
 
@@ -32,7 +32,7 @@ def fill_pair_set(u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: 
     for row in range(u.size):
         if u[row] == v[row]:
             continue
-        pair = _pair(u[row], v[row])
+        pair = pair_number(u[row], v[row])
         at = mix64(pair) & last
         while table[at] != _EMPTY and table[at] != pair:
             at = (at + _ONE) & last
@@ -64,7 +64,7 @@ def mark_pairs(
         is_marked[row] = False
         if near >= n_known or far >= n_known or not (is_touched[near] and is_touched[far]):
             continue
-        pair = _pair(near, far)
+        pair = pair_number(near, far)
         at = mix64(pair) & last
         while table[at] != _EMPTY and table[at] != pair:
             at = (at + _ONE) & last

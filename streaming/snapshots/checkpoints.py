@@ -47,7 +47,7 @@ from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 _CARDS = "cards.npy"
-_NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "torn")
+_NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "peak", "torn")
 """Arrays that may be None, each in a file of its name."""
 
 _ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)

@@ -78,6 +78,14 @@ class SnapshotMeta:
         their edges were deleted.
     n_split : int
         Components that it has more than before, where nothing tells whether the graph has them.
+    n_live : int or None
+        Edges that are not deleted, self-loops not counted; None where no log tells.
+    n_unmatched : int
+        Deleted pairs of which no edge was there, as the log tells; deleted again, counted again.
+    log_version : int
+        Version of the log's dead rows that it was made of.
+    n_repairs, n_rebuilds : int
+        How often a part of the edges, and all of them, had been sampled anew after deletes.
     """
 
     number: int
@@ -101,6 +109,11 @@ class SnapshotMeta:
     n_removals: int = 0
     n_struck: int = 0
     n_split: int = 0
+    n_live: int | None = None
+    n_unmatched: int = 0
+    log_version: int = 0
+    n_repairs: int = 0
+    n_rebuilds: int = 0
 
     @property
     def note(self) -> str:

@@ -1,7 +1,7 @@
 """Runs: which records of a buffer each file brought, so that a file can be taken out again.
 
 The buffer keeps the order of arrival, so the records of a file stand together, whatever was thrown
-away between them.
+away between them; those that a repair has thrown anew stand together behind them.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,14 @@ class Runs:
             joined = joined.grown(key, count)
         return joined
 
-    def places(self, key: str) -> slice:
-        """Where the records of a run stand in the buffer; nowhere where there is no such run."""
+    def places(self, key: str) -> list[slice]:
+        """Where the records of a run stand in the buffer, which a repair puts behind others."""
         stop = np.cumsum(self.counts)
-        for place, each in enumerate(self.keys):
-            if each == key:
-                return slice(int(stop[place] - self.counts[place]), int(stop[place]))
-        return slice(0, 0)
+        return [
+            slice(int(stop[place] - self.counts[place]), int(stop[place]))
+            for place, each in enumerate(self.keys)
+            if each == key
+        ]
 
     def kept(self, lowered: Sequence[AnyArray]) -> "Runs":
         """What is left of every run where zeros stand for records that go.

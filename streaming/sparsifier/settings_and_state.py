@@ -202,6 +202,9 @@ class SparsifierState:
         Variance that struck records had in the degree of each node (B23); None stands for zeros.
     lost : (n_known,) float32 or None
         Weight of struck records at each node since the cards; None stands for zeros.
+    peak : (n_known,) float64 or None
+        No less than the most weight that each node had since its edges were last sampled, up to the
+        last resolution of the log; None stands for zeros. By it damage is told (B24).
     torn : (2, n_torn) int32 or None
         Ends of struck records without which the sparsifier came apart, while edges were thrown
         away: whether the graph came apart is not known.
@@ -224,6 +227,17 @@ class SparsifierState:
         rows removed, counted once for each block.
     n_struck, n_struck_since_cards : int
         Records that left as their edges were deleted, since the stream and since the cards.
+    log_version : int
+        Version of the log's dead rows; 0 where none are.
+    n_unresolved, n_resolved_files : int
+        Pairs and files that were removed since the log was resolved, and the files, the first ones,
+        whose deletes are; of graphs with a log.
+    n_dead : int
+        Edges of the log that are dead, as far as it was resolved.
+    n_unmatched : int
+        Deleted pairs of which no edge was there, as far as the log was resolved.
+    n_repairs, n_rebuilds : int
+        How often a part of the edges, and all of them, were sampled anew after deletes.
     """
 
     chunks: Sequence[Records] = ()
@@ -233,6 +247,7 @@ class SparsifierState:
     runs: Runs | None = None
     struck_variance: Float32Array | None = None
     lost: Float32Array | None = None
+    peak: FloatArray | None = None
     torn: Int32Array | None = None
     n_nodes: int = 0
     n_blocks: int = 0
@@ -248,6 +263,13 @@ class SparsifierState:
     n_removals: int = 0
     n_struck: int = 0
     n_struck_since_cards: int = 0
+    log_version: int = 0
+    n_unresolved: int = 0
+    n_resolved_files: int = 0
+    n_dead: int = 0
+    n_unmatched: int = 0
+    n_repairs: int = 0
+    n_rebuilds: int = 0
 
     @property
     def is_uneven(self) -> bool:

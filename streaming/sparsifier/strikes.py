@@ -48,7 +48,9 @@ def strike(
         return is_struck
 
     everything = range(len(state.chunks))
-    return _without(state, list(parallel(lambda place: mark(state.chunks[place]), everything)))
+    return without_records(
+        state, list(parallel(lambda place: mark(state.chunks[place]), everything))
+    )
 
 
 def retract(state: SparsifierState, key: str) -> SparsifierState:
@@ -61,10 +63,11 @@ def retract(state: SparsifierState, key: str) -> SparsifierState:
     places, marks, first = state.runs.places(key), [], 0
     for chunk in state.chunks:
         is_struck = np.zeros(chunk.n_records, bool)
-        is_struck[max(places.start - first, 0) : max(places.stop - first, 0)] = True
+        for place in places:
+            is_struck[max(place.start - first, 0) : max(place.stop - first, 0)] = True
         marks.append(is_struck)
         first += chunk.n_records
-    found = _without(state, marks)
+    found = without_records(state, marks)
     return replace(found, struck_variance=state.struck_variance)
 
 
@@ -72,11 +75,18 @@ def n_split(state: SparsifierState) -> int:
     """Components that the sparsifier has more for want of struck records."""
     if state.torn is None:
         return 0
-    return int(_joins(_components(state.chunks, state.n_nodes), *state.torn).sum())
+    return int(mark_between(components(state.chunks, state.n_nodes), *state.torn).sum())
 
 
-def _without(state: SparsifierState, marks: Sequence[BoolArray]) -> SparsifierState:
-    """State without the records that are marked, chunk by chunk; others keep their memory."""
+def without_records(state: SparsifierState, marks: Sequence[BoolArray]) -> SparsifierState:
+    """State without the records that are marked, chunk by chunk; others keep their memory.
+
+    Parameters
+    ----------
+    state : SparsifierState
+    marks : sequence of (n_records,) bool
+        One mask for each chunk.
+    """
     counts = [int(np.count_nonzero(is_struck)) for is_struck in marks]
     if not any(counts):
         return state
@@ -115,10 +125,10 @@ def _torn(state: SparsifierState, gone: Sequence[Records]) -> SparsifierState:
     The cards were made of one that did not, so edges between its parts stay from now on.
     """
     u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
-    parent = _components(state.chunks, state.n_nodes)
+    parent = components(state.chunks, state.n_nodes)
     part = np.empty_like(parent)
     all_roots(parent, part)
-    is_join = _joins(parent, u, v)
+    is_join = mark_between(parent, u, v)
     if not is_join.any():
         return state
     pairs = np.stack([u[is_join], v[is_join]])
@@ -127,8 +137,8 @@ def _torn(state: SparsifierState, gone: Sequence[Records]) -> SparsifierState:
     return replace(state, torn=frozen(pairs), cards=state.cards.parted(part))
 
 
-def _components(chunks: Sequence[Records], n_nodes: int) -> Int32Array:
-    """Union-find of the nodes that some records connect."""
+def components(chunks: Sequence[Records], n_nodes: int) -> Int32Array:
+    """(n_nodes,) union-find of the nodes that some records connect."""
     parent = np.arange(n_nodes, dtype=np.int32)
     for chunk in chunks:
         ends = frozen_all(chunk.u, chunk.v)
@@ -136,7 +146,7 @@ def _components(chunks: Sequence[Records], n_nodes: int) -> Int32Array:
     return parent
 
 
-def _joins(parent: Int32Array, u: Int32Array, v: Int32Array) -> BoolArray:
+def mark_between(parent: Int32Array, u: Int32Array, v: Int32Array) -> BoolArray:
     """Mask of the pairs that join two components of ``parent``, one after the other."""
     is_join = np.zeros(u.size, bool)
     ends = frozen_all(u, v)

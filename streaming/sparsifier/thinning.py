@@ -154,7 +154,7 @@ def thin(
     Thinning or None
         None when the embedding did not converge or was cancelled.
     """
-    degree, on_forest = _survey(chunks, n_nodes, parallel)
+    degree, on_forest = survey(chunks, n_nodes, parallel)
     if is_whole and arrived is None:
         arrived = frozen(degree)
     factor = local_factor(settings, n_nodes)
@@ -228,7 +228,7 @@ def thin(
     )
 
 
-def _survey(
+def survey(
     chunks: Sequence[Records], n_nodes: int, parallel: Parallel
 ) -> tuple[FloatArray, list[BoolArray]]:
     """Weighted degrees, and the mask of a spanning forest; one by each of two threads."""
@@ -249,7 +249,7 @@ def _cuts_components(cards: NodeCards, on_forest: Sequence[BoolArray]) -> bool:
     return cards.n_components > n_components
 
 
-def _scores(
+def counted_leverages(
     chunk: Records, *, cards: NodeCards, settings: SparsifierSettings, factor: float
 ) -> Float32Array:
     """(n_records,) counted leverage of every record, its probability not yet considered."""
@@ -281,7 +281,7 @@ def _lower(
     One array a chunk: scores first, then the probabilities in their place.
     """
     everything = range(len(chunks))
-    score = partial(_scores, cards=cards, settings=settings, factor=factor)
+    score = partial(counted_leverages, cards=cards, settings=settings, factor=factor)
     scores = list(parallel(lambda number: score(chunks[number]), everything))
     constant = _affordable(chunks, scores, on_forest, settings, constant)
     copies = settings.oversampling * constant

@@ -1,7 +1,8 @@
 """Absorption: parts of a staged file become records of the sparsifier and nodes of the index.
 
 Holds what is in memory: the state, the node index, the threads or the cluster that work on them,
-and the state to which a bad file goes back. Writes no file; `commitment` and `publication` do.
+and the state to which a bad file goes back. Writes no file but the log, where deletes are exact;
+`commitment` and `publication` do.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -9,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from peewit.solvers.row_ranges import Parallel
@@ -18,16 +18,20 @@ from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.log.change_log import NO_NODES, LogWriter
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
+from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
 from peewit.streaming.sparsifier.strikes import retract, strike
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.changes import Changes
+from peewit.streaming.stream.exact_deletions import ExactDeletions
 
 if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster
@@ -43,8 +47,8 @@ class Absorption:
     ----------
     newest : Checkpoint
         Where it begins.
-    directory : Path
-        Of the node index.
+    paths : GraphPaths
+        Of the node index, and of the log.
     settings : StreamSettings
         Kind of ids, sampling, threads.
     should_stop, stop_if_asked : callable
@@ -60,8 +64,10 @@ class Absorption:
         Present state of the sparsifier.
     nodes : Nodes
         Index of the nodes.
+    deletions : ExactDeletions or None
+        The log by which deletes are exact, where they are.
     is_usable : bool
-        False once a resparsification was interrupted, which loses the state.
+        False once a resparsification or a repair was interrupted, which loses the state.
     """
 
     state: SparsifierState
@@ -73,7 +79,7 @@ class Absorption:
     def __init__(
         self,
         newest: Checkpoint,
-        directory: Path,
+        paths: GraphPaths,
         settings: StreamSettings,
         *,
         should_stop: Callable[[], bool],
@@ -89,7 +95,7 @@ class Absorption:
         self._planned_nodes = settings.sparsifier.expected_nodes
         self._plan_memory(newest.n_nodes)
         self.nodes: Nodes = open_nodes(
-            directory,
+            paths.nodes,
             kind=settings.node_kind,
             n_nodes=newest.n_nodes,
             max_nodes=settings.max_nodes,
@@ -99,6 +105,15 @@ class Absorption:
         if settings.deletions != "off" and self.state.runs is None:
             self.state = replace(self.state, runs=Runs.of([""], [self.state.n_records]))
         self.is_usable = True
+        self.deletions: ExactDeletions | None = None
+        if settings.deletions == "exact":
+            self.deletions = ExactDeletions(
+                paths.log,
+                replaces=settings.parallel == "replace",
+                on_block=self._note_answer,
+                cancelled=self._is_cancelled,
+            )
+        self._log: LogWriter | None = None
         self._parallel: Parallel = map
         self._connections = ExitStack()
         self._cluster: Cluster | None = None
@@ -141,14 +156,52 @@ class Absorption:
         self._file_start = self.state
 
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
-        """Absorb a file from a part on; yields each group of parts once it is absorbed."""
-        if self._settings.scheduler is None or self._has_changes(staged):
-            return self._absorb_here(staged, staged.parts[next_part:])
-        return self._absorb_on_cluster(staged, next_part=next_part)
+        """Absorb a file from a part on; yields each group of parts once it is absorbed.
 
-    def retract(self, digest: str) -> None:
-        """Take the records of a file out of the buffer."""
-        self.state = retract(self.state, digest)
+        Where deletes are exact the file is in the log when the last one was taken.
+        """
+        if self.deletions is None:
+            yield from self._absorb_parts(staged, next_part)
+            return
+        with self.deletions.writing(staged.digest) as log:
+            if self._is_for_cluster(staged):  # workers read it, which have no log
+                yield from self._absorb_parts(staged, next_part)
+                self._log_again(log, staged, staged.parts)
+                return
+            self._log_again(log, staged, staged.parts[:next_part])
+            self._log = log
+            try:
+                yield from self._absorb_parts(staged, next_part)
+            finally:
+                self._log = None
+
+    def retract(self, digest: str, digests: Sequence[str]) -> Repair | None:
+        """Take the records of a file out of the buffer, one of all files ``digests``."""
+        if self.deletions is None:
+            self.state = retract(self.state, digest)
+            return None
+        return self.settle(digests, retracted=digest)
+
+    def settle(self, digests: Sequence[str], *, retracted: str | None = None) -> Repair | None:
+        """Repair the sparsifier after deletes, where they are exact and there were some."""
+        if self.deletions is None or not (self.state.n_unresolved or retracted):
+            return None
+        self._steps.begin("repairing after deletes")
+        self._file_start = None
+        held = [self.state]
+        self.is_usable = False
+        self.state = SparsifierState()
+        self.state, report = self.deletions.settle(
+            held.pop(),
+            self._settings.sparsifier,
+            digests,
+            retracted=retracted,
+            group_blocks=self._settings.blocks_per_group,
+            parallel=self._parallel,
+        )
+        self._stop_if_asked()
+        self.is_usable = True
+        return report
 
     def take_nodes(self) -> None:
         """Count the nodes that the index has now."""
@@ -181,17 +234,40 @@ class Absorption:
         self.nodes.truncate(self.state.n_nodes)
         return True
 
-    def _absorb_here(
+    def _absorb_parts(self, staged: StagedFile, next_part: int) -> Generator[Absorbed, None, None]:
+        if self._is_for_cluster(staged):
+            return self._absorb_on_cluster(staged, next_part=next_part)
+        return self._absorb_here(staged, staged.parts[next_part:])
+
+    def _is_for_cluster(self, staged: StagedFile) -> bool:
+        return self._settings.scheduler is not None and not self._has_changes(staged)
+
+    def _log_again(self, log: LogWriter, staged: StagedFile, parts: Sequence[Part]) -> None:
+        """Log parts that are absorbed already: all of their nodes are known."""
+        with closing(self._reading(staged, parts)) as blocks:
+            for raw in blocks:
+                self._note_answer()
+                if self._is_changing(raw):
+                    changes = self._changes_of(raw)
+                    log.append(changes.added, changes.u, changes.v)
+                else:
+                    log.append(self.nodes.map_block(raw), NO_NODES, NO_NODES)
+
+    def _reading(
         self, staged: StagedFile, parts: Sequence[Part]
-    ) -> Generator[Absorbed, None, None]:
-        """Absorb parts in threads of this process."""
-        reading = read_parts(
+    ) -> Generator[RawBlock, None, None]:
+        return read_parts(
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
             n_threads=self._settings.n_readers,
         )
-        with closing(reading) as blocks:
+
+    def _absorb_here(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[Absorbed, None, None]:
+        """Absorb parts in threads of this process."""
+        with closing(self._reading(staged, parts)) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
                 seconds = self._make_room()
@@ -260,7 +336,10 @@ class Absorption:
     def _mapped(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
         for raw in raw_blocks:
             self._steps.move_on()
-            yield self.nodes.map_block(raw)
+            block = self.nodes.map_block(raw)
+            if self._log is not None:
+                self._log.append(block, NO_NODES, NO_NODES)
+            yield block
 
     def _has_changes(self, staged: StagedFile) -> bool:
         """Whether rows of a file may delete edges, which is done in their order, here."""
@@ -283,12 +362,17 @@ class Absorption:
         self, raw_blocks: Iterator[RawBlock], changing: list[RawBlock]
     ) -> Iterator[RawBlock]:
         """Blocks that add edges alone; the first other one is put into ``changing``."""
-        replaces = self._settings.parallel == "replace"
         for raw in raw_blocks:
-            if raw.op is not None or replaces:
+            if self._is_changing(raw):
                 changing.append(raw)
                 return
             yield raw
+
+    def _is_changing(self, raw: RawBlock) -> bool:
+        return raw.op is not None or self._settings.parallel == "replace"
+
+    def _changes_of(self, raw: RawBlock) -> Changes:
+        return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
 
     def _delete(self, raw: RawBlock) -> EdgeBlock:
         """Strike what a block deletes; the edges that it adds."""
@@ -296,14 +380,17 @@ class Absorption:
         if raw.op is not None and self._settings.deletions == "off":
             row = raw.first_row + int((raw.op != INSERT).argmax())
             raise BadEdges(DELETIONS_OFF, argument="op", row=row)
-        replaces = self._settings.parallel == "replace"
-        changes = Changes.of(raw, self.nodes, replaces=replaces)
+        changes = self._changes_of(raw)
+        if self._log is not None:
+            self._log.append(changes.added, changes.u, changes.v)
         self.take_nodes()
         n_struck = self.state.n_struck
         self.state = replace(
             strike(self.state, changes.u, changes.v, parallel=self._parallel),
             n_deletes=self.state.n_deletes + changes.n_deletes,
             n_removals=self.state.n_removals + changes.u.size,
+            n_unresolved=self.state.n_unresolved + changes.u.size,
+            n_dead=self.state.n_dead + changes.n_undone,
         )
         if self.state.n_struck > n_struck:
             self._file_start = None  # it would keep the old buffer in memory

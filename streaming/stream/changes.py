@@ -29,12 +29,15 @@ class Changes:
         does.
     n_deletes : int
         Rows that delete, those of unknown nodes included; rows that set are none.
+    n_undone : int
+        Edges of the block that later rows of it delete.
     """
 
     u: Int32Array
     v: Int32Array
     added: EdgeBlock
     n_deletes: int
+    n_undone: int
 
     @classmethod
     def of(cls, raw: RawBlock, nodes: Nodes, *, replaces: bool) -> "Changes":
@@ -76,6 +79,7 @@ class Changes:
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
             added=replace(drop_self_loops(u[kept], v[kept], raw.weight[kept]), n_rows=adding.size),
             n_deletes=deleting.size,
+            n_undone=int(np.count_nonzero(is_gone & (own >> 32 != own & 0xFFFFFFFF))),
         )
 
 

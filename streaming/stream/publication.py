@@ -26,7 +26,14 @@ class Publication:
         Told when a snapshot is written.
     clock, wall_clock : callable
         Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
+
+    Attributes
+    ----------
+    log_version : int
+        Version of the log that the newest snapshot was made of; 0 where nothing was deleted.
     """
+
+    log_version: int
 
     def __init__(
         self,
@@ -48,6 +55,7 @@ class Publication:
         self._note(None if latest is None else snapshots.meta(latest))
 
     def _note(self, newest: SnapshotMeta | None) -> None:
+        self.log_version = newest.log_version if newest else 0
         self._position = (newest.n_blocks, newest.n_nodes, newest.n_struck) if newest else (0, 0, 0)
         self._n_edges = newest.edges_seen if newest else 0
         self._time = self._clock()
@@ -95,6 +103,13 @@ class Publication:
             n_removals=state.n_removals,
             n_split=n_split(state),
             n_struck=state.n_struck,
+            n_live=state.n_edges - state.n_self_loops - state.n_dead
+            if self._settings.deletions == "exact"
+            else None,
+            n_unmatched=state.n_unmatched,
+            log_version=state.log_version,
+            n_repairs=state.n_repairs,
+            n_rebuilds=state.n_rebuilds,
         )
         self._note(
             self._snapshots.publish_records(

@@ -26,6 +26,7 @@ from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_NODES = 40
+whichever_way = pytest.mark.parametrize("deletions", ["approximate", "exact"])
 Row = tuple[str, str, float, int]
 
 
@@ -114,10 +115,11 @@ def live_of(paths: GraphPaths, kind: str) -> dict[frozenset[str], float]:
     }
 
 
+@whichever_way
 @pytest.mark.parametrize("parallel", ["sum", "replace"])
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 def test_what_is_left_is_what_a_dictionary_holds(
-    tmp_path: Path, kind: str, parallel: Parallel
+    tmp_path: Path, kind: str, parallel: Parallel, deletions: Deletions
 ) -> None:
     twin, folder = Twin(parallel), tmp_path / "edges"
     folder.mkdir()
@@ -126,7 +128,7 @@ def test_what_is_left_is_what_a_dictionary_holds(
         twin.play(rows)
         pq.write_table(table_of(rows, kind), folder / f"{seed}.parquet", row_group_size=200)
     paths = GraphPaths(root=tmp_path / "graph")
-    stream = Stream(paths, settings(kind, parallel=parallel))
+    stream = Stream(paths, settings(kind, parallel=parallel, deletions=deletions))
     stream.ingest(files_of(folder))
     assert live_of(paths, kind) == pytest.approx(twin.weights)
     if kind != "dense":
@@ -135,6 +137,10 @@ def test_what_is_left_is_what_a_dictionary_holds(
     assert stream.state.n_deletes == n_deletes
     assert stream.state.n_struck > 0
     assert stream.state.runs.n_records == stream.state.n_records
+    if deletions == "exact":
+        newest = SnapshotStore(paths.snapshots).list()[-1]
+        assert newest.n_live == sum(len(weights) for weights in twin.live.values())
+        assert 0 < newest.n_unmatched < newest.n_removals
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "arrow"])
@@ -163,13 +169,16 @@ def test_other_formats_say_the_same(tmp_path: Path, suffix: str) -> None:
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-def test_a_stream_that_is_killed_ends_as_an_unbroken_one(tmp_path: Path) -> None:
+@whichever_way
+def test_a_stream_that_is_killed_ends_as_an_unbroken_one(
+    tmp_path: Path, deletions: Deletions
+) -> None:
     folder = tmp_path / "edges"
     folder.mkdir()
     for seed in range(3):
         table = table_of(changes(seed, 2_000), "string")
         pq.write_table(table, folder / f"{seed}.parquet", row_group_size=200)
-    chosen = settings(epsilon=0.95)
+    chosen = settings(epsilon=0.95, deletions=deletions)
     unbroken = Stream(GraphPaths(root=tmp_path / "unbroken"), chosen)
     unbroken.ingest(files_of(folder))
     paths = GraphPaths(root=tmp_path / "killed")
@@ -278,13 +287,14 @@ def inserts(seed: int) -> list[Row]:
     return [row for row in changes(seed) if row[3] == INSERT]
 
 
-def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path) -> None:
+@whichever_way
+def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path, deletions: Deletions) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     for seed in range(3):
         table = table_of(inserts(seed), "string")
         pq.write_table(table, folder / f"{seed}.parquet", row_group_size=200)
-    stream = Stream(paths, settings())
+    stream = Stream(paths, settings(deletions=deletions))
     stream.ingest(files_of(folder))
     path = str(folder / "1.parquet")
     assert stream.retract(path).path == path
@@ -295,21 +305,24 @@ def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path) -> None:
     twin.play(inserts(2))
     assert live_of(paths, "string") == pytest.approx(twin.weights)
     assert [Path(file.path).name for file in stream.files] == ["0.parquet", "2.parquet"]
-    reopened = Stream(paths, settings())
+    reopened = Stream(paths, settings(deletions=deletions))
     assert reopened.files == stream.files
     reopened.ingest(files_of(folder))
     twin.play(inserts(1))
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(tmp_path: Path) -> None:
+@whichever_way
+def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(
+    tmp_path: Path, deletions: Deletions
+) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     pq.write_table(table_of(inserts(0), "string"), folder / "0.parquet")
     removing = [("n1", f"n{far}", 1.0, DELETE) for far in range(N_NODES)]
     rows = [*removing, ("n2", "n3", 5.0, INSERT)]
     pq.write_table(table_of(rows, "string"), folder / "1.parquet")
-    stream = Stream(paths, settings())
+    stream = Stream(paths, settings(deletions=deletions))
     stream.ingest(files_of(folder))
     path = str(folder / "1.parquet")
     with pytest.raises(NotRetractable, match="not brought back"):
@@ -341,13 +354,16 @@ def test_files_that_came_before_deletions_were_on_stay(tmp_path: Path) -> None:
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(tmp_path: Path) -> None:
+@whichever_way
+def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(
+    tmp_path: Path, deletions: Deletions
+) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     for seed in range(2):
         pq.write_table(table_of(inserts(seed), "string"), folder / f"{seed}.parquet")
     events: list[IngestEvent] = []
-    stream = Stream(paths, settings(), on_event=events.append)
+    stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
     stream.ingest(files_of(folder))
     pq.write_table(table_of(inserts(5), "string"), folder / "0.parquet")
     stream.ingest(files_of(folder))
@@ -361,18 +377,19 @@ def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(tmp_path: 
     assert [Path(file.path).name for file in stream.files] == ["1.parquet", "0.parquet"]
 
 
-def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path) -> None:
+@whichever_way
+def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path, deletions: Deletions) -> None:
     paths, path = GraphPaths(root=tmp_path / "graph"), tmp_path / "edges.parquet"
     pq.write_table(table_of(inserts(0), "string"), path)
     events: list[IngestEvent] = []
-    stream = Stream(paths, settings(), on_event=events.append)
+    stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
     stream.ingest(files_of(path))
     before = live_of(paths, "string")
     bad = table_of([*inserts(1), ("n1", "n2", -1.0, INSERT)], "string")
     pq.write_table(bad, path, row_group_size=100)
     stream.ingest([replace(file, replaces=True) for file in files_of(path)])
     assert [type(event) for event in events].count(Quarantined) == 1
-    reopened = Stream(paths, settings())
+    reopened = Stream(paths, settings(deletions=deletions))
     assert [file.digest for file in reopened.files] == [file.digest for file in stream.files]
     assert reopened.state.n_records == stream.state.n_records
     assert live_of(paths, "string") == before

@@ -1,0 +1,304 @@
+"""Log of the changes of one graph: what each committed file added and deleted, in dense ids.
+
+One Arrow file of zstd batches for each file, a batch for each block of the stream, named by the
+digest of the content and published whole before the file counts. Rows of weight zero delete what
+stands before their block; they come first in it. What is dead is told by bitmaps beside the files
+(`DeadRows`), a new version whenever deletes are resolved, so that files never change.
+
+Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal weights 5.6 and 13.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, UInt8Array, frozen
+from peewit.streaming.durable_files import (
+    TEMPORARY_PREFIX,
+    naming,
+    publish_file,
+    remove_unfinished,
+)
+from peewit.streaming.edges.blocks import EdgeBlock
+
+_SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
+_DEAD_SCHEMA: Final = pa.schema(
+    [("digest", pa.string()), ("batch", pa.int32()), ("bits", pa.large_binary())]
+)
+_REPLACES: Final = b"peewit.replaces"
+_MOST_WAITING: Final = 2
+"""Blocks that wait to be written; more would take memory that the plan does not count."""
+
+NO_NODES: Final = frozen(np.empty(0, np.int32))
+"""Ends of no pairs, for blocks that delete nothing."""
+
+BatchKey: TypeAlias = tuple[str, int]
+"""Digest of a file, and the number of a batch in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoggedBlock:
+    """What one block of the stream changed.
+
+    Attributes
+    ----------
+    u, v : (n_rows,) int32
+        Ends.
+    weight : (n_rows,) float32
+        Weights; zero where a row deletes.
+    replaces : bool
+        Whether rows that add delete, too, what stands before their block.
+    """
+
+    u: Int32Array
+    v: Int32Array
+    weight: Float32Array
+    replaces: bool
+
+    @property
+    def adds(self) -> BoolArray:
+        """(n_rows,) mask of the rows that are edges."""
+        return np.asarray(self.weight > 0.0)
+
+    @property
+    def deleted(self) -> tuple[Int32Array, Int32Array]:
+        """Ends of the pairs that are deleted before the block."""
+        if self.replaces:
+            return self.u, self.v
+        n_deletes = int(np.count_nonzero(self.weight == 0.0))
+        return self.u[:n_deletes], self.v[:n_deletes]
+
+    def edges(self, is_taken: BoolArray) -> EdgeBlock:
+        """The edges that are marked."""
+        everything = EdgeBlock(
+            u=self.u, v=self.v, weight=self.weight, n_self_loops=0, n_rows=self.u.size
+        )
+        return everything if is_taken.all() else everything.where(is_taken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """What one file changed.
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies.
+    digest : str
+        Of its content.
+    n_batches : int
+        Blocks it holds, in the order of the stream.
+    """
+
+    path: Path
+    digest: str
+    n_batches: int
+
+    def block(self, number: int) -> LoggedBlock:
+        """Read one block; safe in any thread."""
+        with naming(self.path), pa.memory_map(str(self.path)) as source:
+            reader = _open(source)
+            batch = reader.get_batch(number)
+            u, v, weight = (batch.column(name).to_numpy() for name in _SCHEMA.names)
+            replaces = (reader.schema.metadata or {}).get(_REPLACES) == b"1"
+            return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces)
+
+
+class DeadRows:
+    """Which rows of a log are no edges any more, by batch.
+
+    Attributes
+    ----------
+    bits : mapping of (digest, batch) to (n_bytes,) uint8
+        Packed masks of the batches that hold dead rows.
+    """
+
+    def __init__(self, bits: Mapping[BatchKey, UInt8Array]) -> None:
+        self.bits = dict(bits)
+
+    def mask(self, key: BatchKey, block: LoggedBlock) -> BoolArray:
+        """(n_rows,) mask of a block, True for dead rows and for those that delete."""
+        bits = self.bits.get(key)
+        if bits is None:
+            return ~block.adds
+        return np.unpackbits(bits, count=block.u.size).view(np.bool_) | ~block.adds
+
+    def of(self, digests: Collection[str]) -> "DeadRows":
+        """Those of some files."""
+        return DeadRows({key: bits for key, bits in self.bits.items() if key[0] in digests})
+
+
+class LogWriter:
+    """Writes the changes of one file, in a thread of its own."""
+
+    def __init__(self, writer: Any, path: Path, *, replaces: bool) -> None:
+        self._writer = writer
+        self._path = path
+        self._replaces = replaces
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self._waiting: list[Future[None]] = []
+
+    def append(self, added: EdgeBlock, u: Int32Array, v: Int32Array) -> None:
+        """Note a block: edges that it adds, and pairs that it deletes before.
+
+        Raises
+        ------
+        OSError
+            A block before could not be written.
+        """
+        if self._replaces:  # rows that add delete by themselves
+            u, v = _without_pairs(u, v, added)
+        zeros = np.zeros(u.size, np.float32)
+        columns = (u, added.u), (v, added.v), (zeros, added.weight)
+        joined = [last if not u.size else np.concatenate([first, last]) for first, last in columns]
+        batch = pa.record_batch(joined, schema=_SCHEMA)
+        self._waiting.append(self._pool.submit(self._write, batch))
+        while len(self._waiting) > _MOST_WAITING:
+            self._waiting.pop(0).result()
+
+    def flush(self) -> None:
+        """Wait until everything is written; raises what went wrong."""
+        while self._waiting:
+            self._waiting.pop(0).result()
+
+    def close(self) -> None:
+        """End the thread, whatever waits."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        with naming(self._path):
+            self._writer.write_batch(batch)
+
+
+class ChangeLog:
+    """The log of one graph, of which one process writes.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds it; made by the first file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @contextmanager
+    def writing(self, digest: str, *, replaces: bool) -> Iterator[LogWriter]:
+        """Log one file; it is there once the block ends, and nothing is where that raises."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path = self._path(digest)
+        temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+        schema = _SCHEMA.with_metadata({_REPLACES: b"1" if replaces else b"0"})
+        try:
+            with (
+                naming(path),
+                pa.OSFile(str(temporary), "wb") as sink,
+                pa.ipc.new_file(sink, schema, options=_options()) as writer,
+            ):
+                log = LogWriter(writer, path, replaces=replaces)
+                try:
+                    yield log
+                    log.flush()
+                finally:
+                    log.close()
+            publish_file(path, lambda unpublished: _rename(temporary, unpublished))
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def file(self, digest: str) -> LoggedFile:
+        """The changes of a committed file.
+
+        Raises
+        ------
+        FileNotFoundError
+            It was never logged, or is no longer kept.
+        """
+        path = self._path(digest)
+        with pa.memory_map(str(path)) as source:
+            n_batches = _open(source).num_record_batches
+        return LoggedFile(path=path, digest=digest, n_batches=n_batches)
+
+    def dead(self, version: int) -> DeadRows:
+        """Rows that are dead in some version; none in version 0.
+
+        Raises
+        ------
+        FileNotFoundError
+            The version is no longer kept.
+        """
+        if version == 0:
+            return DeadRows({})
+        path = self._dead_path(version)
+        with naming(path), pa.memory_map(str(path)) as source:
+            table = _open(source).read_all()
+        keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
+        values = (np.frombuffer(each.as_buffer(), np.uint8) for each in table["bits"])
+        return DeadRows(dict(zip(keys, values, strict=True)))
+
+    def publish_dead(self, version: int, dead: DeadRows) -> None:
+        """Keep a version of the rows that are dead, whole."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        keys = sorted(dead.bits)
+
+        def write(path: Path) -> None:
+            with (
+                naming(path),
+                pa.OSFile(str(path), "wb") as sink,
+                pa.ipc.new_file(sink, _DEAD_SCHEMA, options=_options()) as writer,
+            ):
+                digests, batches = zip(*keys, strict=True) if keys else ((), ())
+                bits = [dead.bits[key].tobytes() for key in keys]
+                writer.write_table(pa.table([digests, batches, bits], schema=_DEAD_SCHEMA))
+
+        publish_file(self._dead_path(version), write)
+
+    def retain(self, digests: Collection[str], versions: Collection[int]) -> None:
+        """Remove what belongs to other files and versions, and what a killed process left."""
+        if not self._directory.exists():
+            return
+        remove_unfinished(self._directory)
+        kept = {self._path(digest) for digest in digests} | set(map(self._dead_path, versions))
+        for path in set(self._directory.iterdir()) - kept:
+            path.unlink()
+
+    def n_bytes(self) -> int:
+        """Bytes that the log takes."""
+        if not self._directory.exists():
+            return 0
+        return sum(path.stat().st_size for path in self._directory.iterdir())
+
+    def _path(self, digest: str) -> Path:
+        return self._directory / f"{digest}.arrow"
+
+    def _dead_path(self, version: int) -> Path:
+        return self._directory / f"dead-{version:09d}.arrow"
+
+
+def _rename(path: Path, target: Path) -> None:
+    path.replace(target)
+
+
+def _options() -> pa.ipc.IpcWriteOptions:
+    return pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+
+
+def _open(source: Any) -> Any:
+    options = pa.ipc.IpcReadOptions(use_threads=False)  # callers have threads of their own
+    return pa.ipc.open_file(source, options=options)
+
+
+def _without_pairs(u: Int32Array, v: Int32Array, added: EdgeBlock) -> tuple[Int32Array, Int32Array]:
+    """Pairs that have no edge among those added."""
+    is_added = np.isin(_numbers(u, v), _numbers(added.u, added.v))
+    return u[~is_added], v[~is_added]
+
+
+def _numbers(u: Int32Array, v: Int32Array) -> Any:
+    return np.minimum(u, v).astype(np.int64) << 32 | np.maximum(u, v)

@@ -1,0 +1,275 @@
+"""Repair: edges that live are sampled anew where deletes have spoiled the sample (B24).
+
+A strike leaves the mean right. What it spoils are the probabilities of what stays: they counted on
+edges that are gone. Nodes that have lost much of their weight have all their edges sampled anew,
+from the log; where that would be most of them, or a cut has lost its edges, everything is. *What*
+is sampled anew follows from the stream alone. To choose it by what was kept would be wrong in the
+mean: a cut of which one record was kept would be replaced by itself, and one of which none was kept
+would never be looked for. *When* everything is may depend on it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, FloatArray, Int32Array, frozen
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.sparsifier.arrivals import MOST_DAMAGE
+from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
+from peewit.streaming.sparsifier.degrees import is_whole
+from peewit.streaming.sparsifier.node_resistances import NodeCards
+from peewit.streaming.sparsifier.runs import EMPTY_RUNS
+from peewit.streaming.sparsifier.sample_size import local_factor, present_constant
+from peewit.streaming.sparsifier.settings_and_state import (
+    SparsifierSettings,
+    SparsifierState,
+)
+from peewit.streaming.sparsifier.sparsifier import LEANING_FACTOR, absorb, is_full, resparsify
+from peewit.streaming.sparsifier.strikes import components, mark_between, without_records
+from peewit.streaming.sparsifier.thinning import counted_leverages, survey
+
+MOST_SHARE: Final = 0.25
+"""Nodes that hold more than this part of the weight are not repaired: everything is rebuilt."""
+
+MOST_THIN: Final = 2.0
+"""A record may have been kept with so many times less chance than is due, not more."""
+
+REBUILD_SLACK: Final = 1.1
+"""A rebuilt sparsifier lacks the slack of a stream that was first scored by sparser graphs."""
+
+LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
+"""Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
+
+Kind: TypeAlias = Literal["none", "part", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What was sampled anew.
+
+    Attributes
+    ----------
+    kind : {"none", "part", "all"}
+        Nothing, the edges of damaged nodes, or everything.
+    n_damaged : int
+        Nodes that had lost more than they may.
+    n_edges : int
+        Edges that were thrown again.
+    has_failed : bool
+        Whether resistances did not converge, so that nothing could be repaired.
+    """
+
+    kind: Kind = "none"
+    n_damaged: int = 0
+    n_edges: int = 0
+    has_failed: bool = False
+
+
+def resolved(state: SparsifierState, *, degree: FloatArray, killed: FloatArray) -> SparsifierState:
+    """State that knows the exact degrees of what lives, and how much each node had at most.
+
+    Parameters
+    ----------
+    state : SparsifierState
+        With everything struck that was deleted.
+    degree, killed : (n_nodes,) float64
+        Weight that lives at each node, and that died since the resolution before.
+    """
+    if is_whole(state):  # the records are what lives
+        return replace(state, struck_variance=None, lost=None, peak=None, torn=None)
+    peak = degree + killed
+    if state.peak is not None:
+        known = state.peak.size
+        np.maximum(peak[:known], state.peak, out=peak[:known])
+    return replace(state, degree=frozen(degree), peak=frozen(peak))
+
+
+def repair(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    live: LiveEdges,
+    *,
+    component: Int32Array,
+    group_blocks: int,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> tuple[SparsifierState, Repair]:
+    """State of which every edge was thrown for a graph much like the one that lives.
+
+    The state given is let go part by part where nobody else holds it.
+
+    Parameters
+    ----------
+    state : SparsifierState
+        As `resolved` returns it.
+    settings : SparsifierSettings
+        What decides which edges stay.
+    live : callable
+        The edges that live.
+    component : (n_nodes,) int32
+        Component of each node, of what lives.
+    group_blocks : int
+        Most blocks that are scored together.
+    cancelled, parallel
+        As for `resparsify`.
+    """
+    if is_whole(state) or state.degree is None:
+        return state, Repair()
+    degree = state.degree
+    is_damaged = _damaged(state)
+    cards = _cards(state, settings, cancelled, parallel)
+    if cards is None:
+        n_failed = state.n_failed_embeddings + 1
+        return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
+    at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
+    is_all = (
+        2.0 * at_damaged > MOST_SHARE * float(degree.sum())
+        or _is_thin(state, cards, settings)
+        or _is_apart(state, component)
+    )
+    n_damaged = int(np.count_nonzero(is_damaged))
+    if not (is_all or n_damaged):
+        return replace(state, torn=None), Repair()
+    if is_all:
+        sampled = replace(
+            state,
+            chunks=(),
+            runs=None if state.runs is None else EMPTY_RUNS,
+            degree=np.zeros(0),
+            peak=None,
+            struck_variance=None,
+            smallest_constant=np.inf,
+            n_leaning=int(LEANING_FACTOR * state.n_kept_last),
+            n_rebuilds=state.n_rebuilds + 1,
+        )
+        settings = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
+        edges = live(None)
+    else:
+        sampled = _without_nodes(state, is_damaged)
+        edges = live(is_damaged)
+    counters = replace(state, chunks=())
+    del state
+    sampled = replace(
+        sampled, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0
+    )
+    sampled = _thrown(sampled, settings, edges, group_blocks, cancelled, parallel)
+    n_edges = sampled.n_edges - counters.n_edges
+    sampled = replace(
+        sampled, degree=degree, n_edges=counters.n_edges, n_self_loops=counters.n_self_loops
+    )
+    if _is_apart(sampled, component):
+        sampled = _joined(sampled, settings, live(None))
+    kind: Kind = "all" if is_all else "part"
+    return sampled, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_edges)
+
+
+def _damaged(state: SparsifierState) -> BoolArray:
+    """Nodes that lost more than they may since their edges were sampled (B24)."""
+    if state.peak is None or state.degree is None:
+        return np.zeros(0, bool)
+    left = state.degree[: state.peak.size]
+    return np.asarray(left < (1.0 - MOST_DAMAGE) * state.peak[: left.size])
+
+
+def _cards(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> NodeCards | None:
+    """Cards of what was not struck."""
+    degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
+    return counted_resistances(
+        state.chunks,
+        on_forest,
+        state.cards,
+        degree,
+        settings,
+        present_constant(state, settings),
+        local_factor(settings, state.n_nodes),
+        was_struck=state.n_struck_since_cards > 0,
+        cancelled=cancelled,
+        parallel=parallel,
+    )
+
+
+def _is_thin(state: SparsifierState, cards: NodeCards, settings: SparsifierSettings) -> bool:
+    """Whether a record was thrown with a chance that is far too small by the cards."""
+    factor = local_factor(settings, state.n_nodes)
+    copies = np.float32(settings.oversampling * present_constant(state, settings))
+    for chunk in state.chunks:
+        due = counted_leverages(chunk, cards=cards, settings=settings, factor=factor)
+        due *= copies
+        np.minimum(due, 1.0, out=due)
+        if np.any(due > MOST_THIN * chunk.keep_probability):
+            return True
+    return False
+
+
+def _is_apart(state: SparsifierState, component: Int32Array) -> bool:
+    """Whether the sparsifier has more components than the graph."""
+    n_components = np.count_nonzero(component == np.arange(component.size))
+    root = components(state.chunks, state.n_nodes)
+    return bool(np.count_nonzero(root == np.arange(root.size)) > n_components)
+
+
+def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierState:
+    """State without the records at some nodes; the degrees of their neighbors are uneven now."""
+    is_gone = np.zeros(state.n_nodes, bool)
+    is_gone[: is_damaged.size] = is_damaged
+    struck = without_records(state, [is_gone[chunk.u] | is_gone[chunk.v] for chunk in state.chunks])
+    variance, peak = struck.struck_variance, struck.peak
+    if variance is not None:
+        variance = np.where(is_gone[: variance.size], np.float32(0.0), variance)
+    if peak is not None:
+        peak = np.where(is_gone[: peak.size], 0.0, peak)
+    return replace(
+        struck,
+        struck_variance=variance,
+        peak=peak,
+        n_struck=state.n_struck,
+        n_repairs=state.n_repairs + 1,
+    )
+
+
+def _thrown(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    edges: Iterable[tuple[str, EdgeBlock]],
+    group_blocks: int,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> SparsifierState:
+    """State with edges that are thrown as arrivals are."""
+    for run, blocks in groupby(edges, lambda each: each[0]):
+        remaining = (block for _, block in blocks)
+        while group := list(islice(remaining, group_blocks)):
+            if is_full(state, settings):
+                state = resparsify(state, settings, cancelled=cancelled, parallel=parallel)
+            state = absorb(state, settings, group, n_nodes=0, run=run, parallel=parallel)
+    return state
+
+
+def _joined(
+    state: SparsifierState, settings: SparsifierSettings, edges: Iterable[tuple[str, EdgeBlock]]
+) -> SparsifierState:
+    """State with the edges, too, that join its components where those of the graph are joined."""
+    parent = components(state.chunks, state.n_nodes)
+    keeping = replace(state, cards=NodeCards.empty(), degree=None)
+    for run, block in edges:
+        is_join = mark_between(parent, block.u, block.v)
+        if is_join.any():
+            joins = block.where(is_join)
+            keeping = absorb(keeping, settings, [joins], n_nodes=0, run=run)
+    return replace(
+        keeping,
+        cards=state.cards,
+        degree=state.degree,
+        surplus=state.surplus,
+        n_edges=state.n_edges,
+        n_leaning=state.n_leaning,
+    )

@@ -1,0 +1,121 @@
+"""Exact deletions: the log of a stream, and the sparsifier repaired by it after deletes."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from peewit.solvers.arrays import BoolArray
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.log.change_log import ChangeLog, LogWriter
+from peewit.streaming.log.resolution import live_blocks, resolve
+from peewit.streaming.sparsifier.repair import Repair, repair, resolved
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.strikes import retract
+
+
+class ExactDeletions:
+    """The log of one graph, which knows what lives.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the log.
+    replaces : bool
+        Whether a further edge of a pair takes the place of the others.
+    on_block : callable
+        Called after every block of the log that was read; what it raises ends the work.
+    cancelled : callable
+        Asked between iterations of solves.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        replaces: bool,
+        on_block: Callable[[], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._log = ChangeLog(directory)
+        self._replaces = replaces
+        self._on_block = on_block
+        self._cancelled = cancelled
+
+    def writing(self, digest: str) -> AbstractContextManager[LogWriter]:
+        """Log a file: it is there when the context ends well."""
+        return self._log.writing(digest, replaces=self._replaces)
+
+    def settle(
+        self,
+        state: SparsifierState,
+        settings: SparsifierSettings,
+        digests: Sequence[str],
+        *,
+        retracted: str | None = None,
+        group_blocks: int,
+        parallel: Parallel,
+    ) -> tuple[SparsifierState, Repair]:
+        """State that was repaired after everything that was deleted from some files.
+
+        Parameters
+        ----------
+        state, settings
+            Of the stream, at a file boundary; the state is let go where nobody else holds it.
+        digests : sequence of str
+            Files of the graph, in order.
+        retracted : str, optional
+            One of them, which goes.
+        group_blocks : int
+            Most blocks that are scored together.
+        parallel : callable
+            Runs independent tasks; the result does not depend on it.
+        """
+        gone: Collection[str] = ()
+        if retracted is not None:
+            gone, state = {retracted}, retract(state, retracted)
+        found = resolve(
+            self._log,
+            digests,
+            n_resolved=min(state.n_resolved_files, len(digests)),
+            version=state.log_version,
+            n_nodes=state.n_nodes,
+            retracted=gone,
+            parallel=parallel,
+            on_block=self._on_block,
+        )
+        left = [digest for digest in digests if digest not in gone]
+        dead = found.dead.of(left)
+        version = state.log_version + 1
+        self._log.publish_dead(version, dead)
+        held = [
+            replace(
+                resolved(state, degree=found.degree, killed=found.killed),
+                log_version=version,
+                n_unresolved=0,
+                n_resolved_files=len(left),
+                n_dead=state.n_dead + found.n_killed,
+                n_unmatched=state.n_unmatched + found.n_unmatched,
+            )
+        ]
+        del state  # only `repair` has it now, and lets it go
+
+        def live(at: BoolArray | None) -> Iterable[tuple[str, EdgeBlock]]:
+            return live_blocks(
+                self._log, left, dead, at=at, parallel=parallel, on_block=self._on_block
+            )
+
+        return repair(
+            held.pop(),
+            settings,
+            live,
+            component=found.component,
+            group_blocks=group_blocks,
+            cancelled=self._cancelled,
+            parallel=parallel,
+        )
+
+    def retain(self, digests: Collection[str], versions: Collection[int]) -> None:
+        """Remove what no file and no version needs that is named."""
+        self._log.retain(digests, versions)
