@@ -8,8 +8,10 @@ mean: a cut of which one record was kept would be replaced by itself, and one of
 would never be looked for. *When* everything is may depend on it.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from typing import Final, Literal, TypeAlias
 
@@ -28,7 +30,13 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
 )
-from peewit.streaming.sparsifier.sparsifier import LEANING_FACTOR, absorb, is_full, resparsify
+from peewit.streaming.sparsifier.sparsifier import (
+    LEANING_FACTOR,
+    absorb,
+    expected_epsilon,
+    is_full,
+    resparsify,
+)
 from peewit.streaming.sparsifier.strikes import components, mark_between, without_records
 from peewit.streaming.sparsifier.thinning import counted_leverages, survey
 
@@ -38,8 +46,8 @@ MOST_SHARE: Final = 0.25
 MOST_THIN: Final = 2.0
 """A record may have been kept with so many times less chance than is due, not more."""
 
-REBUILD_SLACK: Final = 1.1
-"""A rebuilt sparsifier lacks the slack of a stream that was first scored by sparser graphs."""
+REBUILD_SLACK: Final = 1.5
+"""A rebuild keeps so many times what is due, and is then thinned, which evens out degrees."""
 
 LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
 """Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
@@ -119,52 +127,36 @@ def repair(
     """
     if is_whole(state) or state.degree is None:
         return state, Repair()
-    degree = state.degree
-    is_damaged = _damaged(state)
     cards = _cards(state, settings, cancelled, parallel)
     if cards is None:
         n_failed = state.n_failed_embeddings + 1
         return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
-    at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
-    is_all = (
-        2.0 * at_damaged > MOST_SHARE * float(degree.sum())
-        or _is_thin(state, cards, settings)
-        or _is_apart(state, component)
-    )
+    degree, is_damaged = state.degree, _damaged(state)
     n_damaged = int(np.count_nonzero(is_damaged))
-    if not (is_all or n_damaged):
-        return replace(state, torn=None), Repair()
-    if is_all:
-        sampled = replace(
-            state,
-            chunks=(),
-            runs=None if state.runs is None else EMPTY_RUNS,
-            degree=np.zeros(0),
-            peak=None,
-            struck_variance=None,
-            smallest_constant=np.inf,
-            n_leaning=int(LEANING_FACTOR * state.n_kept_last),
-            n_rebuilds=state.n_rebuilds + 1,
-        )
-        settings = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
-        edges = live(None)
-    else:
-        sampled = _without_nodes(state, is_damaged)
-        edges = live(is_damaged)
-    counters = replace(state, chunks=())
+    at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
+    told = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
     del state
-    sampled = replace(
-        sampled, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0
+    throw = partial(
+        _thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel, degree=degree
     )
-    sampled = _thrown(sampled, settings, edges, group_blocks, cancelled, parallel)
-    n_edges = sampled.n_edges - counters.n_edges
-    sampled = replace(
-        sampled, degree=degree, n_edges=counters.n_edges, n_self_loops=counters.n_self_loops
-    )
-    if _is_apart(sampled, component):
-        sampled = _joined(sampled, settings, live(None))
-    kind: Kind = "all" if is_all else "part"
-    return sampled, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_edges)
+    n_edges = 0
+    is_spoiled = 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
+    if n_damaged and not is_spoiled:
+        told = _without_nodes(told, is_damaged)
+    is_spoiled = is_spoiled or _is_thin(told, cards, settings)
+    if n_damaged and not is_spoiled:
+        told, n_edges = throw(told, settings, live(is_damaged))
+    if not (is_spoiled or _is_uneven(told, settings) or _is_apart(told, component)):
+        kind: Kind = "part" if n_damaged else "none"
+        n_repairs = told.n_repairs + min(n_damaged, 1)
+        report = Repair(kind=kind, n_damaged=n_damaged, n_edges=n_edges)
+        return replace(told, n_repairs=n_repairs), report
+    slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
+    told, n_edges = throw(_emptied(told), slack, live(None))
+    told = resparsify(told, settings, cancelled=cancelled, parallel=parallel)
+    if _is_apart(told, component):
+        told = _joined(told, settings, live(None))
+    return told, Repair(kind="all", n_damaged=n_damaged, n_edges=n_edges)
 
 
 def _damaged(state: SparsifierState) -> BoolArray:
@@ -173,6 +165,15 @@ def _damaged(state: SparsifierState) -> BoolArray:
         return np.zeros(0, bool)
     left = state.degree[: state.peak.size]
     return np.asarray(left < (1.0 - MOST_DAMAGE) * state.peak[: left.size])
+
+
+def _is_uneven(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Whether more than the error asked is to be expected, for want of what was struck (B23)."""
+    if state.struck_variance is None:
+        return False
+    even = replace(state, struck_variance=None)
+    asked = settings.epsilon
+    return expected_epsilon(state, settings) > asked >= expected_epsilon(even, settings)
 
 
 def _cards(
@@ -232,7 +233,21 @@ def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierS
         struck_variance=variance,
         peak=peak,
         n_struck=state.n_struck,
-        n_repairs=state.n_repairs + 1,
+    )
+
+
+def _emptied(state: SparsifierState) -> SparsifierState:
+    """State without records, to which all edges are to come again."""
+    return replace(
+        state,
+        chunks=(),
+        runs=None if state.runs is None else EMPTY_RUNS,
+        degree=np.zeros(0),
+        peak=None,
+        struck_variance=None,
+        smallest_constant=math.inf,
+        n_leaning=int(LEANING_FACTOR * state.n_kept_last),
+        n_rebuilds=state.n_rebuilds + 1,
     )
 
 
@@ -240,18 +255,24 @@ def _thrown(
     state: SparsifierState,
     settings: SparsifierSettings,
     edges: Iterable[tuple[str, EdgeBlock]],
+    *,
+    degree: FloatArray,
     group_blocks: int,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
-) -> SparsifierState:
-    """State with edges that are thrown as arrivals are."""
+) -> tuple[SparsifierState, int]:
+    """State with edges that are thrown as arrivals are, and their number.
+
+    They are none: the graph has had them before, and ``degree`` is what it has.
+    """
+    n_edges = state.n_edges
     for run, blocks in groupby(edges, lambda each: each[0]):
         remaining = (block for _, block in blocks)
         while group := list(islice(remaining, group_blocks)):
             if is_full(state, settings):
                 state = resparsify(state, settings, cancelled=cancelled, parallel=parallel)
             state = absorb(state, settings, group, n_nodes=0, run=run, parallel=parallel)
-    return state
+    return replace(state, degree=degree, n_edges=n_edges), state.n_edges - n_edges
 
 
 def _joined(
