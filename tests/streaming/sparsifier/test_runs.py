@@ -37,8 +37,9 @@ def test_what_stays_of_each_run(
 def test_places_of_a_run() -> None:
     runs = Runs.of(["a", "b", "c"], [3, 0, 2])
     assert runs.keys == ("a", "c")
-    assert runs.places("a") == slice(0, 3)
-    assert runs.places("c") == slice(3, 5)
-    assert runs.places("b") == slice(0, 0)
+    assert runs.places("a") == [slice(0, 3)]
+    assert runs.places("c") == [slice(3, 5)]
+    assert runs.places("b") == []
+    assert runs.grown("a", 2).places("a") == [slice(0, 3), slice(5, 7)]
     with pytest.raises(ValueError, match="read-only"):
         runs.counts[0] = 1

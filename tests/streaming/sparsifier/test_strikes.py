@@ -117,7 +117,7 @@ def test_a_file_leaves_with_all_its_records() -> None:
     edges = random_graph(200, 0.5, 2)
     settings = settings_of(edges)
     state = resparsify(absorbed(edges, settings), settings)
-    places = state.runs.places("file 1")
+    (places,) = state.runs.places("file 1")
     after = retract(state, "file 1")
     expected = np.delete(state.records.key, np.arange(places.start, places.stop))
     assert 0 < places.stop - places.start < state.n_records
