@@ -182,8 +182,10 @@ def _cards(
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
-    """Cards of what was not struck."""
+    """Cards of what was not struck, with the degrees of what lives."""
     degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
+    if state.degree is not None:
+        degree[: state.degree.size] = state.degree
     return counted_resistances(
         state.chunks,
         on_forest,
@@ -232,7 +234,11 @@ def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierS
         struck,
         struck_variance=variance,
         peak=peak,
+        cards=state.cards,  # which know of what comes again
+        lost=None,
+        torn=None,
         n_struck=state.n_struck,
+        n_struck_since_cards=0,
     )
 
 
