@@ -15,7 +15,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
-from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdgesGone
+from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import SnapshotStore
 
 

@@ -18,12 +18,8 @@ from peewit.solvers.models.refinable_base import Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edge_passes import (
-    RawEdges,
-    RawEdgesGone,
-    snapshot_edges,
-    spool_directory,
-)
+from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 
@@ -89,7 +85,7 @@ def refined(
 class _Passes:
     """Products with the full graph, counted and reported."""
 
-    edges: RawEdges
+    edges: EdgePasses
     max_passes: int
     progress: Progress
     cancelled: Callable[[], bool]

@@ -47,7 +47,7 @@ from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.raw_edge_passes import PassStopped
+from peewit.streaming.passes.edge_passes import PassStopped
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""

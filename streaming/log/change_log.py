@@ -110,6 +110,37 @@ class LoggedFile:
             return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveFile:
+    """The edges of a file that live.
+
+    Attributes
+    ----------
+    file : LoggedFile
+        What it changed.
+    dead : DeadRows
+        Those of the file.
+    """
+
+    file: LoggedFile
+    dead: "DeadRows"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.file.path
+
+    @property
+    def n_batches(self) -> int:
+        """Blocks it holds, in the order of the stream."""
+        return self.file.n_batches
+
+    def block(self, number: int) -> EdgeBlock:
+        """Edges of one block that live; safe in any thread."""
+        block = self.file.block(number)
+        return block.edges(~self.dead.mask((self.file.digest, number), block))
+
+
 class DeadRows:
     """Which rows of a log are no edges any more, by batch.
 
@@ -132,6 +163,13 @@ class DeadRows:
     def of(self, digests: Collection[str]) -> "DeadRows":
         """Those of some files."""
         return DeadRows({key: bits for key, bits in self.bits.items() if key[0] in digests})
+
+    def without(self, file: LoggedFile) -> LiveFile:
+        """What lives of a file."""
+        keys = ((file.digest, number) for number in range(file.n_batches))
+        return LiveFile(
+            file=file, dead=DeadRows({key: self.bits[key] for key in keys if key in self.bits})
+        )
 
 
 class LogWriter:

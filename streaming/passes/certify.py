@@ -43,12 +43,8 @@ from peewit.streaming.passes.certificate_store import (
     epsilon_between,
 )
 from peewit.streaming.passes.edge_folds import RawComponents
-from peewit.streaming.passes.raw_edge_passes import (
-    PassStopped,
-    RawEdges,
-    snapshot_edges,
-    spool_directory,
-)
+from peewit.streaming.passes.edge_passes import EdgePasses, PassStopped
+from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
 from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 
 _SMALLEST_GAP: Final = 1e-3
@@ -194,7 +190,7 @@ class _Run:
     def __init__(
         self,
         settings: CertifySettings,
-        edges: RawEdges,
+        edges: EdgePasses,
         solver: RefinedSolver,
         work: "_Work",
         reporter: _Reporter,

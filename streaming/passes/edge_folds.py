@@ -28,6 +28,7 @@ from peewit.streaming.kernels.edge_passes import (
     all_roots,
     join_ends,
 )
+from peewit.streaming.log.change_log import LiveFile
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.raw_edge_spool import SpooledFile
 
@@ -40,6 +41,9 @@ SPAN_EDGES: Final = 8
 
 _CACHE_LINE: Final = 64
 
+OpenedFile: TypeAlias = StagedFile | SpooledFile | LiveFile
+"""A file of edges in dense ids, in place, spooled, or of the log."""
+
 Sums: TypeAlias = tuple[FloatArray, ...]
 """Sums of a product, four columns each."""
 
@@ -50,7 +54,7 @@ class Chunk:
 
     Attributes
     ----------
-    file : StagedFile or SpooledFile
+    file : OpenedFile
         Where they are, in dense ids.
     number : int
         Of the block of a spooled file, or the part of a staged one.
@@ -60,7 +64,7 @@ class Chunk:
         The part of a staged file.
     """
 
-    file: StagedFile | SpooledFile
+    file: OpenedFile
     number: int
     n_rows: int
     part: Part | None = None
@@ -175,7 +179,7 @@ class Components:
         return _components(a.n_edges + b.n_edges, a.n_components - n_joins, parent)
 
 
-def cut_spans(files: Sequence[tuple[StagedFile | SpooledFile, int]], n_nodes: int) -> list[Span]:
+def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Span]:
     """Spans of opened files, each with its number of rows; at least one, if without chunks.
 
     A span ends at the end of a row group, if there is one within ``SHARE_ROWS`` rows: slices of a
@@ -212,7 +216,7 @@ def product_bytes(n_nodes: int, n_columns: int) -> int:
     return n_nodes * half * (n_groups * (2 * lanes + 3) + lanes) if n_columns else 0
 
 
-def _chunks(files: Sequence[tuple[StagedFile | SpooledFile, int]]) -> Iterator[Chunk]:
+def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
     for file, n_rows in files:
         if isinstance(file, StagedFile):
             bare = file.without_parts()
@@ -228,15 +232,19 @@ def _blocks(span: Span, n_nodes: int, advance: Advance) -> Iterator[EdgeBlock]:
     """The edges of every chunk of a span, in order; BadEdges or OSError where one is not there."""
     for file, chunks in groupby(span.chunks, lambda chunk: chunk.file):
         in_file = list(chunks)
-        read = _read_spooled if isinstance(file, SpooledFile) else _read_staged
-        with closing(read(file, in_file, n_nodes)) as blocks:
+        reading = (
+            _read_staged(file, in_file, n_nodes)
+            if isinstance(file, StagedFile)
+            else _read_blocks(file, in_file)
+        )
+        with closing(reading) as blocks:
             for chunk, edges in zip(in_file, blocks, strict=True):
                 yield edges
                 advance(chunk.n_rows)
 
 
-def _read_spooled(
-    file: SpooledFile, chunks: Sequence[Chunk], _n_nodes: int
+def _read_blocks(
+    file: SpooledFile | LiveFile, chunks: Sequence[Chunk]
 ) -> Generator[EdgeBlock, None, None]:
     with naming(file.path):
         yield from (file.block(chunk.number) for chunk in chunks)

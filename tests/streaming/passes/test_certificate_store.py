@@ -21,7 +21,7 @@ from peewit.streaming.passes.certificate_store import (
     epsilon_between,
 )
 from peewit.streaming.passes.certify import certify
-from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdgesGone
+from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.reference.pencil import pencil_spectrum, spectral_epsilon
 from tests.streaming.graphs import (

@@ -15,7 +15,8 @@ from peewit.streaming.cluster.dask_folds import DaskExecutor
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.passes.certificate_store import Certificate, CertifySettings
 from peewit.streaming.passes.certify import certify
-from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdges, RawEdgesGone
+from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import RawEdges
 from tests.streaming.clusters import cluster_of, kill_one_that_works, scheduler_process
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 

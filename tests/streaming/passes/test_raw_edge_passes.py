@@ -12,7 +12,8 @@ import pytest
 
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.passes.edge_folds import LANE_BYTES, n_lanes, product_bytes
-from peewit.streaming.passes.raw_edge_passes import PassStopped, RawEdges, RawEdgesGone
+from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import RawEdges
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.reference.laplacian import dense_laplacian
 from tests.streaming.streamed import RawFile, StreamedGraph, random_file, streamed
