@@ -146,9 +146,10 @@ class GraphSettings:
         Of all random choices, 0 to 2^63 - 1; chosen when the graph is created unless given.
     keep_raw : bool
         Whether pushed blocks stay on disk once they are in the graph.
-    deletions : {"off", "approximate"}
+    deletions : {"off", "approximate", "exact"}
         Whether rows may delete edges: their records leave the sparsifier, and snapshots say the
-        accuracy that is left.
+        accuracy that is left. "exact", which is fixed once the graph exists, keeps a log of all
+        edges, by which the accuracy asked is restored before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.
@@ -498,6 +499,12 @@ def _require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
                 f"is fixed at {getattr(present, name)!r} since the graph was created, "
                 f"got {getattr(wanted, name)!r}; create another graph",
             )
+    if "exact" in {present.deletions, wanted.deletions} and wanted.deletions != present.deletions:
+        raise GraphConflict(
+            "deletions",
+            f"cannot become {wanted.deletions!r} where they were {present.deletions!r} since the "
+            "graph was created: exact ones need a log of all edges; create another graph",
+        )
     if wanted.deletions == "off" != present.deletions:
         raise GraphConflict("deletions", "must stay on where they were: edges may be gone already")
 

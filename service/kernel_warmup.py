@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from peewit.solvers.arrays import frozen_all
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
@@ -35,6 +36,8 @@ from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.resolution import resolve
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
@@ -64,6 +67,7 @@ def warm() -> float:
             _grow_and_cut_index(root / f"{kind}-index", kind)
         _embed(root)
         _bound_clusters(root)
+        _resolve_a_log(root)
     _sample_in_memory()
     _join_by_neighbors()
     _strike_edges()
@@ -155,6 +159,18 @@ def _strike_edges() -> None:
     for n_leaning in (0, 2 * state.n_records):
         absorb(replace(state, n_leaning=n_leaning), _SPARSIFIER, [block], n_nodes=_N_NODES)
     strike(replace(state, smallest_constant=1.0), u[:2], v[:2])
+
+
+def _resolve_a_log(directory: Path) -> None:
+    """Tell the edges of a log that live from those that a later block deletes."""
+    log, nodes = ChangeLog(directory / "log"), np.arange(_N_NODES, dtype=np.int32)
+    u, v = frozen_all(nodes, np.roll(nodes, 1))
+    weight = np.ones(u.size, np.float32)
+    block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+    with log.writing("file", replaces=False) as writer:
+        writer.append(block, u[:0], v[:0])
+        writer.append(block, u[:2], v[:2])
+    resolve(log, ["file"], n_resolved=0, version=0, n_nodes=_N_NODES)
 
 
 def _change_a_label() -> None:

@@ -6,6 +6,7 @@ node and for each record. The limit is refused where the sparsifier itself would
 
 from dataclasses import dataclass
 
+from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
@@ -24,6 +25,12 @@ DELETE_RECORD_BYTES = 20
 
 DELETE_NODE_BYTES = 40
 """What a strike adds up for a node, and what is kept of it."""
+
+LOG_NODE_BYTES = 50
+"""Degrees, components and marks of a node while a log is resolved."""
+
+LOG_BYTES = 300 * 2**20
+"""Pairs that are looked for in a log, and blocks of it."""
 
 INDEX_BYTES = 120
 """A node of string or int64 id in the index."""
@@ -67,7 +74,7 @@ def plan_memory(
     n_nodes: int,
     part_rows: int,
     blocks_in_flight: int,
-    deletes: bool = False,
+    deletions: Deletions = "off",
 ) -> MemoryPlan:
     """Buffer and block size with which a stream stays within ``limit_bytes``.
 
@@ -88,8 +95,8 @@ def plan_memory(
         Most rows of a block without a limit.
     blocks_in_flight : int
         Blocks that are in memory together.
-    deletes : bool
-        Whether edges may be deleted.
+    deletions : {"off", "approximate", "exact"}
+        Whether edges may be deleted, and whether a log tells of them.
 
     Raises
     ------
@@ -105,9 +112,9 @@ def plan_memory(
         node_kind=node_kind,
         n_nodes=nodes,
         block_rows=rows * blocks_in_flight,
-        deletes=deletes,
+        deletions=deletions,
     )
-    buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletes=deletes)
+    buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions)
     if buffer_edges < least:
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
@@ -124,14 +131,16 @@ def least_memory(
     node_kind: NodeKind,
     n_nodes: int,
     block_rows: int,
-    deletes: bool = False,
+    deletions: Deletions = "off",
 ) -> int:
     """Least resident bytes of an ingest with so many nodes, and rows of blocks in flight."""
     node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
-    node_bytes += DELETE_NODE_BYTES if deletes else 0
-    records = int(_LEAST_GROWTH * expected_size(settings, n_nodes)) * _record_bytes(deletes=deletes)
-    return FIXED_BYTES + n_nodes * node_bytes + block_rows * ROW_BYTES + records
+    node_bytes += 0 if deletions == "off" else DELETE_NODE_BYTES
+    node_bytes += LOG_NODE_BYTES if deletions == "exact" else 0
+    records = int(_LEAST_GROWTH * expected_size(settings, n_nodes)) * _record_bytes(deletions)
+    fixed = FIXED_BYTES + (LOG_BYTES if deletions == "exact" else 0)
+    return fixed + n_nodes * node_bytes + block_rows * ROW_BYTES + records
 
 
-def _record_bytes(*, deletes: bool) -> int:
-    return RECORD_BYTES + (DELETE_RECORD_BYTES if deletes else 0)
+def _record_bytes(deletions: Deletions) -> int:
+    return RECORD_BYTES + (0 if deletions == "off" else DELETE_RECORD_BYTES)

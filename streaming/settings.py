@@ -105,7 +105,7 @@ class StreamSettings:
             n_nodes=n_nodes,
             part_rows=self.part_rows,
             blocks_in_flight=2 * LIMITED_READERS + 1 + ARRIVAL_LANES,
-            deletes=self.deletions != "off",
+            deletions=self.deletions,
         )
         return replace(
             self,

@@ -81,7 +81,7 @@ def dry_run(
         node_kind=settings.node_kind,
         n_nodes=max(graph.progress.n_nodes, graph.settings.expected_nodes),
         block_rows=settings.part_rows * (2 * settings.n_readers + 1),
-        deletes=settings.deletions != "off",
+        deletions=settings.deletions,
     )
     if as_json:
         value = {

@@ -23,7 +23,8 @@ DeletionsOf = Annotated[
     str | None,
     typer.Option(
         "--deletions",
-        help="Whether edges may be deleted: off, or approximate, by what the sparsifier can tell.",
+        help="Whether edges may be deleted: off; approximate, by what the sparsifier can tell; or "
+        "exact, by a log of all edges.",
     ),
 ]
 ParallelEdges = Annotated[

@@ -174,7 +174,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges seen": progress.edges_seen,
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
-            **({} if meta is None or not meta.n_deletes else {"rows that delete": meta.n_deletes}),
+            **({} if meta is None else _deletes(meta)),
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
@@ -191,6 +191,20 @@ def show(name: GraphName, json: AsJson = False) -> None:
     )
     if note:
         say(f"note: {note}")
+
+
+def _deletes(meta: SnapshotMeta) -> dict[str, object]:
+    """What was deleted, where something was."""
+    told: dict[str, object] = {}
+    if meta.n_deletes:
+        told["rows that delete"] = meta.n_deletes
+    if meta.n_live is not None:
+        told["live edges"] = meta.n_live
+    if meta.n_unmatched:
+        told["deleted pairs without edges"] = meta.n_unmatched
+    if meta.n_repairs or meta.n_rebuilds:
+        told["sampled anew"] = f"{meta.n_repairs:,} times in part, {meta.n_rebuilds:,} times whole"
+    return told
 
 
 def _features_text(features: FeaturesStatus) -> str | None:

@@ -17,7 +17,14 @@ from rich.text import Text
 
 from peewit.service.cli.option_names import as_options
 from peewit.service.inbox.inbox_records import FileRecord
-from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    Repaired,
+)
 
 LINE_SECONDS: Final = 5.0
 """How often a line is printed where stderr is no terminal."""
@@ -177,6 +184,14 @@ class IngestProgress(_Figures):
             case Duplicate():
                 self._finish(event.file.path)
                 self._say(f"skipped {event.file.path}: the same content as {event.original}")
+            case Repaired(repair=repair) if repair.has_failed:
+                self._say(
+                    "what deletes have spoiled is not repaired: resistances did not converge; "
+                    "the snapshot says the accuracy that is left"
+                )
+            case Repaired(repair=repair) if repair.kind != "none":
+                where = "all" if repair.kind == "all" else f"those of {repair.n_damaged:,} nodes"
+                self._say(f"sampled {repair.n_edges:,} edges anew after deletes, {where}")
             case Committed():
                 for file in event.files:
                     self._finish(file.path)

@@ -33,6 +33,7 @@ from peewit.streaming.events import (
     IngestEvent,
     Progress,
     Quarantined,
+    Repaired,
     StreamSummary,
 )
 from peewit.streaming.graph_paths import GraphPaths
@@ -101,6 +102,8 @@ class Bookkeeper:
                 self._store(
                     event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
                 )
+            case Repaired():
+                self._tell_repair(event)
             case Quarantined():
                 if self._is_taken_apart(event):
                     return
@@ -117,6 +120,18 @@ class Bookkeeper:
                     ),
                 )
         self._on_event(event)
+
+    def _tell_repair(self, event: Repaired) -> None:
+        repair = event.repair
+        tell = _log.warning if repair.has_failed else _log.info
+        tell(
+            "repair after deletes failed" if repair.has_failed else "repaired after deletes",
+            graph=self._record.settings.name,
+            sampled_anew=repair.kind,
+            damaged_nodes=repair.n_damaged,
+            edges=repair.n_edges,
+            seconds=round(event.seconds, 3),
+        )
 
     def _note_growth(self, summary: StreamSummary) -> None:
         """Store a point for charts; without it they lack a point, and nothing else does."""

@@ -32,7 +32,14 @@ from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings
-from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
+from peewit.streaming.events import (
+    Committed,
+    Duplicate,
+    IngestEvent,
+    Progress,
+    Quarantined,
+    Repaired,
+)
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -270,6 +277,15 @@ class IngestMetrics:
             "Seconds from asking for a block to its last record, the mean of its group.",
         )
         self._resparsify = histogram("peewit_resparsify_seconds", "Seconds of a resparsification.")
+        self._repairs = Counter(
+            "peewit_repairs",
+            "Repairs after deletes, by what was sampled anew: none, part, all, or failed.",
+            ["graph", "kind"],
+            registry=self.registry,
+        )
+        self._repair_seconds = histogram(
+            "peewit_repair_seconds", "Seconds of a repair, with the reading of the log."
+        )
         self._listings = histogram("peewit_listing_seconds", "Seconds of a listing of a source.")
         self._listing_errors = counter("peewit_listing_errors", "Listings that failed.")
         self._failures = counter(
@@ -293,6 +309,10 @@ class IngestMetrics:
                 self._files.labels(label, "duplicate").inc()
             case Quarantined():
                 self._files.labels(label, "quarantined").inc()
+            case Repaired():
+                kind = "failed" if event.repair.has_failed else event.repair.kind
+                self._repairs.labels(label, kind).inc()
+                self._repair_seconds.labels(label).observe(event.seconds)
 
     def note_listing(self, graph: str, seconds: float | None) -> None:
         """Count a listing of a source; None when it failed."""

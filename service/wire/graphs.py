@@ -21,7 +21,7 @@ class Settings:
     max_nodes: int
     seed: int
     keep_raw: bool
-    deletions: Literal["off", "approximate"]
+    deletions: Literal["off", "approximate", "exact"]
     parallel: Literal["sum", "replace"]
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
@@ -118,6 +118,12 @@ class Snapshot:
     n_split: int = described(
         "Components more for want of deleted edges, where nothing tells whether the graph has them."
     )
+    n_live: int | None = described(
+        "Edges that are not deleted, self-loops not counted; null unless deletions are exact."
+    )
+    n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
+    n_repairs: int = described("How often edges of damaged nodes had been sampled anew.")
+    n_rebuilds: int = described("How often all edges had been sampled anew after deletes.")
     seed: int
     created_at: datetime
     certificate: Certificate | None = described("Null until it is certified.")

@@ -28,8 +28,8 @@ from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.kernels.pair_positions import fill_pair_positions, mark_dead, survey_live
 from peewit.streaming.log.change_log import BatchKey, ChangeLog, DeadRows, LoggedBlock
 
-MOST_PAIRS: Final = 1 << 24
-"""Pairs that are looked for in one scan, which take 32 bytes each; more take more scans."""
+MOST_PAIRS: Final = 1 << 23
+"""Pairs that are looked for in one scan, which take 34 bytes each; more take more scans."""
 
 _AHEAD: Final = 4
 """Blocks that are read at a time."""

@@ -57,7 +57,7 @@ class Publication:
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.log_version = newest.log_version if newest else 0
         self._position = (newest.n_blocks, newest.n_nodes, newest.n_struck) if newest else (0, 0, 0)
-        self._n_edges = newest.edges_seen if newest else 0
+        self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
         self._time = self._clock()
 
     @property
@@ -66,9 +66,10 @@ class Publication:
         return self._snapshots.latest()
 
     def is_due(self, state: SparsifierState) -> bool:
-        """Whether enough edges or seconds have passed since the newest snapshot."""
+        """Whether enough edges, deleted ones counted, or seconds have passed since the newest."""
         edges, seconds = self._settings.snapshot_edges, self._settings.snapshot_seconds
-        enough_edges = edges is not None and state.n_edges - self._n_edges >= edges
+        n_changes = state.n_edges + state.n_removals - self._n_changes
+        enough_edges = edges is not None and n_changes >= edges
         enough_time = seconds is not None and self._clock() - self._time >= seconds
         return enough_edges or enough_time
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -186,9 +188,10 @@ def test_deletes_leave_less_room_for_the_buffer() -> None:
             n_nodes=0,
             part_rows=1 << 16,
             blocks_in_flight=9,
-            deletes=deletes,
+            deletions=deletions,
         )
-        for deletes in (False, True)
+        for deletions in get_args(Deletions)
     ]
     assert plans[1].buffer_edges < 0.6 * plans[0].buffer_edges
+    assert plans[2].buffer_edges < plans[1].buffer_edges
     assert plans[1].part_rows == plans[0].part_rows

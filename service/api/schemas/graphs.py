@@ -49,7 +49,8 @@ class _GraphFields(Body):
     keep_raw: bool = Field(_DEFAULTS["keep_raw"], description="Keep pushed edges for later passes.")
     deletions: Deletions = Field(
         _DEFAULTS["deletions"],
-        description="Whether rows of `op` delete may take edges out of the graph again.",
+        description="Whether rows of `op` delete may take edges out of the graph again; exact, "
+        "with a log of all edges that restores the accuracy, is fixed once the graph exists.",
     )
     parallel: Parallel = Field(
         _DEFAULTS["parallel"],

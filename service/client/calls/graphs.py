@@ -26,7 +26,7 @@ class ChangeableSettings(TypedDict, total=False):
         Most edges to keep, but for a spanning forest; wins over ``epsilon``.
     keep_raw : bool
         Whether pushed edges are kept for later passes.
-    deletions : {"off", "approximate"}
+    deletions : {"off", "approximate", "exact"}
         Whether edges may be deleted.
     parallel : {"sum", "replace"}
         Whether a further edge of a pair adds its weight, or takes the place of the others.
@@ -41,7 +41,7 @@ class ChangeableSettings(TypedDict, total=False):
     epsilon: float
     max_edges: int | None
     keep_raw: bool
-    deletions: Literal["off", "approximate"]
+    deletions: Literal["off", "approximate", "exact"]
     parallel: Literal["sum", "replace"]
     columns: Mapping[str, str]
     snapshot_every: Mapping[str, float] | None
