@@ -1,0 +1,207 @@
+"""Any order of inserts, deletes, sets, retractions, new versions and kills, against a dictionary.
+
+The graph is small enough that every edge would be kept, so records are thinned by a low bound on
+their number: then what lives must be told by the log, and the sparsifier must be a part of it.
+"""
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from peewit.solvers.graph import Graph
+from peewit.streaming.edges.change_rules import Parallel
+from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.operations import DELETE, INSERT, SET
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.events import IngestEvent
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.resolution import live_blocks
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from tests.streaming.test_changes import Crash, Row, table_of
+
+N_NODES = 24
+
+_nodes = st.integers(0, N_NODES - 1)
+_rows = st.lists(
+    st.tuples(_nodes, _nodes, st.integers(1, 8), st.sampled_from([INSERT] * 6 + [DELETE, SET])),
+    min_size=1,
+    max_size=60,
+)
+
+
+class Changes(RuleBasedStateMachine):
+    """A stream with a log beside lists of the edges that each file left alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="peewit-machine-"))
+        self.paths = GraphPaths(root=self.root / "graph")
+        self.n_files = 0
+        self.alive: dict[str, list[tuple[frozenset[str], float]]] = {}
+        self.removes: dict[str, bool] = {}
+
+    @initialize(parallel=st.sampled_from(["sum", "replace"]), max_edges=st.integers(20, 60))
+    def begin(self, parallel: Parallel, max_edges: int) -> None:
+        self.parallel = parallel
+        self.settings = StreamSettings(
+            node_kind="string",
+            sparsifier=SparsifierSettings(
+                epsilon=0.9, expected_nodes=N_NODES, max_edges=max_edges, buffer_edges=150
+            ),
+            deletions="exact",
+            parallel=parallel,
+            checkpoint_seconds=0.0,
+            max_part_rows=16,
+            group_blocks=2,
+        )
+        self.stream = Stream(self.paths, self.settings)
+
+    @rule(rows=_rows, n_events=st.integers(0, 4))
+    def ingest(self, rows: list[tuple[int, int, int, int]], n_events: int) -> None:
+        path = self.root / f"{self.n_files}.parquet"
+        rows = self._unlike_others(rows)
+        self._write(path, rows)
+        self._take(path, n_events)
+        self._play(path, rows)
+
+    @precondition(lambda self: self._retractable)
+    @rule(rows=_rows, data=st.data(), n_events=st.integers(0, 4))
+    def replace(
+        self, rows: list[tuple[int, int, int, int]], data: st.DataObject, n_events: int
+    ) -> None:
+        path = Path(data.draw(st.sampled_from(self._retractable)))
+        rows = self._unlike_others(rows)
+        self._write(path, rows)
+        self._take(path, n_events)
+        del self.alive[str(path)]
+        self._play(path, rows)
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def retract(self, data: st.DataObject) -> None:
+        path = data.draw(st.sampled_from(sorted(self.alive)))
+        self.stream.retract(path, inserts_only=True)
+        del self.alive[path]
+
+    @rule()
+    def reopen(self) -> None:
+        self.stream = Stream(self.paths, self.settings)
+
+    @invariant()
+    def log_holds_what_lives(self) -> None:
+        state, log = self.stream.state, ChangeLog(self.paths.log)
+        names = self._names()
+        found: Counter[tuple[frozenset[str], float]] = Counter()
+        digests = [file.digest for file in self.stream.files]
+        for _, block in live_blocks(log, digests, log.dead(state.log_version)):
+            for near, far, weight in zip(block.u, block.v, block.weight, strict=True):
+                found[frozenset((names[near], names[far])), float(weight)] += 1
+        assert found == Counter(edge for edges in self.alive.values() for edge in edges)
+        assert state.n_edges - state.n_self_loops - state.n_dead == found.total()
+
+    @invariant()
+    def sparsifier_is_a_part_of_it(self) -> None:
+        state, names = self.stream.state, self._names()
+        alive = {edge for edges in self.alive.values() for edge in edges}
+        records = state.records
+        for near, far, weight in zip(records.u, records.v, records.weight, strict=True):
+            assert (frozenset((names[near], names[far])), float(weight)) in alive
+        assert state.runs is not None
+        assert state.runs.n_records == state.n_records
+        assert set(state.runs.keys) <= {file.digest for file in self.stream.files}
+        assert state.torn is None
+        number = {name: place for place, name in enumerate(names)}
+        ends = np.array([[number[end] for end in pair] for pair, _ in alive], int).reshape(-1, 2)
+        graph = Graph.from_edges(ends[:, 0], ends[:, 1], np.ones(len(ends)), n_nodes=len(names))
+        kept = Graph.from_edges(records.u, records.v, records.weight, n_nodes=len(names))
+        assert kept.n_components == graph.n_components
+
+    @invariant()
+    def newest_snapshot_is_of_now(self) -> None:
+        snapshots = SnapshotStore(self.paths.snapshots)
+        newest = snapshots.latest()
+        if newest is not None:
+            assert snapshots.meta(newest).n_live == sum(map(len, self.alive.values()))
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.root)
+
+    @property
+    def _retractable(self) -> list[str]:
+        return sorted(path for path in self.alive if not self.removes[path])
+
+    def _unlike_others(
+        self, rows: list[tuple[int, int, int, int]]
+    ) -> list[tuple[int, int, int, int]]:
+        """Rows that make another content than all files before."""
+        self.n_files += 1
+        return [*rows, (0, 1, self.n_files, INSERT)]
+
+    def _names(self) -> list[str]:
+        nodes = self.stream._absorption.nodes
+        return [str(each) for each in nodes.external_ids().to_pylist()]
+
+    def _write(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
+        pq.write_table(table_of(list(_named(rows)), "string"), path, row_group_size=16)
+
+    def _take(self, path: Path, n_events: int) -> None:
+        """Ingest a file in a process that dies at an event, and then in one that does not."""
+        (file,) = EdgeFiles(path, columns=CHANGES).list()
+        wanted = replace(file, replaces=True)
+        n_left = n_events
+
+        def die(_event: IngestEvent) -> None:
+            nonlocal n_left
+            n_left -= 1
+            if n_left < 0:
+                raise Crash
+
+        with suppress(Crash):
+            Stream(self.paths, self.settings, on_event=die).ingest([wanted])
+        self.stream = Stream(self.paths, self.settings)
+        self.stream.ingest([wanted])
+
+    def _play(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
+        edges: list[tuple[frozenset[str], float]] = []
+        before, removes = self.alive, False
+        for src, dst, weight, op in _named(rows):
+            pair = frozenset((src, dst))
+            if op != INSERT or self.parallel == "replace":
+                edges = [edge for edge in edges if edge[0] != pair]
+                before = {
+                    key: [edge for edge in each if edge[0] != pair] for key, each in before.items()
+                }
+                removes = True
+            if op != DELETE and len(pair) == 2:
+                edges.append((pair, weight))
+        self.alive = before | {str(path): edges}
+        self.removes[str(path)] = removes
+
+
+def _named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
+    for src, dst, weight, op in rows:
+        yield f"n{src}", f"n{dst}", weight / 4, op
+
+
+TestChanges = Changes.TestCase
+TestChanges.settings = settings(
+    max_examples=15,
+    stateful_step_count=12,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # what fails takes long to shrink
+    suppress_health_check=list(HealthCheck),
+)
