@@ -364,7 +364,8 @@ class Stream:
                 reason = self._why_not_retractable(earlier, inserts_only=False)
                 if reason is not None:
                     raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
-                self._take_out(earlier)
+                if self.is_between_files:  # a half-absorbed one has taken its place already
+                    self._take_out(earlier)
             start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")

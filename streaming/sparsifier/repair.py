@@ -153,7 +153,8 @@ def repair(
         return replace(told, n_repairs=n_repairs), report
     slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
     told, n_edges = throw(_emptied(told), slack, live(None))
-    told = resparsify(told, settings, cancelled=cancelled, parallel=parallel)
+    if told.chunks and not is_whole(told):
+        told = resparsify(told, settings, cancelled=cancelled, parallel=parallel)
     if _is_apart(told, component):
         told = _joined(told, settings, live(None))
     return told, Repair(kind="all", n_damaged=n_damaged, n_edges=n_edges)
@@ -183,6 +184,8 @@ def _cards(
     parallel: Parallel,
 ) -> NodeCards | None:
     """Cards of what was not struck, with the degrees of what lives."""
+    if not state.chunks:  # nothing is known, and every edge of what lives is kept
+        return NodeCards.empty()
     degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
     if state.degree is not None:
         degree[: state.degree.size] = state.degree

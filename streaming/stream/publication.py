@@ -56,7 +56,9 @@ class Publication:
 
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.log_version = newest.log_version if newest else 0
-        self._position = (newest.n_blocks, newest.n_nodes, newest.n_struck) if newest else (0, 0, 0)
+        self._position = (0, 0, 0, 0)
+        if newest is not None:
+            self._position = newest.n_blocks, newest.n_nodes, newest.n_struck, newest.log_version
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
         self._time = self._clock()
 
@@ -74,8 +76,9 @@ class Publication:
         return enough_edges or enough_time
 
     def is_news(self, state: SparsifierState) -> bool:
-        """Whether the newest snapshot lacks blocks, nodes or strikes of the state."""
-        return (state.n_blocks, state.n_nodes, state.n_struck) != self._position
+        """Whether the newest snapshot lacks blocks, nodes, strikes or retractions of the state."""
+        present = state.n_blocks, state.n_nodes, state.n_struck, state.log_version
+        return present != self._position
 
     def publish(self, state: SparsifierState, *, n_files: int) -> None:
         """Publish a thinned state of so many files as the next snapshot."""

@@ -54,13 +54,13 @@ class Changes(RuleBasedStateMachine):
         self.alive: dict[str, list[tuple[frozenset[str], float]]] = {}
         self.removes: dict[str, bool] = {}
 
-    @initialize(parallel=st.sampled_from(["sum", "replace"]), max_edges=st.integers(20, 60))
+    @initialize(parallel=st.sampled_from(["sum", "replace"]), max_edges=st.integers(40, 70))
     def begin(self, parallel: Parallel, max_edges: int) -> None:
         self.parallel = parallel
         self.settings = StreamSettings(
             node_kind="string",
             sparsifier=SparsifierSettings(
-                epsilon=0.9, expected_nodes=N_NODES, max_edges=max_edges, buffer_edges=150
+                epsilon=0.9, expected_nodes=N_NODES, max_edges=max_edges, buffer_edges=120
             ),
             deletions="exact",
             parallel=parallel,
@@ -71,12 +71,28 @@ class Changes(RuleBasedStateMachine):
         self.stream = Stream(self.paths, self.settings)
 
     @rule(rows=_rows, n_events=st.integers(0, 4))
+    def ingest_some(self, rows: list[tuple[int, int, int, int]], n_events: int) -> None:
+        self.ingest(rows, n_events)
+
     def ingest(self, rows: list[tuple[int, int, int, int]], n_events: int) -> None:
         path = self.root / f"{self.n_files}.parquet"
         rows = self._unlike_others(rows)
         self._write(path, rows)
         self._take(path, n_events)
         self._play(path, rows)
+
+    @rule(seed=st.integers(0, 5), n_events=st.integers(0, 9))
+    def ingest_many(self, seed: int, n_events: int) -> None:
+        """So many edges that most are thrown away."""
+        ends = np.random.default_rng(seed).integers(0, N_NODES, (2, 300))
+        self.ingest([(int(u), int(v), 1, INSERT) for u, v in ends.T], n_events)
+
+    @precondition(lambda self: self.n_files)
+    @rule(node=_nodes, n_events=st.integers(0, 4))
+    def delete_a_node(self, node: int, n_events: int) -> None:
+        """All edges of a node but those to one other."""
+        others = (other for other in range(N_NODES) if other not in {node, (node + 1) % N_NODES})
+        self.ingest([(node, other, 1, DELETE) for other in others], n_events)
 
     @precondition(lambda self: self._retractable)
     @rule(rows=_rows, data=st.data(), n_events=st.integers(0, 4))
@@ -199,7 +215,8 @@ def _named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
 
 TestChanges = Changes.TestCase
 TestChanges.settings = settings(
-    max_examples=15,
+    derandomize=True,
+    max_examples=25,
     stateful_step_count=12,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # what fails takes long to shrink
