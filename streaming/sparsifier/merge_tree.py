@@ -17,6 +17,7 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, S
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
 
 _T = TypeVar("_T")
+_Weights = TypeVar("_Weights", Float32Array, FloatArray)
 
 
 def merge(
@@ -62,6 +63,7 @@ def merge(
         runs=None if a.runs is None or b.runs is None else a.runs.joined(b.runs),
         struck_variance=_sum(a.struck_variance, b.struck_variance),
         lost=_sum(a.lost, b.lost),
+        peak=_sum(a.peak, b.peak),
         torn=_joined(a.torn, b.torn),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
@@ -76,6 +78,13 @@ def merge(
         n_removals=a.n_removals + b.n_removals,
         n_struck=a.n_struck + b.n_struck,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
+        log_version=max(a.log_version, b.log_version),
+        n_unresolved=a.n_unresolved + b.n_unresolved,
+        n_resolved_files=max(a.n_resolved_files, b.n_resolved_files),
+        n_dead=a.n_dead + b.n_dead,
+        n_unmatched=a.n_unmatched + b.n_unmatched,
+        n_repairs=a.n_repairs + b.n_repairs,
+        n_rebuilds=a.n_rebuilds + b.n_rebuilds,
     )
     if is_full(merged, settings):
         return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
@@ -101,11 +110,17 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         runs=None,
         struck_variance=None,
         lost=None,
+        peak=None,
         torn=None,
         n_deletes=0,
         n_removals=0,
         n_struck=0,
         n_struck_since_cards=0,
+        n_unresolved=0,
+        n_dead=0,
+        n_unmatched=0,
+        n_repairs=0,
+        n_rebuilds=0,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,
@@ -115,10 +130,10 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
     )
 
 
-def _sum(a: Float32Array | None, b: Float32Array | None) -> Float32Array | None:
+def _sum(a: _Weights | None, b: _Weights | None) -> _Weights | None:
     if a is None or b is None:
         return a if b is None else b
-    total = np.zeros(max(a.size, b.size), np.float32)
+    total = np.zeros(max(a.size, b.size), a.dtype)
     total[: a.size] = a
     total[: b.size] += b
     return frozen(total)

@@ -17,12 +17,15 @@ from peewit.streaming import sparsify
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.cluster.dask_ingest import Cluster
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group
+from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted, Stream
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.resolution import live_blocks
 from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -165,6 +168,37 @@ def test_one_worker_and_two_give_the_same_snapshot(
     here = ingest(tmp_path / "threads", files, settings(kind, None), Recorder())
     assert published(there)[0] == published(here)[0]
     assert SnapshotStore(here.snapshots).list()[-1].self_loops == meta.self_loops > 0
+
+
+def test_deletes_are_exact_beside_a_cluster(tmp_path: Path, two_workers: str) -> None:
+    files = make_data(tmp_path / "data", "string")
+    exact = settings("string", two_workers, deletions="exact")
+    crash = Recorder(dies_at=1)  # in the middle of the first file
+    with pytest.raises(Crash):
+        ingest(tmp_path / "there", files, exact, crash)
+    stream = Stream(GraphPaths(root=tmp_path / "there"), exact)
+    stream.ingest(files)
+    first = pq.read_table(files[0].path).slice(0, 5_000)
+    deletes = first.append_column("op", pa.array(["delete"] * first.num_rows))
+    pq.write_table(deletes, tmp_path / "deletes.parquet")
+    last = EdgeFiles(tmp_path / "deletes.parquet", columns=CHANGES).list()
+    stream.ingest(last)
+    here = Stream(GraphPaths(root=tmp_path / "here"), settings("string", None, deletions="exact"))
+    here.ingest([*files, *last])
+    lives = []
+    for each, name in ((stream, "there"), (here, "here")):
+        log = ChangeLog(GraphPaths(root=tmp_path / name).log)
+        digests = [file.digest for file in each.files]
+        blocks = [block for _, block in live_blocks(log, digests, log.dead(each.state.log_version))]
+        columns = (np.concatenate([getattr(block, end) for block in blocks]) for end in ("u", "v"))
+        lives.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+    assert lives[0] == lives[1]
+    metas = [
+        SnapshotStore(GraphPaths(root=tmp_path / name).snapshots).list()[-1]
+        for name in ("there", "here")
+    ]
+    assert metas[0].n_live == metas[1].n_live == len(lives[0]) < 3 * N_ROWS - metas[0].self_loops
+    assert metas[0].n_unmatched == metas[1].n_unmatched == 0
 
 
 def measured_errors(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial, reduce
 
 import numpy as np
@@ -327,3 +327,19 @@ def test_a_folded_tree_is_balanced_and_keeps_the_order(n_items: int) -> None:
 def test_a_tree_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="items must hold at least one, got none"):
         fold_tree([], lambda a, _b: a)
+
+
+def test_nothing_of_the_stream_is_lost_when_a_leaf_without_edges_is_merged() -> None:
+    edges = random_graph(60, 0.5, 0)
+    settings = SparsifierSettings(expected_nodes=60)
+    state = absorb(SparsifierState(), settings, edges.blocks(1), n_nodes=60)
+    counters = {
+        each.name: 3 + place
+        for place, each in enumerate(fields(SparsifierState))
+        if each.type in {int, "int"} and each.name != "n_nodes"
+    }
+    state = replace(state, n_nodes=60, peak=np.arange(60.0), **counters)
+    merged = merge(state, leaf(state, first_block=state.n_blocks), settings)
+    found = {name: getattr(merged, name) for name in counters}
+    assert found == counters | {"n_leaning": found["n_leaning"]}
+    np.testing.assert_array_equal(merged.peak, state.peak)
