@@ -168,3 +168,32 @@ def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: A
     assert pyarrow.parquet.read_schema(block).names == ["src", "dst", "weight"]
     state = CheckpointStore(root / "checkpoints").newest().state
     assert (state.runs, state.n_removals) == (None, 0)
+
+
+@pytest.mark.usefixtures("processes")
+def test_exact_deletes_are_told_and_certified(api: Api) -> None:
+    api.create_graph("g", deletions="exact")
+    api.push(b"src,dst,weight\na,b,1\nb,a,4\nb,c,2\nc,d,3\n", CSV)
+    api.ingest()
+    api.call("DELETE", "/graphs/g/edges?src=b&dst=a&src=a&dst=d&src=a&dst=a", 202)
+    api.ingest()
+    assert edges_of(api) == ['"b","c",2', '"c","d",3']
+    newest, first = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"]
+    assert (first["n_live"], newest["n_live"]) == (4, 2)
+    assert (newest["n_unmatched"], newest["n_rebuilds"]) == (1, 0)
+    job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
+    api.run_job(job["id"])
+    ended = api.call("GET", f"/jobs/{job['id']}", 200).json()
+    assert ended["status"] == "succeeded", ended
+    assert ended["result"]["n_edges"] == 2
+
+
+def test_deletions_are_exact_from_the_start_or_never(api: Api) -> None:
+    api.create_graph("g", deletions="exact")
+    for name, wanted in (("g", "approximate"), ("g", "off")):
+        answer = api.call("PATCH", f"/graphs/{name}", 409, json={"deletions": wanted})
+        assert "need a log of all edges" in answer.text
+    api.create_graph("other", deletions="approximate")
+    answer = api.call("PATCH", "/graphs/other", 409, json={"deletions": "exact"})
+    assert "create another graph" in answer.text
+    api.call("PATCH", "/graphs/g", 200, json={"epsilon": 0.5})
