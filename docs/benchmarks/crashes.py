@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="end after so long, with fewer kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--serve", action="store_true", help="kill `peewit serve` itself")
+    parser.add_argument("--deletes", action="store_true", help="delete edges as well")
     parser.add_argument("--quick", action="store_true", help="10 kills")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="peewit-crashes-"))
@@ -31,6 +32,7 @@ def main() -> None:
         n_kills=10 if options.quick else options.kills,
         seconds=options.seconds,
         is_supervised=options.serve,
+        deletes=options.deletes,
     )
     report = crash(plan, directory, say=lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201 - progress
     print(report.summary())  # noqa: T201 - the answer

@@ -44,7 +44,7 @@ MOST_SHARE: Final = 0.25
 """Nodes that hold more than this part of the weight are not repaired: everything is rebuilt."""
 
 MOST_THIN: Final = 2.0
-"""A record may have been kept with so many times less chance than is due, not more."""
+"""A record may err by so many times what is due, not more."""
 
 REBUILD_SLACK: Final = 1.5
 """A rebuild keeps so many times what is due, and is then thinned, which evens out degrees."""
@@ -204,13 +204,14 @@ def _cards(
 
 
 def _is_thin(state: SparsifierState, cards: NodeCards, settings: SparsifierSettings) -> bool:
-    """Whether a record was thrown with a chance that is far too small by the cards."""
+    """Whether a record errs by far more than it may, by the cards (B24)."""
     factor = local_factor(settings, state.n_nodes)
     copies = np.float32(settings.oversampling * present_constant(state, settings))
     for chunk in state.chunks:
         due = counted_leverages(chunk, cards=cards, settings=settings, factor=factor)
+        due[np.isinf(due)] = 0.0  # the cards know nothing of these
         due *= copies
-        np.minimum(due, 1.0, out=due)
+        due *= 1.0 - chunk.keep_probability
         if np.any(due > MOST_THIN * chunk.keep_probability):
             return True
     return False

@@ -35,12 +35,15 @@ class History:
         What the stream took in, in order.
     paths : GraphPaths
         Where the graph lies.
+    n_deletes : int
+        Rows of the files that delete.
     """
 
     graph: GraphRecord
     events: list[LabelEvent]
     absorbed: tuple[AbsorbedFile, ...]
     paths: GraphPaths
+    n_deletes: int
 
     @classmethod
     def of(cls, database: Database, settings: Settings) -> "History":
@@ -56,13 +59,15 @@ class History:
             found = connection.execute(rows).all()
         if [row.seq for row in found] != list(range(1, graph.labels_seq + 1)):
             raise AssertionError(f"label events are not numbered 1 to {graph.labels_seq}")
+        newest = CheckpointStore(paths.checkpoints).newest()
         return cls(
             graph=graph,
             events=[
                 (row.node, None if row.label is None else json.loads(row.label)) for row in found
             ],
-            absorbed=CheckpointStore(paths.checkpoints).newest().files,
+            absorbed=newest.files,
             paths=paths,
+            n_deletes=newest.state.n_deletes,
         )
 
 
@@ -125,9 +130,9 @@ def check_edges(record: Record, history: History, database: Database) -> Iterato
         row = committed.get(file.path)
         if row is not None and (row.digest, row.n_rows) != (file.digest, file.n_rows):
             yield f"manifest and checkpoint differ over {file.path}"
-    n_rows = sum(file.n_rows for file in history.absorbed)
+    n_rows = sum(file.n_rows for file in history.absorbed) - history.n_deletes
     if history.graph.progress.edges_seen != n_rows:
-        yield f"edges_seen is {history.graph.progress.edges_seen}, the files have {n_rows} rows"
+        yield f"edges_seen is {history.graph.progress.edges_seen}, the files add {n_rows} rows"
     yield from _check_batches(record, history)
     status_of = {row.path: row.status for row in listed}
     for batch in record.edge_batches:
@@ -146,10 +151,11 @@ def _check_batches(record: Record, history: History) -> Iterator[str]:
         for number, u, v in rows:
             found[number].append((u, v))
             places[number].add(file.path)
+    found.pop(0, None)  # rows that delete have no weight
     for number in found.keys() - batches.keys():
         yield f"edges of batch {number} were never sent"
     for number, batch in batches.items():
-        edges = list(zip(batch.src, batch.dst, strict=True))
+        edges = batch.weighted
         there = found.get(number, [])
         if there not in ([], edges) or len(places[number]) > 1:
             n_times, where = len(there) / len(edges), sorted(places[number])

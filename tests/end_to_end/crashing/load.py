@@ -258,6 +258,26 @@ class Pusher(Client):
             self.expect(answer, 422, what="a push with a bad weight")
 
 
+class Deleter(Pusher):
+    """Deletes pairs of a batch that was sent before, taken or not, and sets the weight of one."""
+
+    def work(self, number: int) -> None:
+        """One push; sometimes one again that was taken."""
+        sent = [batch for batch in self.record.edge_batches if not batch.deletes]
+        before = self.rng.choice(sent)
+        rows = self.rng.sample(range(len(before.src)), min(len(before.src), 25))
+        batch = EdgeBatch(
+            number=self.record.next_number(),
+            src=[before.dst[row] for row in rows],
+            dst=[before.src[row] for row in rows],
+            key=f"{self.name}-{number}",
+            deletes=True,
+        )
+        self.push(batch)
+        if number % 4 == 0:
+            self.push(batch)
+
+
 class Dropper(Client):
     """Puts files into a followed directory, some of them bad, some of them there already."""
 
@@ -461,8 +481,12 @@ def read_edges(path: str) -> pa.Table:
 
 def csv_body(batch: EdgeBatch) -> bytes:
     """The edges as text."""
-    rows = (f"{u},{v},{batch.weight!r}\n" for u, v in zip(batch.src, batch.dst, strict=True))
-    return ("src,dst,weight\n" + "".join(rows)).encode()
+    rows = [f"{u},{v},{batch.weight!r}" for u, v in zip(batch.src, batch.dst, strict=True)]
+    header = "src,dst,weight"
+    if batch.deletes:
+        header = f"{header},op"
+        rows = [*(f"{row},delete" for row in rows[:-1]), f"{rows[-1]},set"]
+    return "".join(f"{line}\n" for line in [header, *rows]).encode()
 
 
 def parquet_bytes(batch: EdgeBatch, *, last_weight: float | None = None) -> bytes:

@@ -38,6 +38,14 @@ class EdgeBatch:
     key: str | None = None
     push_id: str | None = None
     path: str | None = None
+    deletes: bool = False
+    """Whether its rows delete their pairs, but for the last one, which sets the weight of its."""
+
+    @property
+    def weighted(self) -> list[tuple[str, str]]:
+        """Ends of the rows that have its weight."""
+        rows = list(zip(self.src, self.dst, strict=True))
+        return rows[-1:] if self.deletes else rows
 
     @property
     def weight(self) -> float:

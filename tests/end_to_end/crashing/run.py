@@ -38,6 +38,7 @@ from tests.end_to_end.crashing.load import (
     GRAPH,
     Asker,
     Client,
+    Deleter,
     Dropper,
     Exporter,
     Labeler,
@@ -82,6 +83,8 @@ class Plan:
         or after so long.
     is_supervised : bool
         Kill `peewit serve` itself.
+    deletes : bool
+        Delete edges as well, in a graph whose deletions are exact.
     """
 
     database: Literal["sqlite", "postgresql"]
@@ -89,6 +92,7 @@ class Plan:
     n_kills: int | None = None
     seconds: float | None = None
     is_supervised: bool = False
+    deletes: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,6 +123,7 @@ class Report:
         fates = Counter(each.fate for each in edges if each.path is not None)
         lines = {
             "database, seed": f"{self.plan.database}, {self.plan.seed}",
+            "deletes": f"{sum(each.deletes for each in edges)} batches",
             "kills": f"{self.kills.total()} in {self.n_blows} blows: {_counts(self.kills)}",
             "labels": f"{sum(each.accepted or 0 for each in acknowledged)} events acknowledged in "
             f"{len(acknowledged)} batches, {len(batches) - len(acknowledged)} without answer",
@@ -246,6 +251,7 @@ class _Run:
             self.plan.seed,
             "--expected-nodes",
             300,
+            *(("--deletions", "exact") if self.plan.deletes else ()),
         )
         settings = b'{"auto_solve": {"model": "%b"}}' % AUTO_MODEL.encode()
         kind = {"Content-Type": "application/json"}
@@ -277,6 +283,8 @@ class _Run:
         others = (self.system.port, self.record, self.plan.seed)
         dropper = Dropper("dropper", *others, inbox=self.system.inbox)
         exporter = Exporter("exporter", *others, inbox=self.system.exports)
+        if self.plan.deletes:
+            clients.append(Deleter("deleter", *others))
         return [*clients, dropper, exporter]
 
     def _kill_at_random(self, watch: Watch) -> None:
