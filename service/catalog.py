@@ -273,6 +273,8 @@ class GraphRecord:
         Number of the last label event and of the present features; 0 before the first.
     created_at : datetime
         By the database's clock, in UTC.
+    erasures_seq : int
+        How often erasures of nodes have changed; 0 where there was none.
     """
 
     id: str
@@ -281,6 +283,7 @@ class GraphRecord:
     labels_seq: int
     features_version: int
     created_at: datetime
+    erasures_seq: int = 0
 
 
 class Catalog:
@@ -523,5 +526,6 @@ def _record(row: Row[Any]) -> GraphRecord:
         progress=GraphProgress(**{each.name: values[each.name] for each in fields(GraphProgress)}),
         labels_seq=row.labels_seq,
         features_version=row.features_version,
+        erasures_seq=row.erasures_seq,
         created_at=row.created_at,
     )

@@ -20,6 +20,7 @@ _TITLES: Final = {
     "SourceNotFound": "Source not found",
     "FileNotListed": "File not found",
     "PushNotFound": "Push not found",
+    "ErasureNotFound": "Erasure not found",
     "FeatureSetNotFound": "Feature set not found",
     "SnapshotNotFound": "Snapshot not found",
     "FeaturesNotFound": "Features not found",

@@ -144,6 +144,9 @@ class Settings(BaseSettings):
     stall_seconds : float
         Ingest that has neither made progress nor used the processor for so long, and a listing that
         takes longer, is told as standing still; the default is seen within a minute.
+    erase_within : float
+        Seconds within which the files of nodes that were asked to be forgotten are overwritten; it
+        is done as soon as nothing stands in the way, and `peewit doctor` tells what is late.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
         are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
@@ -201,6 +204,7 @@ class Settings(BaseSettings):
     settle_seconds: NonNegativeFloat = 2.0
     unfinished_seconds: NonNegativeFloat = 600.0
     stall_seconds: PositiveFloat = 45.0
+    erase_within: PositiveFloat = 86_400.0
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     items: Path | None = None

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 
+import pyarrow as pa
+
+from peewit.solvers.arrays import Int32Array
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
@@ -294,6 +297,47 @@ class Stream:
         """Take the records of a file out of the sparsifier."""
         started = self._clock()
         self._tell(self._absorption.retract(file.digest, self._digests), started)
+
+    @property
+    def path_in_hand(self) -> str | None:
+        """Path of the file that is half absorbed."""
+        position = self._commitment.position
+        return None if position is None else position.path
+
+    def lookup(self, ids: pa.Array) -> Int32Array:
+        """Dense ids of external ones that are in the graph, -1 of others; see `NodeIndex.lookup`.
+
+        What it finds between files is on disk: a checkpoint is written first where need be.
+        """
+        if self.is_between_files:
+            self._save_clean(publish=False)
+        return self._absorption.nodes.lookup(ids)
+
+    def erase(self, nodes: Int32Array) -> None:
+        """Erase nodes: their edges leave the graph and their external ids the index.
+
+        Their dense ids are retired: `n_nodes` stays, and an external id that comes again is a new
+        node. Killed at any line, it can be done again with the same dense ids. Published snapshots
+        and features keep theirs, until `SnapshotStore.erase` and `FeatureStore.publish`.
+
+        Parameters
+        ----------
+        nodes : (n_erased,) int32
+            Dense ids, each once, from `lookup` between files.
+
+        Raises
+        ------
+        RuntimeError
+            A file is half absorbed, or the stream is not usable.
+        """
+        if not (self._absorption.is_usable and self.is_between_files):
+            raise RuntimeError("nodes can be erased only between files, of a usable stream")
+        with self._absorption.workers():
+            started = self._clock()
+            self._tell(self._absorption.strike_nodes(nodes, self._digests), started)
+            self._commitment.is_dirty = True
+            self._save_clean(publish=True)
+        self._absorption.nodes.erase(nodes)
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":

@@ -14,6 +14,7 @@ Step = Literal[
     "reading",
     "adding edges",
     "adding features",
+    "erasing nodes",
     "thinning",
     "repairing after deletes",
     "waiting for the cluster",

@@ -23,6 +23,7 @@ from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import HttpRules, Observed
 from peewit.service.api.routes import (
     edges,
+    erasures,
     features,
     graphs,
     jobs,
@@ -55,6 +56,7 @@ _RESOURCES: Final = (
     new_points,
     snapshots,
     suggestions,
+    erasures,
     server,
 )
 
@@ -68,6 +70,7 @@ _TAGS: Final = [
     {"name": "predictions", "description": "What came out."},
     {"name": "suggestions", "description": "Which nodes to label next."},
     {"name": "snapshots", "description": "The sparsifier itself."},
+    {"name": "erasures", "description": "Nodes that are to be forgotten."},
     {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
 ]
 
@@ -77,6 +80,7 @@ _PUBLISHED_NAMES: Final = {
     for name in (
         "Backlog",
         "Certificate",
+        "Erasure",
         "Estimate",
         "FeatureSet",
         "Features",

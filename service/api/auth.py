@@ -21,7 +21,8 @@ _bearer: Final = HTTPBearer(
     auto_error=False,
     scheme_name="key",
     description="`<prefix>.<secret>` of `peewit key create`, for some of the scopes read, label, "
-    "ingest and admin (all of them). Until there is a key, calls from this machine need none.",
+    "ingest, erase and admin (all of them). Until there is a key, calls from this machine need "
+    "none.",
 )
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 

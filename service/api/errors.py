@@ -32,6 +32,7 @@ from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
+from peewit.service.inbox.erasures import ErasureNotFound
 from peewit.service.inbox.feature_log import FeatureSetNotFound
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
@@ -90,6 +91,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     SourceNotFound: HTTPStatus.NOT_FOUND,
     FileNotListed: HTTPStatus.NOT_FOUND,
     PushNotFound: HTTPStatus.NOT_FOUND,
+    ErasureNotFound: HTTPStatus.NOT_FOUND,
     FeatureSetNotFound: HTTPStatus.NOT_FOUND,
     SnapshotNotFound: HTTPStatus.NOT_FOUND,
     FeaturesNotFound: HTTPStatus.NOT_FOUND,

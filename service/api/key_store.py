@@ -19,7 +19,7 @@ from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import keys
 from peewit.service.database.timestamps import now
 
-Scope = Literal["read", "label", "ingest", "admin"]
+Scope = Literal["read", "label", "ingest", "erase", "admin"]
 """What a key allows: look at everything; write labels and solve; bring edges; all of it."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)

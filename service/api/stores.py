@@ -14,6 +14,7 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.read_cache import Recent
+from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_sets import FeatureSets
 from peewit.service.inbox.manifest import Manifest
@@ -65,6 +66,7 @@ class Stores:
     predictions: PredictionReader
     suggester: Suggester
     nodes: KnownNodes
+    forgetting: Forgetting
     keys: KeyStore
     metrics: CollectorRegistry
     recent: Recent
@@ -116,6 +118,12 @@ class Stores:
                 graphs_directory=settings.graphs_directory,
             ),
             nodes=nodes,
+            forgetting=Forgetting(
+                log=manifest.erasures,
+                nodes=nodes,
+                home=settings.home,
+                within_seconds=settings.erase_within,
+            ),
             keys=KeyStore(database),
             metrics=store_registry(database, settings, KINDS),
             recent=recent,

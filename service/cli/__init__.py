@@ -19,6 +19,10 @@ _MEMBERS: Final = {
     "worker": Member("roles", "Run the jobs that wait in the queue."),
     "ingest": Member("ingest", "Bring edges into a graph."),
     "delete": Member("delete_edges", "Delete all edges between some pairs of nodes."),
+    "erase": Member(
+        "erase_nodes",
+        "Forget nodes: their edges, labels, features and predictions, and their ids.",
+    ),
     "graph": Member("graphs", "Graphs and their settings."),
     "source": Member("sources", "What the ingest daemon reads."),
     "features": Member(

@@ -55,11 +55,25 @@ def backup(
 @app.command()
 def restore(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `peewit backup`.")],
+    erasures: Annotated[
+        Path | None,
+        typer.Option(
+            "--erasures",
+            metavar="FILE",
+            help="Ledger of erasures, `erasures.jsonl` of the home that was backed up.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind."""
+    """Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind.
+
+    Nodes that the ledger names and that the backup still has are hidden again, and the next ingest
+    erases them. A ledger that lies in PEEWIT_HOME need not be named.
+    """
     with open_session() as session, _progress_bars() as tell:
-        report = restored(session.database, session.settings, directory, progress=tell)
+        report = restored(
+            session.database, session.settings, directory, ledger=erasures, progress=tell
+        )
     if json:
         print_json(report)
     else:

@@ -21,6 +21,7 @@ WORDS: Final = {
     "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --skip-bad-rows= --dry-run "
     "--threads= --memory-limit= --metrics-port= --scheduler= --json",
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
+    "erase": "GRAPH --node= --nodes= --wait --json",
     "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
     "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
@@ -68,7 +69,7 @@ WORDS: Final = {
     "key revoke": "NEW --json",
     "key open": "--json",
     "backup": "FILE --json",
-    "restore": "FILE --json",
+    "restore": "FILE --erasures= --json",
     "doctor": "--repair --json",
     "version": "--json",
 }

@@ -85,7 +85,7 @@ def open_again(json: AsJson = False) -> None:
     """Let whoever is on this machine call without a key; all keys must be revoked."""
     with open_session() as session:
         KeyStore(session.database).open_again()
-    text = "Every account of this machine can now read, label and ingest without a key."
+    text = "Every account of this machine can now read, label, ingest and erase without a key."
     tell(text, {"open": True}, as_json=json)
 
 

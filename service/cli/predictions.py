@@ -332,12 +332,20 @@ def _decimals(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
 
 
+def _first_rows(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if n_rows <= 0:
+            return
+        yield batch.slice(0, n_rows)
+        n_rows -= batch.num_rows
+
+
 def _rows(
     file: PredictionFile, sort: str | None, top: int | None, *, is_reversed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The rows asked for; wrong usage where they cannot be sorted so."""
     if sort is None:
-        return file.batches() if top is None else iter(file.table().slice(0, top).to_batches())
+        return file.shown() if top is None else _first_rows(file.shown(), top)
     try:
         return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed)
     except ValueError as error:

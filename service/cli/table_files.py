@@ -15,9 +15,11 @@ from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import (
     LabelColumns,
+    NodeId,
     UploadedLabels,
     read_label_columns,
     read_labels,
+    read_nodes,
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
@@ -130,6 +132,12 @@ def label_columns_of_file(
         return read_label_columns(
             file, labels_format, node_kind, node=node, names=names, csv_is_text=csv_is_text
         )
+
+
+def nodes_of_file(path: Path, node_kind: NodeKind, *, node: str) -> list[NodeId]:
+    """External ids of a column of such a file."""
+    with _unpacked(path) as (file, nodes_format):
+        return read_nodes(file, nodes_format, node_kind, node=node)
 
 
 @contextmanager

@@ -55,6 +55,7 @@ from peewit.service.client.errors import (
     UnknownNodes,
 )
 from peewit.service.client.further_answers import JobEvent, Predictions, Refusal
+from peewit.service.wire.erasures import Erasure
 from peewit.service.wire.features import Features, FeatureSet
 from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, Snapshot
 from peewit.service.wire.jobs import Estimate, Job
@@ -76,6 +77,7 @@ __all__ = [
     "Client",
     "Conflict",
     "DoesNotFit",
+    "Erasure",
     "Estimate",
     "FeatureSet",
     "Features",

@@ -18,6 +18,7 @@ from peewit.service.client.call_steps import (
     Request,
     Steps,
 )
+from peewit.service.client.calls import erasures as erasures_calls
 from peewit.service.client.calls import events as events_calls
 from peewit.service.client.calls import features as features_calls
 from peewit.service.client.calls import graphs as graphs_calls
@@ -160,6 +161,10 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     retry_source = _method(edges_calls.retry_source)
     files = _iterator(edges_calls.files)
     file = _method(edges_calls.file)
+
+    erase = _method(erasures_calls.erase)
+    erasure = _method(erasures_calls.erasure)
+    erasures = _method(erasures_calls.erasures)
 
     put_features = _method(features_calls.put_features)
     add_features = _method(features_calls.add_features)

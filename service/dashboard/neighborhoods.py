@@ -45,7 +45,12 @@ class Neighborhood:
 
 
 def neighborhood(
-    snapshots: SnapshotStore, number: int, node: int, *, n_strongest: int = 12
+    snapshots: SnapshotStore,
+    number: int,
+    node: int,
+    *,
+    without: Int64Array | None = None,
+    n_strongest: int = 12,
 ) -> Neighborhood:
     """Neighborhood of a node in a snapshot.
 
@@ -57,6 +62,8 @@ def neighborhood(
         The snapshot.
     node : int
         Dense id.
+    without : (n_erased,) int64, optional
+        Dense ids of nodes that are not to be shown.
     n_strongest : int
         Most neighbors of the answer.
 
@@ -67,6 +74,9 @@ def neighborhood(
     """
     batches = snapshots.edges(number).to_batches()
     others, weights = _edges_of(batches, node)
+    if without is not None and without.size:
+        is_shown = ~np.isin(others, without)
+        others, weights = others[is_shown], weights[is_shown]
     order = np.lexsort((others, -weights))[:n_strongest]
     chosen = others[order]
     pairs, pair_weights = _among(batches, chosen)

@@ -74,11 +74,11 @@ class Summaries:
 
     def summary(self, file: PredictionFile) -> PredictionSummary:
         """A file in a few numbers."""
-        return self._get(file.path, lambda: _summarize(file))
+        return self._get(file.key, lambda: _summarize(file))
 
     def change(self, earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
         """What is different in the later one."""
-        return self._get((earlier.path, later.path), lambda: _compare(earlier, later))
+        return self._get((earlier.key, later.key), lambda: _compare(earlier, later))
 
     def _get(self, key: object, make: Callable[[], _Value]) -> _Value:
         with self._lock:
@@ -111,7 +111,8 @@ class RowFilter:
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
         """Rows of a batch that are wanted."""
-        wanted = np.ones(batch.num_rows, bool)
+        nodes = batch.column("node")
+        wanted: BoolArray = nodes.is_valid().to_numpy(zero_copy_only=False)
         if self.label is not None:
             wanted &= _is_label(batch.column("label"), self.label)
         if self.margin_below is not None:

@@ -71,7 +71,7 @@ class Rounds:
         if strategy == "margin":
             chosen = self._chosen(graph, strategy, skipped, column)
             return chosen[0] if chosen else None
-        key = (graph.id, strategy, column)
+        key = (f"{graph.id}/{graph.erasures_seq}", strategy, column)
         with self._lock:
             nodes = self._nodes.get(key, [])
         left = self._unlabeled(graph, nodes, skipped, column)

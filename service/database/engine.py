@@ -38,6 +38,9 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 """Where SQLite's locks and shared memory do not reach every machine."""
 
 
+_PACKED: Final = 1
+"""``user_version`` of a SQLite file without anything that was deleted unsafely."""
+
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -95,6 +98,22 @@ class Database:
     def joined(self, connection: Connection | None) -> AbstractContextManager[Connection]:
         """The caller's writing transaction, or one of its own when there is none."""
         return self.write() if connection is None else nullcontext(connection)
+
+    def forget_deleted(self) -> bool:
+        """Overwrite what was deleted; False where somebody reads an old moment, then try again.
+
+        On SQLite the file is packed once, for what was deleted before each delete overwrote, and
+        its log is emptied. PostgreSQL's dead rows go with its vacuum.
+        """
+        if not self.is_sqlite:
+            return True
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("PRAGMA query_only = OFF")
+            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() < _PACKED:
+                connection.exec_driver_sql("VACUUM")
+                connection.exec_driver_sql(f"PRAGMA user_version = {_PACKED}")
+            is_busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        return not is_busy
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -194,6 +213,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")  # NORMAL does not fsync on commit
+    connection.execute("PRAGMA secure_delete = ON")  # erased ids leave no trace in free pages
 
 
 def _begin_sqlite(connection: Connection) -> None:

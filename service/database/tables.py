@@ -108,6 +108,7 @@ graphs = Table(
     _counter("files_seq"),
     _counter("labels_seq"),
     _counter("features_version"),
+    Column("erasures_seq", BigInteger, nullable=False, default=0, server_default="0"),
     CheckConstraint("state IN ('active', 'deleted')", name="state"),
 )
 _unique_among("state = 'active'", "uq_graphs_active_name", graphs, "name")
@@ -233,6 +234,38 @@ label_events = Table(
     Column("label", Text),
     _time("created_at", nullable=False),
     Index(None, "graph_id", "column_name", "node", "seq"),
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _graph_id(),
+    _counter("position"),
+    Column("status", Text, nullable=False, default="hidden"),
+    _counter("n_nodes"),
+    _counter("n_known"),
+    _time("created_at", nullable=False),
+    _time("erase_by", nullable=False),
+    _time("struck_at"),
+    _time("erased_at"),
+    Column("snapshot", BigInteger),
+    Column("sources", _Json),
+    _owner(),
+    CheckConstraint("status IN ('hidden', 'erased')", name="status"),
+    Index(None, "graph_id", "status"),
+)
+
+erased_nodes = Table(
+    "erased_nodes",
+    metadata,
+    Column("erasure_id", Text, ForeignKey("erasures.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    _graph_id(),
+    # Both only until the files are overwritten.
+    Column("node", Text, nullable=False),
+    Column("dense", BigInteger),
+    Index(None, "graph_id"),
 )
 
 jobs = Table(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
@@ -43,7 +44,11 @@ class SnapshotEdges:
                 self._names.take(batch["v"]).combine_chunks(),
                 batch["weight"],
             ]
-            yield pa.record_batch(columns, schema=self.schema)
+            edges = pa.record_batch(columns, schema=self.schema)
+            if self._names.null_count:  # of erased nodes, as long as the snapshot has them
+                shown = pc.and_(edges["src"].is_valid(), edges["dst"].is_valid())
+                edges = edges.filter(shown)
+            yield edges
 
 
 def snapshot_edges(

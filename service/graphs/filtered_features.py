@@ -47,4 +47,5 @@ class FilteredNodes:
                 numbers = [pa.array(column) for column in rows.T]
             else:
                 numbers = [pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), n_columns)]
-            yield pa.record_batch([names, *numbers], schema=schema)
+            batch = pa.record_batch([names, *numbers], schema=schema)
+            yield batch.filter(names.is_valid()) if names.null_count else batch

@@ -7,7 +7,8 @@ followed up to the last committed file. Any number of threads may ask.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,8 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.erasures import NOTHING, Hidden
 from peewit.service.inbox.manifest import Manifest
-from peewit.solvers.arrays import BoolArray, Int32Array
+from peewit.solvers.arrays import BoolArray, Int32Array, Int64Array, frozen
 from peewit.streaming.features.feature_files import set_owners
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
@@ -58,7 +60,8 @@ class KnownNodes:
     def __init__(self, graphs_directory: Path, manifest: Manifest) -> None:
         self._graphs_directory = graphs_directory
         self._manifest = manifest
-        self._indexes: OrderedDict[str, _Index] = OrderedDict()
+        # As an erasure changes what an index holds, with how often that was the case.
+        self._indexes: OrderedDict[str, tuple[int, _Index]] = OrderedDict()
         self._lock = Lock()
 
     def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
@@ -71,7 +74,7 @@ class KnownNodes:
         nodes : pyarrow.Array
             (n_asked,) large_string for node kind ``string``, else int64.
         """
-        return self._index(graph).lookup(nodes)
+        return self._shown(graph, nodes, self._index(graph).lookup(nodes))
 
     def cached_ids(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
         """Dense ids, where memory has all of them; None where a file or a lock must be waited for.
@@ -83,12 +86,41 @@ class KnownNodes:
         nodes : pyarrow.Array
             (n_asked,) as for `lookup`.
         """
-        index = self._indexes.get(graph.id)
-        return None if index is None else index.cached_ids(nodes)
+        known = self._indexes.get(graph.id)
+        if known is None or known[0] != graph.erasures_seq or self._hidden(graph) is not NOTHING:
+            return None
+        return known[1].cached_ids(nodes)
 
     def external_ids(self, graph: GraphRecord, n_nodes: int) -> pa.ChunkedArray:
-        """External ids of the first ``n_nodes`` dense ones, memory-mapped; they are committed."""
-        return self._index(graph).external_ids(n_nodes)
+        """External ids of the first ``n_nodes`` dense ones, which are committed.
+
+        Memory-mapped; null where a node was erased.
+        """
+        ids = self._index(graph).external_ids(n_nodes)
+        hidden = self._hidden(graph).dense
+        if not hidden.size:
+            return ids
+        is_hidden = np.zeros(n_nodes, bool)
+        is_hidden[hidden[hidden < n_nodes]] = True
+        return pc.if_else(pa.array(is_hidden), pa.scalar(None, ids.type), ids)
+
+    def all_ids(self, graph: GraphRecord) -> Iterator[pa.Array]:
+        """External ids of all nodes, and of pushes and sets of features that wait; some twice."""
+        n_nodes = self._index(graph).n_nodes()
+        if n_nodes:
+            yield from self.external_ids(graph, n_nodes).chunks
+        for block in self._waiting_blocks(graph.id):
+            with suppress(FileNotFoundError):  # in the graph by now
+                yield from _ids(block)
+
+    def erased(self, graph: GraphRecord, n_nodes: int) -> Int64Array:
+        """Dense ids, increasing, of the first ``n_nodes`` that were erased: they have no name."""
+        if not graph.erasures_seq or not n_nodes:
+            return frozen(np.empty(0, np.int64))
+        ids = self.external_ids(graph, n_nodes)
+        if not ids.null_count:
+            return frozen(np.empty(0, np.int64))
+        return frozen(np.flatnonzero(ids.is_null().to_numpy()))
 
     def knows(self, graph: GraphRecord, nodes: pa.Array) -> BoolArray:
         """Whether each node is in the index, or in a push or a set of features that waits.
@@ -111,7 +143,23 @@ class KnownNodes:
             known[missing] = found
             if known.all():
                 break
+        if graph.erasures_seq:
+            known &= ~_are_named(nodes, self._hidden(graph).names)
+            if graph.settings.node_ids == "dense":  # such a number is never used again
+                n_nodes = self._index(graph).n_nodes()
+                known &= ~np.isin(nodes.to_numpy(), self.erased(graph, n_nodes))
         return known
+
+    def _hidden(self, graph: GraphRecord) -> Hidden:
+        return self._manifest.hidden.of(graph)
+
+    def _shown(self, graph: GraphRecord, nodes: pa.Array, found: Int32Array) -> Int32Array:
+        """Dense ids without those that no reader may know."""
+        hidden = self._hidden(graph)
+        if hidden is NOTHING:
+            return found
+        is_hidden = np.isin(found, hidden.dense) | _are_named(nodes, hidden.names)
+        return np.where(is_hidden, np.int32(-1), found)
 
     def _waiting_blocks(self, graph_id: str) -> "Iterator[_Block]":
         """Blocks that wait; each is read when it is asked for.
@@ -129,14 +177,14 @@ class KnownNodes:
 
     def _index(self, graph: GraphRecord) -> "_Index":
         with self._lock:
-            if graph.id not in self._indexes:
-                self._indexes[graph.id] = _Index(
-                    graph, GraphPaths(root=self._graphs_directory / graph.id)
-                )
+            known = self._indexes.get(graph.id)
+            if known is None or known[0] != graph.erasures_seq:
+                index = _Index(graph, GraphPaths(root=self._graphs_directory / graph.id))
+                self._indexes[graph.id] = graph.erasures_seq, index
                 while len(self._indexes) > MAX_OPEN:
                     self._indexes.popitem(last=False)
             self._indexes.move_to_end(graph.id)
-            return self._indexes[graph.id]
+            return self._indexes[graph.id][1]
 
 
 class _Index:
@@ -179,6 +227,11 @@ class _Index:
                 raise ValueError(f"n_nodes must be 0 in a graph without nodes, got {n_nodes}")
             return index.external_ids(0, n_nodes)
 
+    def n_nodes(self) -> int:
+        with self._lock:
+            index = self._refresh()
+            return 0 if index is None else index.n_nodes
+
     def _refresh(self) -> Nodes | None:
         """The index at the last committed file; None before the first."""
         n_nodes = _n_committed(self._paths.checkpoints)
@@ -194,6 +247,15 @@ class _Index:
             )
         self._nodes.refresh(n_nodes)
         return self._nodes
+
+
+def _are_named(nodes: pa.Array, names: Collection[str]) -> BoolArray:
+    """Which of some ids are among those, as text."""
+    if not names:
+        return np.zeros(len(nodes), bool)
+    listed = pa.array(names, pa.large_string())
+    found = pc.is_in(nodes.cast(pa.large_string()), value_set=listed)
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
 def _n_committed(checkpoints: Path) -> int:

@@ -29,8 +29,9 @@ from sqlalchemy import (
 from peewit.service.catalog import Catalog, GraphProgress, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
-from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
+from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
 from peewit.service.database.timestamps import now
+from peewit.service.inbox.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
@@ -69,12 +70,18 @@ class Manifest:
         Those that are in no file yet, and what became of the others.
     features : FeatureLog
         Sets of features, those that wait and what became of the others.
+    erasures : ErasureLog
+        Nodes that are to be forgotten.
+    hidden : HiddenNodes
+        Those that files may still hold.
     """
 
     def __init__(self, database: Database) -> None:
         self.sources = SourceStore(database)
         self.pushes = PushLog(database)
         self.features = FeatureLog(database)
+        self.erasures = ErasureLog(database)
+        self.hidden = HiddenNodes(database)
         self._database = database
         self._catalog = Catalog(database)
 
@@ -128,14 +135,17 @@ class Manifest:
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
-        """Whether a file, a push or a set of features waits, asked for nothing."""
+        """Whether a file, a push, a set of features or an erasure waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         pushed = select(pushes.c.position).where(push_waits(graph_id))
         features = select(feature_sets.c.id).where(set_waits(graph_id))
+        erased = select(erasures.c.id).where(
+            erasures.c.graph_id == graph_id, erasures.c.status == "hidden"
+        )
         with self._database.read() as connection:
             return any(
                 connection.execute(each.limit(1)).first() is not None
-                for each in (offered, pushed, features)
+                for each in (offered, pushed, features, erased)
             )
 
     def list_files(

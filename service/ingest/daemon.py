@@ -57,6 +57,9 @@ PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
 
 LONGEST_GATHER_SECONDS: Final = 30.0
+ERASING_SECONDS: Final = 2.0
+"""How long a graph rests whose erased nodes wait for jobs to end."""
+
 KEYED_PUSH_SECONDS: Final = 30 * 86_400.0
 """How long an Idempotency-Key is remembered once its push is in the graph."""
 
@@ -230,9 +233,14 @@ class IngestDaemon:
         self._failures.pop(record.id, None)
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
+        is_erasing = bool(self._manifest.erasures.waiting(record.id))
         if not report.is_cut:
             took = self._clock() - began
+            if is_erasing:
+                took = max(took, ERASING_SECONDS)
             self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
+        if is_erasing and not report.n_ended:
+            return True
         _log.info(
             "ingested",
             committed=report.n_committed,

@@ -26,7 +26,7 @@ from peewit.streaming.features.store import (
     repeated_row,
 )
 from peewit.streaming.graph_stream import Interrupted, Stream
-from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.nodes.index import DenseNodes, Nodes
 from peewit.streaming.steps import Steps
 
 
@@ -110,6 +110,14 @@ class FeatureCommitter:
             rows = slice(first_row, first_row + len(ids))
             with as_bad_features():
                 nodes[rows] = index.add(ids, first_row=first_row)
+            if isinstance(index, DenseNodes):
+                is_erased = np.isin(nodes[rows], index.erased)
+                if is_erased.any():
+                    raise BadFeatures(
+                        "column 'node' must hold no number that was erased",
+                        argument="node",
+                        row=first_row + int(is_erased.argmax()),
+                    )
             if lengths is not None and entries is not None:
                 lengths[rows] = entries
             first_row = rows.stop

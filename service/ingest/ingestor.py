@@ -26,6 +26,8 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.bookkeeping import Bookkeeper
+from peewit.service.ingest.erased_traces import Traces
+from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.step_reports import ReportedSteps, reported_listing
@@ -33,7 +35,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.events import IngestEvent, Quarantined, StreamSummary
+from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -76,6 +78,11 @@ class IngestReport:
     source_ids: frozenset[str]
     unreadable: Mapping[str, FileUnreadable]
     is_cut: bool
+
+    @property
+    def n_ended(self) -> int:
+        """Files that ended in any way."""
+        return self.n_committed + self.n_duplicates + self.n_quarantined
 
 
 class Ingestor:
@@ -251,7 +258,7 @@ class OpenGraph:
         self._stream = Stream(
             paths,
             stream_settings(record, settings),
-            on_event=self._books.take,
+            on_event=self._take,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
             steps=self._steps,
@@ -266,7 +273,30 @@ class OpenGraph:
             steps=self._steps,
             wall_clock=time.time,
         )
+        self._eraser = Eraser(
+            database=database,
+            record=record,
+            keeper=keeper,
+            stream=self._stream,
+            traces=Traces(
+                database=database,
+                record=record,
+                keeper=keeper,
+                paths=paths,
+                files_of_sources=self._files_of_sources,
+                should_stop=lambda: should_stop() or keeper.is_lost,
+                steps=self._steps,
+                wall_clock=time.time,
+            ),
+            steps=self._steps,
+        )
         self._is_complete = False
+
+    def _take(self, event: IngestEvent) -> None:
+        """Store an event, and hide the nodes it brought that somebody asked to be forgotten."""
+        self._books.take(event)
+        if isinstance(event, Committed):
+            self._eraser.resolve()
 
     @property
     def lease(self) -> Lease:
@@ -298,6 +328,7 @@ class OpenGraph:
             return self._ingest_pending(passed_over, max_bytes)
 
     def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
+        self._erase()
         features_first = self._stream.is_between_files
         if features_first:
             self.commit_features()
@@ -305,6 +336,7 @@ class OpenGraph:
         source_ids: set[str] = set()
         unreadable: dict[str, FileUnreadable] = {}
         while True:
+            self._erase()
             self._books.n_taken_apart = 0
             self._steps.begin("gathering pushes")
             gather_pushes(
@@ -321,6 +353,7 @@ class OpenGraph:
         self._books.record_snapshot(summary)
         if not features_first:
             self.commit_features()
+        self._erase()
         self.retire_features()
         ended = self._books.n_ended
         return IngestReport(
@@ -332,6 +365,34 @@ class OpenGraph:
             unreadable=unreadable,
             is_cut=len(taken) < len(pending),
         )
+
+    def _erase(self) -> None:
+        """Erase the nodes that somebody asked to be forgotten, as far as can be done now.
+
+        A file that is half absorbed goes first, alone: what was pushed since may bring the nodes
+        anew.
+        """
+        if not self._eraser.is_asked():
+            return
+        if not self._stream.is_between_files:
+            pending = self._manifest.pending(self.record.id)
+            in_hand = [file for file in pending if file.path == self._stream.path_in_hand]
+            self._ingest(self._without_refused(in_hand), {})
+        if self._eraser.erase():
+            self._books.record_snapshot(self._stream.summary())
+            self._books.retire_snapshots()
+
+    def _files_of_sources(self) -> Sequence[EdgeFile]:
+        """The newest listed version of each file of a source, as it is read."""
+        readings = self._readings()
+        newest: dict[str, EdgeFile] = {}
+        after_id = 0
+        while page := self._manifest.list_files(self.record.id, after_id=after_id):
+            newest |= {
+                file.path: _edge_file(file, readings) for file in page if file.source_id is not None
+            }
+            after_id = page[-1].id
+        return list(newest.values())
 
     def commit_features(self) -> None:
         """Bring the sets of features that wait into the graph, in order.

@@ -27,7 +27,8 @@ from prometheus_client.registry import Collector
 from sqlalchemy import and_, exists, func, select
 
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import files, graphs, jobs, pushes, sources
+from peewit.service.database.tables import erasures, files, graphs, jobs, pushes, sources
+from peewit.service.database.timestamps import now
 from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.metrics.job_metrics import JobCollector
@@ -70,6 +71,8 @@ _PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
     "peewit_backlog_files": (GaugeMetricFamily, "Files and single pushes that wait."),
     "peewit_quarantined_files": (GaugeMetricFamily, "Files refused and not retried."),
     "peewit_failing_sources": (GaugeMetricFamily, "Sources that cannot be listed or read."),
+    "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
+    "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
 }
 """What the stores say of one graph, or of several: by name, with its type and its meaning."""
 
@@ -124,16 +127,24 @@ class StoreCollector(Collector):
             .where(jobs.c.status == JobStatus.SUCCEEDED, jobs.c.kind == "solve")
             .group_by(jobs.c.graph_id)
         )
+        late = func.count().filter(erasures.c.erase_by < now())
+        erasing = (
+            select(erasures.c.graph_id, func.count().label("n_all"), late.label("n_late"))
+            .where(erasures.c.status == "hidden")
+            .group_by(erasures.c.graph_id)
+        )
         with self._database.read() as connection:
             known = connection.execute(select(graphs).where(graphs.c.state == "active")).all()
             of_files = {row.graph_id: row for row in connection.execute(counted)}
             of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
             of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
             of_solves = {row.graph_id: row for row in connection.execute(solved)}
+            of_erasures = {row.graph_id: row for row in connection.execute(erasing)}
         figures: dict[str, _Figures] = {}
         for graph in known:
             found = of_files.get(graph.id)
             answered = of_solves.get(graph.id)
+            waiting_erasures = of_erasures.get(graph.id)
             n_bytes = int((found.n_bytes if found else 0) or 0)
             figures[graph.name] = {
                 "peewit_edges_ingested": graph.edges_seen,
@@ -147,6 +158,8 @@ class StoreCollector(Collector):
                 + of_pushes.get(graph.id, 0),
                 "peewit_quarantined_files": found.n_quarantined if found else 0,
                 "peewit_failing_sources": of_sources.get(graph.id, 0),
+                "peewit_waiting_erasures": waiting_erasures.n_all if waiting_erasures else 0,
+                "peewit_late_erasures": waiting_erasures.n_late if waiting_erasures else 0,
             }
         return figures
 

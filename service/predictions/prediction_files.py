@@ -5,17 +5,25 @@ An Arrow IPC file whose row number is the dense node id, so that a node is found
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import json_integer
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    frozen,
+)
 from peewit.streaming.durable_files import naming, publish_file
 
 ROWS_PER_BATCH: Final = 1 << 18
@@ -34,6 +42,7 @@ _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
 _ALIGNED_MAGIC_BYTES: Final = 8
 _BYTES_PER_PIECE: Final = 1 << 20
+_NO_NODES: Final = frozen(np.empty(0, np.int64))
 
 ScoreKind = Literal["probability", "class score", "value"]
 """A class's score, in [0, 1] or not; or the number predicted, where labels are real numbers."""
@@ -133,7 +142,7 @@ def write_predictions(
     meta : PredictionMeta
         Names the file.
     nodes : (n_nodes,) Arrow array
-        External ids in the order of the dense ones.
+        External ids in the order of the dense ones; null for nodes that were erased.
     scores : (n_nodes, n_columns) float64
         In the order of ``meta.class_names``, two classes or more; or one column of numbers.
     reachable : (n_nodes,) bool
@@ -164,6 +173,9 @@ def write_predictions(
     schema = _schema(nodes.type, labels, has_variance=variance is not None).with_metadata(
         meta.to_schema_metadata()
     )
+    if nodes.null_count:
+        reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
+        schema = _with_nodes(schema, nullable=True)
 
     def write(path: Path) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -316,31 +328,71 @@ class PredictionFile:
     ----------
     path : Path
         Written by `write_predictions`. Once open it stays readable when the file is removed.
+    hidden : (n_hidden,) int64
+        Dense ids, increasing, of nodes that are not to be shown.
+
+    Attributes
+    ----------
+    key : tuple
+        Differs between two files, and between two readers that show other nodes.
+    is_whole : bool
+        Whether every row has a node; those of erased ones have none, and nothing else either.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, hidden: Int64Array = _NO_NODES) -> None:
         self.path = path
         self._content: pa.Buffer = pa.memory_map(str(path)).read_buffer()
         reader = pa.ipc.open_file(self._content)
-        self.schema: pa.Schema = reader.schema
+        self.schema: pa.Schema = _with_nodes(reader.schema, nullable=False)
         self.meta = PredictionMeta.from_schema(self.schema)
         # Views of the file, made once: a view costs more than to look a node up in it.
-        self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        blanked = list(_blanked(batches, hidden))
+        self.is_whole = not any(batch.column("node").null_count for batch in blanked)
+        self._aligned = _with_nodes(reader.schema, nullable=not self.is_whole)
+        self._batches = [pa.record_batch(each.columns, schema=self._aligned) for each in blanked]
+        status = path.stat()
+        self.key = path, status.st_ino, status.st_mtime_ns, hidden.tobytes()
         self._columns = [batch.columns for batch in self._batches]
         self.n_nodes = sum(batch.num_rows for batch in self._batches)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order, some at a time."""
+        """All rows in order of the dense ids, some at a time."""
         yield from self._batches
 
+    def shown(self) -> Iterator[pa.RecordBatch]:
+        """The rows that have a node, in order, some at a time."""
+        for batch in self._batches:
+            nodes = batch.column("node")
+            kept = batch.filter(nodes.is_valid()) if nodes.null_count else batch
+            yield pa.record_batch(kept.columns, schema=self.schema)
+
+    def erase(self, nodes: IntArray) -> None:
+        """Write the file anew without what it says of some dense ids, unless it says nothing."""
+        mine = np.asarray(nodes, np.int64)
+        mine = mine[mine < self.n_nodes]
+        names = (self._batches[batch].column("node") for batch in mine // ROWS_PER_BATCH)
+        rows = (mine % ROWS_PER_BATCH).tolist()
+        if not any(column[row].is_valid for column, row in zip(names, rows, strict=True)):
+            return
+        schema = _with_nodes(self.schema, nullable=True)
+
+        def write(path: Path) -> None:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                for batch in _blanked(self._batches, np.unique(mine)):
+                    writer.write_batch(pa.record_batch(batch.columns, schema=schema))
+
+        publish_file(self.path, write)
+
     def table(self) -> pa.Table:
-        """All rows, as a view of the file."""
-        return pa.Table.from_batches(self._batches, self.schema)
+        """All rows in order of the dense ids, as a view of the file."""
+        return pa.Table.from_batches(self._batches, self._aligned)
 
     def stream(self) -> Iterator[memoryview]:
         """All rows as an Arrow IPC stream, a piece of the file after the other and none decoded.
 
-        Between its magic number and its footer an IPC file is such a stream.
+        Only of a file that `is_whole`. Between its magic number and its footer an IPC file is such
+        a stream.
         """
         content = memoryview(self._content)
         trailer = struct.Struct(f"<i{len(_MAGIC)}s")
@@ -350,14 +402,15 @@ class PredictionFile:
             yield content[start : min(start + _BYTES_PER_PIECE, stop)]
 
     def take(self, nodes: IntArray) -> pa.Table:
-        """The rows of some dense ids, in the order given; of no others anything is read."""
+        """The rows of some dense ids that have a node, in the order given; no others are read."""
         batch_of, row_of = np.divmod(np.asarray(nodes, np.int64), ROWS_PER_BATCH)
         order = np.argsort(batch_of, kind="stable")
         pieces = [
             self._batches[batch].take(pa.array(row_of[batch_of == batch]))
             for batch in np.unique(batch_of).tolist()
         ]
-        return pa.Table.from_batches(pieces, self.schema).take(pa.array(np.argsort(order)))
+        taken = pa.Table.from_batches(pieces, self._aligned).take(pa.array(np.argsort(order)))
+        return pa.Table.from_arrays(taken.columns, schema=self.schema)
 
     def lookup(self, nodes: IntArray) -> list[Prediction]:
         """The predictions of some dense ids, in the order given.
@@ -417,6 +470,35 @@ class PredictionFile:
                 strict=True,
             )
         ]
+
+
+def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:
+    return schema.set(0, schema.field("node").with_nullable(nullable))
+
+
+def _blanked(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
+    """Batches that say nothing of some dense ids, which increase."""
+    first = 0
+    for batch in batches:
+        start, stop = np.searchsorted(nodes, (first, first + batch.num_rows))
+        yield _blank(batch, nodes[start:stop] - first) if stop > start else batch
+        first += batch.num_rows
+
+
+def _blank(batch: pa.RecordBatch, rows: IntArray) -> pa.RecordBatch:
+    """A batch with nothing in some rows: null, or 0 in columns that hold a number everywhere."""
+    is_blank = np.zeros(batch.num_rows, bool)
+    is_blank[rows] = True
+    place = pa.array(np.arange(batch.num_rows), mask=is_blank)
+    columns = []
+    for each, column in zip(batch.schema, batch.columns, strict=True):
+        if each.name == "node" or each.nullable:
+            columns.append(column.take(place))
+        else:
+            nothing = pa.scalar(0).cast(each.type)
+            columns.append(pc.if_else(pa.array(is_blank), nothing, column))
+    schema = _with_nodes(batch.schema, nullable=True)
+    return pa.record_batch(columns, schema=schema)
 
 
 def _json_values(column: pa.Array) -> list[Any]:

@@ -124,7 +124,8 @@ class PredictionReader:
         key = _freshest(graph, model, column or "") if job_id is None else ("job", job_id)
         if not self.recent.is_cached(key):
             return None
-        file = self.store.cached(self.find(graph, model=model, job_id=job_id, column=column))
+        job = self.find(graph, model=model, job_id=job_id, column=column)
+        file = self.store.cached(job, graph)
         if file is None:
             return None
         dense = self.nodes.cached_ids(graph, node_array([node], graph.settings.node_ids))

@@ -81,4 +81,6 @@ def _keys(table: pa.Table, column: str, first_row: int) -> pa.Table:
         key = key.cast(key.type.value_type)  # Arrow cannot select by codes
     if column not in {"node", "reachable"}:
         key = pc.if_else(table["reachable"], key, None)
-    return pa.table({"key": key, "row": np.arange(first_row, first_row + len(table))})
+    keys = pa.table({"key": key, "row": np.arange(first_row, first_row + len(table))})
+    nodes = table["node"]
+    return keys.filter(nodes.is_valid()) if nodes.null_count else keys

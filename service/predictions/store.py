@@ -14,11 +14,14 @@ from threading import Lock
 from time import time
 from typing import Any, Final
 
+import pyarrow as pa
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
+from peewit.service.inbox.erasures import Hidden, HiddenNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (
@@ -29,6 +32,8 @@ from peewit.service.predictions.prediction_files import (
     PredictionFile,
     file_name,
 )
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from peewit.streaming.graph_paths import GraphPaths
 
 KEEP_PER_MODEL: Final = 3
@@ -57,6 +62,7 @@ class PredictionStore:
     def __init__(self, database: Database, graphs_directory: Path) -> None:
         self._database = database
         self._graphs_directory = graphs_directory
+        self._hidden = HiddenNodes(database)
         self._open: OrderedDict[Path, PredictionFile] = OrderedDict()
         self._lock = Lock()
 
@@ -74,30 +80,36 @@ class PredictionStore:
         """
         if job.status is not JobStatus.SUCCEEDED or job.result is None:
             raise PredictionsNotFound(f"job {job.id} has no predictions: it is {job.status}")
+        hidden = self._hidden.of_id(job.graph_id)
         try:
-            return self._open_file(self.directory(job.graph_id) / job.result["file"])
+            return self._open_file(self.directory(job.graph_id) / job.result["file"], hidden)
         except FileNotFoundError:
             raise PredictionsNotFound(
                 f"the predictions of job {job.id} were removed, since the last {KEEP_PER_MODEL} of "
                 "each model are kept; read the latest or solve again"
             ) from None
 
-    def cached(self, job: Job) -> PredictionFile | None:
-        """The predictions of a job if their file is open and was not removed."""
+    def cached(self, job: Job, graph: GraphRecord) -> PredictionFile | None:
+        """The predictions of a job if their file is open and as it was."""
         if job.result is None:
             return None
         path = self.directory(job.graph_id) / job.result["file"]
-        return self._open.get(path) if path.exists() else None
+        file = self._open.get(path)
+        if file is None or not path.exists():
+            return None
+        if graph.erasures_seq and not _is_present(file, self._hidden.of(graph)):
+            return None
+        return file
 
-    def _open_file(self, path: Path) -> PredictionFile:
-        """The file, which stays open for those who ask next, until it is removed."""
+    def _open_file(self, path: Path, hidden: Hidden) -> PredictionFile:
+        """The file, which stays open for those who ask next, until it is removed or written."""
         with self._lock:
             if not path.exists():
                 self._open.pop(path, None)
-            elif path in self._open:
+            elif path in self._open and _is_present(self._open[path], hidden):
                 self._open.move_to_end(path)
                 return self._open[path]
-            file = self._open[path] = PredictionFile(path)
+            file = self._open[path] = PredictionFile(path, hidden.dense)
             while len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)
             return file
@@ -141,6 +153,27 @@ class PredictionStore:
         for suffix in _SUFFIXES:
             path.with_suffix(suffix).unlink(missing_ok=True)
 
+    def erase(self, graph_id: str, nodes: Int64Array, *, before: int | None) -> None:
+        """Overwrite what files say of some dense ids; of unfinished files nothing stays.
+
+        What belongs to predictions of snapshots ``before`` that one goes whole: predictors hold
+        features of nodes.
+        """
+        directory = self.directory(graph_id)
+        for path in sorted(directory.glob(f"*{SUFFIX}")):
+            if path.name.startswith(TEMPORARY_PREFIX):
+                continue
+            try:
+                file = PredictionFile(path)
+            except pa.ArrowInvalid:  # damaged: nobody can read it, and it may hold anything
+                path.unlink(missing_ok=True)
+                continue
+            file.erase(nodes)
+            if before is not None and file.meta.snapshot >= before:
+                continue
+            for suffix in (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove what nobody will read again.
 
@@ -172,6 +205,16 @@ class PredictionStore:
                 path.unlink(missing_ok=True)
                 removed.append(path)
         return removed
+
+
+def _is_present(file: PredictionFile, hidden: Hidden) -> bool:
+    """Whether an open file is what lies there now, and shows what it may."""
+    try:
+        status = file.path.stat()
+    except FileNotFoundError:
+        return False
+    present = file.path, status.st_ino, status.st_mtime_ns, hidden.dense.tobytes()
+    return file.key == present
 
 
 def _replaced_files(published: Sequence[Row[Any]]) -> set[str]:

@@ -6,6 +6,7 @@ graph a fixed sample of nodes is looked at, so that an answer takes no longer th
 """
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -138,7 +139,7 @@ class Suggester:
         self._graphs_directory = graphs_directory
         self._candidates: OrderedDict[str, _Candidates] = OrderedDict()
         self._labeled: OrderedDict[tuple[str, str], _LabeledNodes] = OrderedDict()
-        self._unsure: OrderedDict[Path, Int64Array] = OrderedDict()
+        self._unsure: OrderedDict[Hashable, Int64Array] = OrderedDict()
         self._lock = Lock()
 
     def request_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job | None:
@@ -218,7 +219,8 @@ class Suggester:
             chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
         else:
             candidates = self._candidates_of(graph)
-            chosen = _spread(graph, candidates, file, labeled.nodes, strategy, n_nodes)
+            erased = self._nodes.erased(graph, graph.progress.n_nodes)
+            chosen = _spread(graph, candidates, file, labeled.nodes, erased, strategy, n_nodes)
             embedding_snapshot = candidates.embedding.meta.snapshot
         return Suggestions(
             strategy=strategy,
@@ -309,11 +311,11 @@ class Suggester:
     def _least_sure(self, file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
         """Nodes of least margin without label; the first thousands of a file are remembered."""
         with self._lock:
-            unsure = self._unsure.get(file.path)
+            unsure = self._unsure.get(file.key)
         if unsure is None:
             unsure = _of_least_margin(file, np.zeros(0, np.int64), MAX_REMEMBERED)
             with self._lock:
-                self._unsure[file.path] = unsure
+                self._unsure[file.key] = unsure
                 while len(self._unsure) > _KEPT:
                     self._unsure.popitem(last=False)
         free = unsure[~np.isin(unsure, labeled)]
@@ -380,12 +382,14 @@ def _spread(
     candidates: _Candidates,
     file: PredictionFile | None,
     labeled: Int64Array,
+    erased: Int64Array,
     strategy: Strategy,
     n_nodes: int,
 ) -> Int64Array:
     """Chosen by where they lie, dense ids."""
     nodes, points = candidates.nodes, candidates.points
     free = ~np.isin(nodes, labeled, assume_unique=True)
+    free &= ~np.isin(nodes, erased, assume_unique=True)
     margin = _margins_of(file, nodes)
     if strategy == "coverage":
         seed = (graph.settings.seed or 0) + graph.labels_seq

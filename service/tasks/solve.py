@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
 from peewit.service.catalog import GraphRecord
@@ -47,7 +48,9 @@ from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.solution import Functions, Solution, grown
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.edge_passes import PassStopped
+from peewit.streaming.snapshots.store import SnapshotMeta
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""
@@ -306,12 +309,23 @@ def _write(
     path = write_predictions(
         directory,
         meta,
-        nodes=graph.nodes.external_ids(0, made_of.n_nodes),
+        nodes=_present_ids(task, made_of),
         scores=solution.scores,
         reachable=solution.reachable,
         variance=assessment.variance,
     )
     return path.name
+
+
+def _present_ids(task: SolveTask, made_of: SnapshotMeta) -> pa.ChunkedArray:
+    """External ids as they are now: nodes may have been erased since the graph was loaded."""
+    nodes = open_nodes(
+        GraphPaths(root=task.graph_directory).nodes,
+        kind=made_of.node_kind,
+        n_nodes=made_of.n_nodes,
+        writable=False,
+    )
+    return nodes.external_ids()
 
 
 def _doubts(

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
+from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
 from peewit.service.inbox.needed_files import GRAPHS, relocated
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -36,6 +37,7 @@ from peewit.service.upkeep.backup_format import (
     files_below,
     read_manifest,
 )
+from peewit.service.upkeep.erased_again import erase_again
 from peewit.streaming.durable_files import (
     TEMPORARY_PREFIX,
     fsync_directory,
@@ -49,7 +51,7 @@ MARK: Final = "restore.json"
 """In the home while a restore is under way."""
 
 _STAGING: Final = f"{TEMPORARY_PREFIX}restore"
-_KEPT_ENTRIES: Final = (COMPILED,)
+_KEPT_ENTRIES: Final = (COMPILED, LEDGER)
 _DATABASE_FILES: Final = ("", "-wal", "-shm", SERVE_LOCK)
 """Ends of the names of SQLite's files, and of the lock of those who serve it."""
 
@@ -74,6 +76,8 @@ class RestoreReport:
         Rows by table.
     n_requeued : int
         Jobs that ran at that moment and wait again.
+    n_erased : int
+        Nodes that are hidden again, as they were erased since.
     """
 
     home: str
@@ -82,6 +86,7 @@ class RestoreReport:
     n_bytes: int
     rows: dict[str, int]
     n_requeued: int
+    n_erased: int
 
 
 def restore(
@@ -89,9 +94,12 @@ def restore(
     settings: Settings,
     directory: Path,
     *,
+    ledger: Path | None = None,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> RestoreReport:
     """Bring a backup into an empty home.
+
+    Nodes that were erased since the backup was made are hidden again; the next ingest erases them.
 
     Nothing else may run on the home meanwhile. Killed at any line, the same call begins again, or
     finds that all was there.
@@ -104,6 +112,9 @@ def restore(
         Its ``home`` and ``graphs_directory`` receive the files.
     directory : Path
         The backup; not changed.
+    ledger : Path, optional
+        Ledger of erasures (`peewit.service.inbox.erasure_ledger`); by default that of the home,
+        where one is left.
     progress : callable
         See `Progress`.
 
@@ -113,6 +124,8 @@ def restore(
         The home or the database hold something.
     NotABackup
         ``directory`` holds no backup, or one of a newer format.
+    peewit.service.inbox.erasure_ledger.BadLedger
+        The ledger is none; nothing is restored.
     DamagedBackup
         A file is missing, or is not what was written.
     peewit.service.database.migrations.DatabaseVersionError
@@ -124,6 +137,7 @@ def restore(
     require_known(manifest.schema)
     home = settings.home
     home.mkdir(parents=True, exist_ok=True)
+    _take_ledger(ledger, home / LEDGER)
     if (home / MARK).exists():
         finished = _earlier_report(database, settings, manifest)
         if finished is not None:
@@ -163,8 +177,9 @@ def _earlier_report(
             f"rows and was killed then; remove {mark} to go on with those"
         )
     shutil.rmtree(settings.home / _STAGING, ignore_errors=True)
+    n_erased = erase_again(database, settings)
     mark.unlink()
-    return _report(settings, manifest, n_requeued=0)
+    return _report(settings, manifest, n_requeued=0, n_erased=n_erased)
 
 
 def _require_empty(database: Database, settings: Settings) -> None:
@@ -235,7 +250,8 @@ def _restore(
             moved.rename(settings.graphs_directory)
             fsync_directory(settings.home)
     shutil.rmtree(staging)
-    return _report(settings, manifest, n_requeued=n_requeued)
+    n_erased = erase_again(database, settings)
+    return _report(settings, manifest, n_requeued=n_requeued, n_erased=n_erased)
 
 
 def _copy_files(
@@ -315,7 +331,21 @@ def _relocate_rows(connection: Connection, graphs_directory: Path) -> None:
             connection.execute(statement.values({column: bindparam("new_path")}), changes)
 
 
-def _report(settings: Settings, manifest: BackupManifest, *, n_requeued: int) -> RestoreReport:
+def _take_ledger(ledger: Path | None, place: Path) -> None:
+    """Have the ledger in the home, which goes on with it."""
+    if ledger is None:
+        return
+    for _ in Ledger(ledger).entries():  # raises where it is none
+        pass
+    if not (place.exists() and place.samefile(ledger)):
+        if place.exists():
+            raise HomeNotEmpty(f"{place} must not exist where another ledger is given; put it away")
+        copy_file(ledger, place)
+
+
+def _report(
+    settings: Settings, manifest: BackupManifest, *, n_requeued: int, n_erased: int
+) -> RestoreReport:
     return RestoreReport(
         home=str(settings.home),
         created_at=manifest.created_at,
@@ -323,4 +353,5 @@ def _report(settings: Settings, manifest: BackupManifest, *, n_requeued: int) ->
         n_bytes=manifest.n_bytes,
         rows=manifest.rows,
         n_requeued=n_requeued,
+        n_erased=n_erased,
     )

@@ -206,6 +206,42 @@ class FeatureStore:
                 shutil.rmtree(self._directory_of(version))
         return meta
 
+    def publish_without(
+        self,
+        version: int,
+        nodes: Int64Array,
+        *,
+        onto: int,
+        created_at: float,
+        guard: Callable[[], None] = lambda: None,
+    ) -> FeaturesMeta:
+        """Publish a version that has the rows of another but for those of some nodes.
+
+        Raises
+        ------
+        FeaturesNotFound
+            ``onto`` is not kept.
+        OSError
+            The disk is full, or fails; what was published before stays.
+        """
+        before, old = self.meta(onto), _Version(self._directory_of(onto))
+        owners = old.array(_NODES)
+        stays = ~np.isin(owners, nodes)
+
+        def blocks() -> Iterator[Any]:
+            for some, block in old.sparse_blocks() if before.is_sparse else old.dense_blocks():
+                kept = ~np.isin(some, nodes)
+                yield block[kept] if before.is_sparse else np.asarray(block)[kept]
+
+        lengths = np.diff(old.array(_STARTS)).astype(np.int64)[stays] if before.is_sparse else None
+        rows = NewRows(
+            nodes=np.asarray(owners[stays], np.int64),
+            n_columns=before.n_columns,
+            blocks=blocks(),
+            lengths=lengths,
+        )
+        return self.publish(version, rows, created_at=created_at, guard=guard)
+
     def retire(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
         """Remove versions that were replaced so long ago; return the removed.
 

@@ -70,6 +70,7 @@ def resolve(
     version: int,
     n_nodes: int,
     retracted: Collection[str] = (),
+    erased: BoolArray | None = None,
     parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
 ) -> Resolution:
@@ -88,6 +89,8 @@ def resolve(
         Nodes known.
     retracted : collection of str
         Files of which all edges die, too; their deletes stay.
+    erased : (n_nodes,) bool, optional
+        Nodes of which all edges die.
     parallel : callable
         Runs independent tasks; the result does not depend on it.
     on_block : callable
@@ -107,8 +110,10 @@ def resolve(
         for position, key, block in scan.blocks():
             is_dead = DeadRows(dead).mask(key, block)
             is_delete = ~block.adds
+            if erased is not None:
+                n_killed += _kill(block, erased[block.u] | erased[block.v], is_dead, killed)
             if key[0] in retracted:
-                n_killed += _kill_all(block, is_dead, killed)
+                n_killed += _kill(block, np.ones(block.u.size, bool), is_dead, killed)
             elif position < table.last:
                 n_killed += table.mark(block, position, is_dead, killed)
             if following is None:
@@ -265,9 +270,10 @@ def _tables(scan: _Scan, n_resolved: int, n_nodes: int) -> Iterator[_Table]:
         yield _Table.of(waiting, n_rows, n_nodes)
 
 
-def _kill_all(block: LoggedBlock, is_dead: BoolArray, killed: FloatArray) -> int:
-    is_killed = ~is_dead
+def _kill(block: LoggedBlock, is_hit: BoolArray, is_dead: BoolArray, killed: FloatArray) -> int:
+    """Have rows die that are hit; returns how many lived."""
+    is_killed = is_hit & ~is_dead
     for ends in (block.u, block.v):
         np.add.at(killed, ends[is_killed], block.weight[is_killed])
-    is_dead[:] = True
+    is_dead |= is_hit
     return int(np.count_nonzero(is_killed))

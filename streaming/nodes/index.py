@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.solvers.arrays import Int32Array, UInt64Array
-from peewit.streaming.durable_files import remove_unfinished
+from peewit.solvers.arrays import Int32Array, Int64Array, UInt64Array
+from peewit.streaming.durable_files import publish_file, remove_unfinished
 from peewit.streaming.edges.blocks import (
     MAX_NODES,
     BadEdges,
@@ -33,6 +33,7 @@ from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     MappedIds,
+    erase_ids,
     publish_ids,
     read_ids,
     truncate_ids,
@@ -42,6 +43,9 @@ DEFAULT_MAX_NODES = 100_000_000
 
 _MAP_ROWS = 1 << 15  # rows mapped at once: hashes and ids of a chunk stay in the cache
 _REBUILD_ROWS = 1 << 16
+_ERASED = "erased.npy"
+_ERASED_SEED = 0x657261736564
+_ERASED_FINGERPRINT = np.uint64(0x80000001 << 32)
 
 
 class NodeCollision(RuntimeError):
@@ -232,7 +236,7 @@ class NodeIndex:
     def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:
         """External ids of the dense ids ``start .. stop - 1`` (None: to the end).
 
-        Memory-mapped; ids that are not published yet are copied.
+        Memory-mapped; ids that are not published yet are copied. Null where a node was erased.
         """
         stop = self.n_nodes if stop is None else stop
         if not 0 <= start <= stop <= self.n_nodes:
@@ -266,6 +270,24 @@ class NodeIndex:
         if not 0 <= n_nodes <= self.n_nodes:
             raise ValueError(f"n_nodes must lie in [0, {self.n_nodes}], got {n_nodes}")
         self._forget(n_nodes)
+
+    def erase(self, nodes: Int32Array) -> None:
+        """Forget the external ids of some published nodes, on disk and in memory.
+
+        Their dense ids are not given again; an external id that comes again is a new node. Readers
+        that opened the index before still know them.
+        """
+        self._check_writable()
+        if nodes.size and not 0 <= nodes.min() <= nodes.max() < self.n_published:
+            raise ValueError(f"nodes must be published, below {self.n_published}")
+        erase_ids(self._directory, self._ids.arrow_type, nodes)
+        self._published = self._read(0, self.n_published, verify=False)
+        table = HashTable()
+        self._insert(table, self._published)
+        if self._ids.n_tail:
+            tail = MappedIds(start=self.n_published, stop=self.n_nodes, ids=self._ids.tail())
+            self._insert(table, [tail])
+        self._table = table
 
     def refresh(self, n_nodes: int) -> None:
         """Follow the writer to ``n_nodes`` ids, which must be committed (never taken back).
@@ -304,24 +326,41 @@ class NodeIndex:
         for chunk in chunks:
             for start in range(0, len(chunk.ids), _REBUILD_ROWS):
                 ids = chunk.ids.slice(start, _REBUILD_ROWS)
-                mapped = table.map(*self._hashes(ids), max_nodes=MAX_NODES)
+                hashes = self._hashes(ids, first=chunk.start + start)
+                mapped = table.map(*hashes, max_nodes=MAX_NODES)
                 if mapped.status == COLLISION:
                     self._refuse(COLLISION, row=0, value=excerpt(ids[mapped.n_mapped].as_py()))
                 if len(mapped.added) < len(ids):
                     raise CorruptSegment(f"an id stands twice in the segments of {self._directory}")
 
-    def _hashes(self, ids: pa.Array) -> tuple[UInt64Array, UInt64Array]:
+    def _hashes(self, ids: pa.Array, *, first: int = 0) -> tuple[UInt64Array, UInt64Array]:
+        """Hashes of ids, the first of them that of dense id ``first``.
+
+        Erased nodes keep their place in the table under a hash of their dense id, with a
+        fingerprint that no id has.
+        """
         hashes: UInt64Array = np.empty(len(ids), dtype=np.uint64)
         fingerprints: UInt64Array = np.empty(len(ids), dtype=np.uint64)
-        self._ids.hash(ids, hashes, fingerprints)
+        if not ids.null_count:
+            self._ids.hash(ids, hashes, fingerprints)
+            return hashes, fingerprints
+        is_erased = ids.is_null().to_numpy(zero_copy_only=False)
+        blank = 0 if self._ids.arrow_type == pa.int64() else ""
+        self._ids.hash(pc.fill_null(ids, blank), hashes, fingerprints)
+        places = np.flatnonzero(is_erased)
+        numbers: Int64Array = places + first
+        marks: UInt64Array = np.empty(places.size, dtype=np.uint64)
+        IntegerIds(seed=_ERASED_SEED).hash(pa.array(numbers), marks, np.empty_like(marks))
+        hashes[places], fingerprints[places] = marks, _ERASED_FINGERPRINT
         return hashes, fingerprints
 
     def _forget(self, n_nodes: int) -> None:
-        table = self._build_table()
+        table, first = self._build_table(), n_nodes
         for chunk in self.external_ids(n_nodes).chunks:
             for start in range(0, len(chunk), _REBUILD_ROWS):
-                hashes, _ = self._hashes(chunk.slice(start, _REBUILD_ROWS))
+                hashes, _ = self._hashes(chunk.slice(start, _REBUILD_ROWS), first=first + start)
                 table.remove(hashes)
+            first += len(chunk)
         if n_nodes < self.n_published:
             self._ids.truncate(0)
             truncate_ids(self._directory, self._ids.arrow_type, n_nodes)
@@ -349,16 +388,36 @@ class NodeIndex:
 class DenseNodes:
     """Nodes of a graph whose ids are dense: ids in [0, max_nodes) stand for themselves.
 
-    Has the methods of ``NodeIndex``; there is nothing to keep, ``n_nodes`` lives in the checkpoint.
+    Has the methods of ``NodeIndex``; ``n_nodes`` lives in the checkpoint. A number that was erased
+    is never used again: its edges come back as self-loops, which are dropped and counted.
+
+    Parameters
+    ----------
+    n_nodes, max_nodes : int
+        Ids seen, and a bound of them.
+    directory : Path, optional
+        Keeps the numbers that were erased; without it there are none.
 
     Attributes
     ----------
     n_nodes, n_published : int
         One more than the largest id seen.
+    erased : (n_erased,) int64
+        Numbers that were erased, increasing.
     """
 
-    def __init__(self, *, n_nodes: int = 0, max_nodes: int = DEFAULT_MAX_NODES) -> None:
+    def __init__(
+        self,
+        *,
+        n_nodes: int = 0,
+        max_nodes: int = DEFAULT_MAX_NODES,
+        directory: Path | None = None,
+    ) -> None:
         self._max_nodes = check_max_nodes(max_nodes)
+        self._erased_path = None if directory is None else directory / _ERASED
+        self.erased: Int64Array = np.empty(0, np.int64)
+        if self._erased_path is not None and self._erased_path.exists():
+            self.erased = np.load(self._erased_path, allow_pickle=False)
         self.n_nodes = 0
         self.refresh(n_nodes)
 
@@ -383,10 +442,33 @@ class DenseNodes:
                         value=str(ids[row]),
                     )
         self.n_nodes = max(self.n_nodes, greatest + 1)
-        return (
+        return self._without_erased(
             src.to_numpy().astype(np.int32, copy=False),
             dst.to_numpy().astype(np.int32, copy=False),
         )
+
+    def _without_erased(self, u: Int32Array, v: Int32Array) -> tuple[Int32Array, Int32Array]:
+        """The ends of edges, both the same where one was erased."""
+        if not self.erased.size:
+            return u, v
+        is_erased = np.isin(u, self.erased) | np.isin(v, self.erased)
+        return u, np.where(is_erased, u, v)
+
+    def erase(self, nodes: Int32Array) -> None:
+        """Never use some numbers again."""
+        if self._erased_path is None:
+            raise ValueError("numbers are erased where a directory keeps them")
+        if nodes.size and not 0 <= nodes.min() <= nodes.max() < self.n_nodes:
+            raise ValueError(f"nodes must be known, below {self.n_nodes}")
+        erased = np.union1d(self.erased, nodes.astype(np.int64))
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.save(file, erased)
+
+        self._erased_path.parent.mkdir(parents=True, exist_ok=True)
+        publish_file(self._erased_path, write)
+        self.erased = erased
 
     def add(self, nodes: pa.Array, *, first_row: int = 0) -> Int32Array:
         """Return the ids of one column as int32; see ``NodeIndex.add``."""
@@ -399,8 +481,9 @@ class DenseNodes:
         else:
             self.n_nodes = max(self.n_nodes, block.greatest_id + 1)
             view = values_of if block.is_owned else pa.Array.to_numpy
-            u, v = view(block.src), view(block.dst)
-        return drop_self_loops(u, v, block.weight, n_self_loops=block.n_self_loops)
+            u, v = self._without_erased(view(block.src), view(block.dst))
+        n_self_loops = None if self.erased.size else block.n_self_loops
+        return drop_self_loops(u, v, block.weight, n_self_loops=n_self_loops)
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Return the ids below ``n_nodes`` as int32, -1 for others and nulls."""
@@ -409,14 +492,17 @@ class DenseNodes:
         known = ~keys.is_null().to_numpy(zero_copy_only=False)
         values = pc.fill_null(keys, 0).to_numpy()
         known &= (values >= 0) & (values < self.n_nodes)
+        known &= ~np.isin(values, self.erased)
         return np.where(known, values, -1).astype(np.int32)
 
     def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:
-        """``start .. stop - 1`` (None: to the end) as int64."""
+        """``start .. stop - 1`` (None: to the end) as int64, null where they were erased."""
         stop = self.n_nodes if stop is None else stop
         if not 0 <= start <= stop <= self.n_nodes:
             raise ValueError(f"start <= stop must lie in [0, {self.n_nodes}], got {start}, {stop}")
-        return pa.chunked_array([np.arange(start, stop, dtype=np.int64)])
+        numbers: Int64Array = np.arange(start, stop, dtype=np.int64)
+        is_erased = np.isin(numbers, self.erased) if self.erased.size else None
+        return pa.chunked_array([pa.array(numbers, mask=is_erased)])
 
     def publish(self) -> int:
         """Return ``n_nodes``."""
@@ -449,10 +535,11 @@ def open_nodes(
 ) -> Nodes:
     """Node index of the given kind; see ``NodeIndex.open``.
 
-    ``dense`` keeps nothing in ``directory``, so that ``n_nodes`` None means none seen yet.
+    ``dense`` keeps only numbers that were erased in ``directory``, so that ``n_nodes`` None means
+    none seen yet.
     """
     if check_node_kind(kind) == "dense":
-        return DenseNodes(n_nodes=n_nodes or 0, max_nodes=max_nodes)
+        return DenseNodes(n_nodes=n_nodes or 0, max_nodes=max_nodes, directory=directory)
     return NodeIndex.open(
         directory, kind=kind, n_nodes=n_nodes, max_nodes=max_nodes, writable=writable
     )

@@ -3,7 +3,8 @@
 ``00000000000-00000001000.arrow`` holds the external ids of the dense ids 0 to 999, in one column,
 and is published whole. A new segment swallows the small ones before it, so that publishing often
 leaves few files; those inside it are superseded and deleted once it is there. Readers may keep a
-deleted segment mapped as long as they like.
+deleted segment mapped as long as they like. The id of an erased node is null: its dense id is never
+given again.
 """
 
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.streaming.durable_files import fsync_directory, publish_file
 
 _NAME = re.compile(r"(\d{11})-(\d{11})\.arrow")
@@ -187,6 +189,39 @@ def truncate_ids(directory: Path, arrow_type: pa.DataType, n_nodes: int | None) 
     _delete([segment for segment in list_segments(directory) if segment.path not in paths])
 
 
+def erase_ids(directory: Path, arrow_type: pa.DataType, nodes: Int32Array) -> None:
+    """Write null over the external ids of some dense ones, all published, segment by segment.
+
+    Each segment is replaced whole; done again after it was killed, it does what is left. Segments
+    of another cut, which may hold the ids too, are deleted.
+
+    Raises
+    ------
+    CorruptSegment
+        A segment is damaged or missing.
+    """
+    chain = _chain(list_segments(directory), start=0, stop=None)
+    kept = {segment.path for segment in chain}
+    _delete([segment for segment in list_segments(directory) if segment.path not in kept])
+    for segment in chain:
+        inside = nodes[(segment.start <= nodes) & (nodes < segment.stop)] - segment.start
+        if not inside.size:
+            continue
+        ids = _map(segment, arrow_type, verify=True)
+        is_erased = np.zeros(len(ids), bool)
+        is_erased[inside] = True
+        if ids.null_count:
+            is_erased |= ids.is_null().to_numpy(zero_copy_only=False)
+        _write(segment.path, [_blanked(ids, is_erased)])
+
+
+def _blanked(ids: pa.Array, is_erased: BoolArray) -> pa.Array:
+    """Copy of some ids with null where they are erased, of which no byte is left."""
+    kept = ids.filter(pa.array(~is_erased))
+    place = np.cumsum(~is_erased) - 1
+    return kept.take(pa.array(place, mask=is_erased))
+
+
 def _chain(segments: list[Segment], *, start: int, stop: int | None) -> list[Segment]:
     """The longest segments that cover ``start .. stop - 1``, in order."""
     end = max((segment.stop for segment in segments), default=0)
@@ -234,8 +269,8 @@ def _map(segment: Segment, arrow_type: pa.DataType, *, verify: bool) -> pa.Array
             segment, f"it must hold one column of {arrow_type}, got {batch.schema}"
         )
     ids = batch.column(0)
-    if len(ids) != segment.stop - segment.start or ids.null_count:
-        raise _corrupt_segment(segment, f"it holds {len(ids)} ids, {ids.null_count} of them null")
+    if len(ids) != segment.stop - segment.start:
+        raise _corrupt_segment(segment, f"it holds {len(ids)} ids")
     if verify and (batch.schema.metadata or {}).get(_CHECKSUM) != _checksum(ids):
         raise _corrupt_segment(segment, "its checksum differs")
     return ids
@@ -264,10 +299,13 @@ def _write(path: Path, chunks: list[pa.Array]) -> None:
 def _checksum(ids: pa.Array) -> bytes:
     """CRC-32 of the ids; they must begin where their buffers do."""
     _, first, *data = ids.buffers()
+    crc = 0
+    if ids.null_count:
+        crc = zlib.crc32(np.packbits(ids.is_valid().to_numpy(zero_copy_only=False)).tobytes())
     if ids.type == pa.int64():
-        crc = zlib.crc32(memoryview(first)[: 8 * len(ids)])
+        crc = zlib.crc32(memoryview(first)[: 8 * len(ids)], crc)
     else:
-        crc = zlib.crc32(memoryview(first)[: 8 * (len(ids) + 1)])
+        crc = zlib.crc32(memoryview(first)[: 8 * (len(ids) + 1)], crc)
         if data[0] is not None:
             n_bytes = int(np.frombuffer(first, dtype=np.int64)[len(ids)])
             crc = zlib.crc32(memoryview(data[0])[:n_bytes], crc)

@@ -278,6 +278,11 @@ def snapshot_edges(
             f"snapshot {meta.number} must be of a graph without deletions for passes over its raw "
             f"edges, which still hold what was deleted; {meta.n_removals:,} pairs were"
         )
+    if meta.n_erased:
+        raise ValueError(
+            f"snapshot {meta.number} must be of a graph without erased nodes for passes over its "
+            f"raw edges, which files may still hold; {meta.n_erased:,} were erased"
+        )
     with ExitStack() as connections:
         executor: FoldExecutor | None = None
         if scheduler is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import AnyArray
+from peewit.solvers.arrays import AnyArray, Int32Array
 from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
@@ -24,6 +24,7 @@ from peewit.streaming.durable_files import (
     naming,
     publish_directory,
     publish_file,
+    publish_json,
     remove_unfinished,
     write_json,
 )
@@ -86,6 +87,8 @@ class SnapshotMeta:
         Version of the log's dead rows that it was made of.
     n_repairs, n_rebuilds : int
         How often a part of the edges, and all of them, had been sampled anew after deletes.
+    n_erased : int
+        Nodes that were erased, before it was published or since.
     """
 
     number: int
@@ -114,6 +117,7 @@ class SnapshotMeta:
     log_version: int = 0
     n_repairs: int = 0
     n_rebuilds: int = 0
+    n_erased: int = 0
 
     @property
     def note(self) -> str:
@@ -285,6 +289,38 @@ class SnapshotStore:
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
+
+    def erase(self, number: int, nodes: Int32Array) -> None:
+        """Take the edges of some nodes out of a snapshot; done again, nothing changes.
+
+        The snapshot stays mapped as it was where it is in use.
+
+        Raises
+        ------
+        SnapshotNotFound
+            No such snapshot is kept.
+        OSError
+            The disk is full, or fails; the snapshot is as before.
+        """
+        meta = self.meta(number)
+        is_erased = np.zeros(meta.n_nodes, bool)
+        is_erased[nodes[nodes < meta.n_nodes]] = True
+        path = self.directory(number) / "edges.arrow"
+
+        def kept() -> Iterator[_Edges]:
+            for u, v, weight in _StoredEdges(path):
+                stays = ~(is_erased[u] | is_erased[v])
+                yield u[stays], v[stays], weight[stays]
+
+        n_edges = sum(u.size for u, _, _ in kept())
+        if n_edges < meta.edges_kept:
+
+            def write(written: Path) -> None:
+                _write_edges(written, kept(), lambda: None)
+
+            publish_file(path, write)
+        meta = replace(meta, edges_kept=n_edges, n_erased=max(meta.n_erased, nodes.size))
+        publish_json(self.directory(number) / "meta.json", asdict(meta))
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.

@@ -238,6 +238,8 @@ class SparsifierState:
         Deleted pairs of which no edge was there, as far as the log was resolved.
     n_repairs, n_rebuilds : int
         How often a part of the edges, and all of them, were sampled anew after deletes.
+    n_erased : int
+        Nodes that were erased.
     """
 
     chunks: Sequence[Records] = ()
@@ -270,6 +272,7 @@ class SparsifierState:
     n_unmatched: int = 0
     n_repairs: int = 0
     n_rebuilds: int = 0
+    n_erased: int = 0
 
     @property
     def is_uneven(self) -> bool:

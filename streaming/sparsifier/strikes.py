@@ -53,6 +53,30 @@ def strike(
     )
 
 
+def strike_nodes(
+    state: SparsifierState, nodes: Int32Array, *, parallel: Parallel = map
+) -> SparsifierState:
+    """State without the records that have one of some nodes as an end.
+
+    Parameters
+    ----------
+    state : SparsifierState
+    nodes : (n_nodes,) int32
+        Below ``state.n_nodes``.
+    parallel : callable
+        Runs independent tasks.
+    """
+    is_erased = np.zeros(state.n_nodes, bool)
+    is_erased[nodes] = True
+
+    def mark(chunk: Records) -> BoolArray:
+        return is_erased[chunk.u] | is_erased[chunk.v]
+
+    places = range(len(state.chunks))
+    marks = parallel(lambda place: mark(state.chunks[place]), places)
+    return without_records(state, list(marks), is_erased)
+
+
 def retract(state: SparsifierState, key: str) -> SparsifierState:
     """State without the records of a run.
 
@@ -78,7 +102,9 @@ def n_split(state: SparsifierState) -> int:
     return int(mark_between(components(state.chunks, state.n_nodes), *state.torn).sum())
 
 
-def without_records(state: SparsifierState, marks: Sequence[BoolArray]) -> SparsifierState:
+def without_records(
+    state: SparsifierState, marks: Sequence[BoolArray], is_erased: BoolArray | None = None
+) -> SparsifierState:
     """State without the records that are marked, chunk by chunk; others keep their memory.
 
     Parameters
@@ -86,6 +112,8 @@ def without_records(state: SparsifierState, marks: Sequence[BoolArray]) -> Spars
     state : SparsifierState
     marks : sequence of (n_records,) bool
         One mask for each chunk.
+    is_erased : (n_nodes,) bool, optional
+        Nodes that leave, too, and whose records these are.
     """
     counts = [int(np.count_nonzero(is_struck)) for is_struck in marks]
     if not any(counts):
@@ -116,15 +144,31 @@ def without_records(state: SparsifierState, marks: Sequence[BoolArray]) -> Spars
         n_struck_since_cards=state.n_struck_since_cards + sum(counts),
     )
     # where every edge is kept, what comes apart does so in the graph, too
-    return struck if is_whole(state) else _torn(struck, gone)
+    if is_whole(state):
+        return struck
+    u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
+    return _torn(struck, *((u, v) if is_erased is None else _past(u, v, is_erased)))
 
 
-def _torn(state: SparsifierState, gone: Sequence[Records]) -> SparsifierState:
-    """State that knows without which struck records it falls apart.
+def _past(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Array, Int32Array]:
+    """Pairs that connect those neighbors of erased nodes which records of these connected."""
+    parent = np.arange(is_erased.size, dtype=np.int32)
+    frozen_ends = frozen_all(u, v)
+    join_ends(frozen_ends[0], frozen_ends[1], parent)
+    part = np.empty_like(parent)
+    all_roots(parent, part)
+    ends = np.unique(np.concatenate([u, v]))
+    ends = ends[~is_erased[ends]]
+    ends = ends[np.argsort(part[ends], kind="stable")]
+    is_next = part[ends[1:]] == part[ends[:-1]]
+    return ends[:-1][is_next], ends[1:][is_next]
+
+
+def _torn(state: SparsifierState, u: Int32Array, v: Int32Array) -> SparsifierState:
+    """State that knows without which pairs of nodes it falls apart.
 
     The cards were made of one that did not, so edges between its parts stay from now on.
     """
-    u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
     parent = components(state.chunks, state.n_nodes)
     part = np.empty_like(parent)
     all_roots(parent, part)

@@ -12,6 +12,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
+
+from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
@@ -21,14 +24,14 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import NO_NODES, LogWriter
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
-from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import Checkpoint
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
-from peewit.streaming.sparsifier.strikes import retract, strike
+from peewit.streaming.sparsifier.strikes import retract, strike, strike_nodes
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.changes import Changes
 from peewit.streaming.stream.exact_deletions import ExactDeletions
@@ -182,9 +185,16 @@ class Absorption:
             return None
         return self.settle(digests, retracted=digest)
 
-    def settle(self, digests: Sequence[str], *, retracted: str | None = None) -> Repair | None:
+    def settle(
+        self,
+        digests: Sequence[str],
+        *,
+        retracted: str | None = None,
+        erased: Int32Array | None = None,
+    ) -> Repair | None:
         """Repair the sparsifier after deletes, where they are exact and there were some."""
-        if self.deletions is None or not (self.state.n_unresolved or retracted):
+        is_asked = self.state.n_unresolved or retracted or erased is not None
+        if self.deletions is None or not is_asked:
             return None
         self._steps.begin("repairing after deletes")
         self._file_start = None
@@ -196,12 +206,24 @@ class Absorption:
             self._settings.sparsifier,
             digests,
             retracted=retracted,
+            erased=erased,
             group_blocks=self._settings.blocks_per_group,
             parallel=self._parallel,
         )
         self._stop_if_asked()
         self.is_usable = True
         return report
+
+    def strike_nodes(self, nodes: Int32Array, digests: Sequence[str]) -> Repair | None:
+        """Take the edges of some nodes out for good; done again, they count once.
+
+        Where deletes are exact they leave the log, of all files ``digests``, too.
+        """
+        ids = self.nodes.external_ids()
+        n_new = nodes.size - ids.take(pa.array(nodes)).null_count
+        state = strike_nodes(self.state, nodes, parallel=self._parallel)
+        self.state = replace(state, n_erased=ids.null_count + n_new)
+        return self.settle(digests, erased=nodes)
 
     def take_nodes(self) -> None:
         """Count the nodes that the index has now."""
@@ -240,7 +262,7 @@ class Absorption:
         return self._absorb_here(staged, staged.parts[next_part:])
 
     def _is_for_cluster(self, staged: StagedFile) -> bool:
-        return self._settings.scheduler is not None and not self._has_changes(staged)
+        return self._settings.scheduler is not None and not self._needs_order(staged)
 
     def _log_again(self, log: LogWriter, staged: StagedFile, parts: Sequence[Part]) -> None:
         """Log parts that are absorbed already: all of their nodes are known."""
@@ -341,9 +363,10 @@ class Absorption:
                 self._log.append(block, NO_NODES, NO_NODES)
             yield block
 
-    def _has_changes(self, staged: StagedFile) -> bool:
-        """Whether rows of a file may delete edges, which is done in their order, here."""
-        return staged.columns.op is not None or self._settings.parallel == "replace"
+    def _needs_order(self, staged: StagedFile) -> bool:
+        """Whether rows may delete edges, in their order, or name erased numbers: only seen here."""
+        has_changes = staged.columns.op is not None or self._settings.parallel == "replace"
+        return has_changes or (isinstance(self.nodes, DenseNodes) and self.nodes.erased.size > 0)
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock], staged: StagedFile) -> None:
         remaining = iter(raw_blocks)

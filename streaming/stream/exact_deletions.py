@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from peewit.solvers.arrays import BoolArray
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.log.change_log import ChangeLog, LogWriter
@@ -54,6 +56,7 @@ class ExactDeletions:
         digests: Sequence[str],
         *,
         retracted: str | None = None,
+        erased: Int32Array | None = None,
         group_blocks: int,
         parallel: Parallel,
     ) -> tuple[SparsifierState, Repair]:
@@ -67,6 +70,8 @@ class ExactDeletions:
             Files of the graph, in order.
         retracted : str, optional
             One of them, which goes.
+        erased : (n_erased,) int32, optional
+            Nodes whose edges go, now and for good.
         group_blocks : int
             Most blocks that are scored together.
         parallel : callable
@@ -82,6 +87,7 @@ class ExactDeletions:
             version=state.log_version,
             n_nodes=state.n_nodes,
             retracted=gone,
+            erased=None if erased is None else _mask(erased, state.n_nodes),
             parallel=parallel,
             on_block=self._on_block,
         )
@@ -119,3 +125,9 @@ class ExactDeletions:
     def retain(self, digests: Collection[str], versions: Collection[int]) -> None:
         """Remove what no file and no version needs that is named."""
         self._log.retain(digests, versions)
+
+
+def _mask(nodes: Int32Array, n_nodes: int) -> BoolArray:
+    is_among = np.zeros(n_nodes, bool)
+    is_among[nodes] = True
+    return is_among

@@ -56,9 +56,7 @@ class Publication:
 
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.log_version = newest.log_version if newest else 0
-        self._position = (0, 0, 0, 0)
-        if newest is not None:
-            self._position = newest.n_blocks, newest.n_nodes, newest.n_struck, newest.log_version
+        self._position = _moment(newest) if newest else (0, 0, 0, 0, 0)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
         self._time = self._clock()
 
@@ -76,9 +74,8 @@ class Publication:
         return enough_edges or enough_time
 
     def is_news(self, state: SparsifierState) -> bool:
-        """Whether the newest snapshot lacks blocks, nodes, strikes or retractions of the state."""
-        present = state.n_blocks, state.n_nodes, state.n_struck, state.log_version
-        return present != self._position
+        """Whether the newest snapshot lacks blocks, nodes, or what left, of the state."""
+        return _moment(state) != self._position
 
     def publish(self, state: SparsifierState, *, n_files: int) -> None:
         """Publish a thinned state of so many files as the next snapshot."""
@@ -114,9 +111,15 @@ class Publication:
             log_version=state.log_version,
             n_repairs=state.n_repairs,
             n_rebuilds=state.n_rebuilds,
+            n_erased=state.n_erased,
         )
         self._note(
             self._snapshots.publish_records(
                 meta, state.chunks, guard=self._guard, on_flushed=self._steps.move_on
             )
         )
+
+
+def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, int, int, int, int]:
+    """What differs between two states of which both deserve a snapshot."""
+    return of.n_blocks, of.n_nodes, of.n_struck, of.log_version, of.n_erased

@@ -1,8 +1,8 @@
-"""A process that brings a set of features into a graph and is killed at a given line of it.
+"""A process that writes a graph and is killed at a given line of it.
 
-`python -m tests.end_to_end.dying NAME HOME:LINE...` forks a child for each home. The child counts
-the lines it runs of the modules that commit features, and ends itself by SIGKILL at that number;
-one that comes to the end first prints how many there were.
+`python -m tests.end_to_end.dying WORK NAME HOME:LINE...` forks a child for each home, which brings
+in features or erases nodes. The child counts the lines it runs of the modules that do so, and ends
+itself by SIGKILL at that number; one that comes to the end first prints how many there were.
 """
 
 import os
@@ -17,9 +17,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 
-WATCHED = (
-    "service/ingest/feature_commit.py",
-    "service/inbox/feature_log.py",
+STREAM = (
     "service/ingest/ingestor.py",
     "streaming/snapshots/checkpoints.py",
     "streaming/durable_files.py",
@@ -31,10 +29,28 @@ WATCHED = (
     "streaming/stream/publication.py",
     "streaming/snapshots/store.py",
 )
+WATCHED = {
+    "features": (
+        *STREAM,
+        "service/ingest/feature_commit.py",
+        "service/inbox/feature_log.py",
+    ),
+    "erasures": (
+        *STREAM,
+        "service/ingest/erased_traces.py",
+        "service/ingest/erasing.py",
+        "service/inbox/erased_rows.py",
+        "service/inbox/erasures.py",
+        "service/predictions/prediction_files.py",
+        "service/predictions/store.py",
+        "streaming/nodes/segments.py",
+    ),
+}
+"""By what is done, the modules whose lines count."""
 
 
-def commit(name: str, home: Path, line: int) -> None:
-    """Commit what waits; die at the line."""
+def write(work: str, name: str, home: Path, line: int) -> None:
+    """Commit or erase what waits; die at the line."""
     settings = Settings(home=home, threads=1)
     database = open_database(settings.database)
     graph_id = Catalog(database).get(name).id
@@ -42,7 +58,7 @@ def commit(name: str, home: Path, line: int) -> None:
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal n_lines
-        if not frame.f_code.co_filename.endswith(WATCHED):
+        if not frame.f_code.co_filename.endswith(WATCHED[work]):
             return None
         if event == "line":
             n_lines += 1
@@ -52,7 +68,10 @@ def commit(name: str, home: Path, line: int) -> None:
 
     with Ingestor(database, settings).open_graph(graph_id, should_stop=lambda: False) as graph:
         sys.settrace(trace)
-        graph.commit_features()
+        if work == "features":
+            graph.commit_features()
+        else:
+            graph.ingest_pending()
         sys.settrace(None)
     sys.stdout.write(f"{n_lines}\n")
     sys.stdout.flush()
@@ -60,12 +79,12 @@ def commit(name: str, home: Path, line: int) -> None:
 
 def main() -> None:
     """Fork a child for each home."""
-    name, *points = sys.argv[1:]
+    work, name, *points = sys.argv[1:]
     for point in points:
         home, _, line = point.rpartition(":")
         child = os.fork()
         if child == 0:
-            commit(name, Path(home), int(line))
+            write(work, name, Path(home), int(line))
             os._exit(0)
         os.waitpid(child, 0)
 

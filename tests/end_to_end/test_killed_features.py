@@ -43,7 +43,7 @@ def prepared(directory: Path) -> Path:
 def run(*points: str) -> str:
     """Processes that die; what those that did not have printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.end_to_end.dying", "g", *points],
+        [sys.executable, "-m", "tests.end_to_end.dying", "features", "g", *points],
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,

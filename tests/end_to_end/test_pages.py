@@ -18,7 +18,7 @@ SECTION = re.compile(r"<!-- run: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
-IN_BASH = {"commands", "http", "knn", "papers", "points", "scans", "spam", "words"}
+IN_BASH = {"commands", "erase", "http", "knn", "papers", "points", "scans", "spam", "words"}
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
 
@@ -113,6 +113,10 @@ def test_sparse_features_need_no_edges(home: Home, tmp_path: Path) -> None:
 
 def test_suggested_scans_are_labeled(home: Home, tmp_path: Path) -> None:
     run("scans", home, tmp_path)
+
+
+def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
+    run("erase", home, tmp_path)
 
 
 @pytest.mark.parametrize("section", ["papers", "spam"])

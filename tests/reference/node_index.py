@@ -7,7 +7,7 @@ class DictIndex:
     """Twin of ``peewit.streaming.nodes.index.NodeIndex`` without a disk."""
 
     def __init__(self) -> None:
-        self.ids: list[Hashable] = []
+        self.ids: list[Hashable | None] = []
 
     def map(self, src: Sequence[Hashable], dst: Sequence[Hashable]) -> tuple[list[int], list[int]]:
         """Number both endpoints of every row, new ones in order of appearance."""
@@ -23,4 +23,11 @@ class DictIndex:
 
     def lookup(self, nodes: Sequence[Hashable]) -> list[int]:
         """Numbers of nodes, -1 where unknown."""
-        return [self.ids.index(node) if node in self.ids else -1 for node in nodes]
+        return [
+            self.ids.index(node) if node is not None and node in self.ids else -1 for node in nodes
+        ]
+
+    def erase(self, numbers: Sequence[int]) -> None:
+        """Forget ids; their numbers are not given again."""
+        for number in numbers:
+            self.ids[number] = None

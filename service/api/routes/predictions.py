@@ -116,15 +116,16 @@ def get_predictions(
     """
     job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
-    tag = f'"{job.id}-{job.attempt}-{table_format}{decided}"'
+    erased = f"-{graph.erasures_seq}" if graph.erasures_seq else ""
+    tag = f'"{job.id}-{job.attempt}-{table_format}{decided}{erased}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
     file = stores.predictions.open(job)
     with refusing():
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
-    is_as_stored = table_format is Format.ARROW and chosen is None
-    batches = file.batches()
+    is_as_stored = table_format is Format.ARROW and chosen is None and file.is_whole
+    batches = file.shown()
     if chosen is not None:
         batches = with_threshold(file, batches, chosen)
     return table_response(

@@ -55,7 +55,8 @@ def get_snapshot_edges(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """The edges of a snapshot, with the ids that they came with."""
-    tag = f'"{graph.id}-{number}-{table_format}"'
+    erased = f"-{graph.erasures_seq}" if graph.erasures_seq else ""
+    tag = f'"{graph.id}-{number}-{table_format}{erased}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged

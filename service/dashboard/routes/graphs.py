@@ -27,6 +27,7 @@ from peewit.streaming.snapshots.store import SnapshotStore
 router = page_router()
 
 _QUARANTINED_SHOWN = 20
+_ERASURES_SHOWN = 10
 _SNAPSHOTS_SHOWN = 10
 
 
@@ -139,6 +140,7 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
         "quarantined": stores.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),
+        "erasures": stores.manifest.erasures.list(graph.id)[:_ERASURES_SHOWN],
         "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
         "spectrum": Spectrum.of(details),
     }

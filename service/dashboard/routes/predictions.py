@@ -143,10 +143,12 @@ def show_node(
 def get_item(
     request: Request,
     graph: GraphHere,
+    stores: StoresHere,
     node: Annotated[str, Query(alias="id", max_length=2000)],
 ) -> Response:
     """The picture or text of a node, which can do nothing: no script of it runs."""
-    found = _item(request, graph, node)
+    is_erased = node in stores.manifest.hidden.of(graph).names
+    found = None if is_erased else _item(request, graph, node)
     if found is None:
         raise NodeNotFound(f"there is no picture or text of {node!r}")
     return FileResponse(found.path, media_type=found.media_type, headers=_ITEM_HEADERS)
@@ -247,9 +249,10 @@ def _around(
     numbers = [] if file is None else [file.meta.snapshot]
     if graph.progress.snapshot is not None:
         numbers.append(graph.progress.snapshot)
+    erased = stores.nodes.erased(graph, graph.progress.n_nodes)
     for number in numbers:
         try:
-            return neighborhood(snapshots, number, dense)
+            return neighborhood(snapshots, number, dense, without=erased)
         except SnapshotNotFound:
             continue
     return None

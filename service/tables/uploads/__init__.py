@@ -21,6 +21,7 @@ from peewit.service.tables.uploads.labels import (
     json_labels,
     read_label_columns,
     read_labels,
+    read_nodes,
 )
 from peewit.service.tables.uploads.limits import UploadLimits
 from peewit.streaming.edges.bad_table import BadUpload
@@ -46,4 +47,5 @@ __all__ = [
     "point_batches",
     "read_label_columns",
     "read_labels",
+    "read_nodes",
 ]

@@ -123,6 +123,24 @@ def read_labels(
     return _check_labels(nodes, labels, node_kind, rows=filled)
 
 
+def read_nodes(
+    file: BinaryIO, table_format: Format, node_kind: NodeKind, *, node: str
+) -> list[NodeId]:
+    """External ids of one column of a table, in order.
+
+    Raises
+    ------
+    BadUpload
+        The file cannot be read, or a row breaks a rule.
+    """
+    if table_format is Format.NDJSON:
+        rows = _json_rows(file, (), None)
+        nodes: list[Any] = [row.get(node) if isinstance(row, dict) else None for row in rows]
+    else:
+        nodes, _ = _read_columns(file, table_format, (node,), {node: "node"}, None)
+    return [node_id(value, node_kind, row=row) for row, value in enumerate(nodes)]
+
+
 def read_label_columns(
     file: BinaryIO,
     table_format: Format,

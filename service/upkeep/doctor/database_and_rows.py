@@ -11,6 +11,7 @@ from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import newest_revision, revision_of
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
 from peewit.service.database.timestamps import now
+from peewit.service.inbox.erasures import ErasureLog
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -66,6 +67,17 @@ def check_leases(patient: Patient) -> Iterator[Finding]:
                 f"the lease {row.name} is held by {row.holder}, which has died",
                 repair=partial(_free, patient, row),
             )
+
+
+def check_erasures(patient: Patient) -> Iterator[Finding]:
+    """Nodes that should be erased by now."""
+    for graph, erasure in ErasureLog(patient.database).overdue():
+        yield fault(
+            f"erasure {erasure.id} of graph {graph} should be done since "
+            f"{erasure.erase_by:%Y-%m-%d %H:%M} UTC; its nodes are hidden, but files hold them: "
+            f"run the ingest daemon or `peewit ingest {graph}`, and see whether a job of the graph "
+            "runs without end"
+        )
 
 
 def check_ingest(patient: Patient) -> Iterator[Finding]:

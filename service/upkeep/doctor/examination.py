@@ -26,6 +26,7 @@ CHECKS: Final[dict[str, Check]] = {
     "leases": database_and_rows.check_leases,
     "ingest": database_and_rows.check_ingest,
     "sources": database_and_rows.check_sources,
+    "erasures": database_and_rows.check_erasures,
     "deleted graphs": leftovers.check_deleted_graphs,
     "orphan directories": leftovers.check_orphan_directories,
     "orphan pushes": leftovers.check_orphan_pushes,

@@ -11,6 +11,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
+from peewit.service.inbox.erasures import ErasureLog
 from peewit.service.inbox.needed_files import needed_files
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.predictions.prediction_files import predictor_path
@@ -107,11 +108,15 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
         asked = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
         found = (store.latest(graph.id, model, column=column) for model, column in asked)
         latest = [job for job in found if job is not None]
+        erasures = ErasureLog(patient.database).list(graph.id)
+        first = max((each.snapshot or 0 for each in erasures), default=0)
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
             try:
                 file = store.read(job)
                 file.table().validate()
-                if (job.result or {}).get("inductive") and not predictor_path(file.path).exists():
+                is_inductive = (job.result or {}).get("inductive")
+                is_needed = is_inductive and file.meta.snapshot >= first  # else erased with nodes
+                if is_needed and not predictor_path(file.path).exists():
                     text = f"the predictor of job {job.id} is missing; solve again"
                     yield _fault(graph, text)
             except PredictionsNotFound:

@@ -53,6 +53,9 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/graphs/g/suggestions"): "label",
     ("GET", "/v1/graphs/g/snapshots"): "read",
     ("GET", "/v1/graphs/g/snapshots/1/edges"): "read",
+    ("POST", "/v1/graphs/g/erasures"): "erase",
+    ("GET", "/v1/graphs/g/erasures"): "read",
+    ("GET", "/v1/graphs/g/erasures/e"): "read",
     ("GET", "/v1/models"): "read",
     ("GET", "/metrics"): "read",
 }
@@ -62,6 +65,8 @@ ALSO: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/jobs/j/events"): "label",
     ("GET", "/v1/graphs/g/pushes/p"): "ingest",
     ("GET", "/v1/graphs/g/features/sets/none"): "ingest",
+    ("GET", "/v1/graphs/g/erasures"): "erase",
+    ("GET", "/v1/graphs/g/erasures/e"): "erase",
 }
 """Calls that another scope allows too, of what its key has made."""
 
@@ -78,12 +83,14 @@ def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
         "read": stores.keys.create("all but read", ["label", "ingest"]),
         "label": stores.keys.create("all but label", ["read", "ingest"]),
         "ingest": stores.keys.create("all but ingest", ["read", "label"]),
-        "admin": stores.keys.create("all but admin", ["read", "label", "ingest"]),
+        "erase": stores.keys.create("all but erase", ["read", "label", "ingest"]),
+        "admin": stores.keys.create("all but admin", ["read", "label", "ingest", "erase"]),
     }
     admin = stores.keys.create("all", ["admin"])
     no_reader = {
         "label": stores.keys.create("only ingest", ["ingest"]),
         "ingest": stores.keys.create("only label", ["label"]),
+        "erase": stores.keys.create("neither", ["label", "ingest"]),
     }
     for (method, path), scope in CALLS.items():
         also = ALSO.get((method, path))

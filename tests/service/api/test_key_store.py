@@ -43,13 +43,14 @@ def test_a_key_is_recognized_with_its_name_and_scopes(store: KeyStore) -> None:
 def test_a_key_allows_its_scopes_and_an_admin_key_allows_all(store: KeyStore) -> None:
     reader, admin = store.verify(store.create("r", ["read"])), store.ensure_admin_key(ADMIN)
     assert reader is not None
-    assert [reader.allows(scope) for scope in ("read", "label", "ingest", "admin")] == [
+    assert [reader.allows(scope) for scope in ("read", "label", "ingest", "erase", "admin")] == [
         True,
         False,
         False,
         False,
+        False,
     ]
-    assert all(admin.allows(scope) for scope in ("read", "label", "ingest", "admin"))
+    assert all(admin.allows(scope) for scope in ("read", "label", "ingest", "erase", "admin"))
 
 
 def test_the_secret_is_nowhere_in_the_database(database: Database, store: KeyStore) -> None:
@@ -98,7 +99,9 @@ def test_keys_are_needed_once_one_was_made_until_the_door_is_opened(store: KeySt
 def test_scopes_must_be_known_and_not_none(store: KeyStore) -> None:
     refused: list[Any] = [[], ["write"], ["read", "all"]]
     for scopes in refused:
-        with pytest.raises(ValueError, match="scopes must be some of read, label, ingest, admin"):
+        with pytest.raises(
+            ValueError, match="scopes must be some of read, label, ingest, erase, admin"
+        ):
             store.create("k", scopes)
 
 

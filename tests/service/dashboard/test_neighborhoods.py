@@ -46,3 +46,14 @@ def test_a_node_without_edges_and_a_snapshot_that_is_not_there(tmp_path: Path) -
     assert neighborhood(store, 1, 99).n_neighbors == 0
     with pytest.raises(SnapshotNotFound):
         neighborhood(store, 2, 0)
+
+
+def test_erased_nodes_are_no_neighbors(tmp_path: Path) -> None:
+    u, v = two_communities()
+    publish_snapshot(tmp_path, 1, u, v)
+    store = SnapshotStore(GraphPaths(root=tmp_path).snapshots)
+    before = neighborhood(store, 1, 0, n_strongest=5)
+    erased = np.sort(before.neighbors[:2])
+    after = neighborhood(store, 1, 0, without=erased, n_strongest=5)
+    assert after.n_neighbors == before.n_neighbors - 2
+    assert not np.isin(after.neighbors, erased).any()

@@ -476,3 +476,16 @@ def neighbor(api: Api) -> str:
     )
     assert found is not None
     return found[1]
+
+
+def test_erasures_stand_on_the_page_of_their_graph_without_ids(pages: Api) -> None:
+    bring_communities(pages)
+    assert "Erasures" not in pages.client.get("/graphs/g").text
+    pages.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n3"]})
+    shown = pages.client.get("/graphs/g").text
+    assert "Erasures" in shown
+    assert "hidden" in shown
+    assert pages.client.get("/graphs/g/node?id=n3").status_code == 404
+    pages.ingest()
+    assert "erased" in pages.client.get("/graphs/g").text
+    assert ">n3<" not in pages.client.get("/graphs/g/node?id=n4").text

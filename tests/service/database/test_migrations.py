@@ -218,7 +218,7 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
 
 
 ADDED = {
-    "graphs": {"columns": None, "deletions": "off", "parallel": "sum"},
+    "graphs": {"columns": None, "deletions": "off", "parallel": "sum", "erasures_seq": 0},
     "sources": {"columns": None, "max_bad_rows": 0},
     "files": {"n_bad_rows": None},
     "label_events": {"column_name": ""},
@@ -277,7 +277,8 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     for table, added in ADDED.items():
         for row in after[table]:
             assert {name: row.pop(name) for name in added} == added
-    assert after.pop("ingest_steps") == []
+    for table in ("ingest_steps", "erasures", "erased_nodes"):
+        assert after.pop(table) == []
     assert after == before
 
 

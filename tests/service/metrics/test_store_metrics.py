@@ -83,6 +83,8 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "peewit_backlog_bytes": 207,
         "peewit_quarantined_files": 1,
         "peewit_failing_sources": 1,
+        "peewit_waiting_erasures": 0,
+        "peewit_late_erasures": 0,
         "peewit_label_events_total": 0,
         "peewit_predicted_snapshot": 0,
         "peewit_predicted_label_events": 0,

@@ -254,3 +254,43 @@ def test_a_long_stream_comes_in_pieces(long_file: PredictionFile) -> None:
     assert max(map(len, pieces)) <= 1 << 20
     streamed = pa.ipc.open_stream(b"".join(pieces)).read_all()
     assert streamed.equals(long_file.table(), check_metadata=True)
+
+
+def test_hidden_nodes_have_nothing_and_others_keep_their_places(tmp_path: Path) -> None:
+    whole = written(tmp_path)
+    file = PredictionFile(whole.path, np.array([1, 7]))
+    assert whole.is_whole
+    assert not file.is_whole
+    assert file.key != whole.key
+    assert (file.n_nodes, file.schema) == (3, whole.schema)
+    blank, kept = file.lookup(np.array([1, 2]))
+    assert (blank["node"], blank["label"], blank["reachable"]) == (None, None, False)
+    assert not any(blank["scores"].values())
+    assert kept == whole.lookup(np.array([2]))[0]
+    (shown,) = file.shown()
+    assert shown.schema == whole.schema
+    assert shown.to_pylist() == whole.table().take([0, 2]).to_pylist()
+    assert PredictionFile(whole.path).table() == whole.table(), "the file is as it was"
+
+
+def test_erased_nodes_leave_no_byte_in_the_file(tmp_path: Path) -> None:
+    names = pa.array(["x", "somebody-else", "z"], pa.large_string())
+    path = write_predictions(tmp_path, META, nodes=names, scores=SCORES, reachable=REACHABLE)
+    PredictionFile(path).erase(np.array([1, 99]))
+    assert b"somebody-else" not in path.read_bytes()
+    left = PredictionFile(path)
+    assert [each["node"] for each in left.lookup(np.arange(3))] == ["x", None, "z"]
+    assert left.meta == META
+    inode = path.stat().st_ino
+    left.erase(np.array([1]))
+    assert path.stat().st_ino == inode, "done again, nothing is written"
+
+
+def test_nodes_without_a_name_are_written_as_erased(tmp_path: Path) -> None:
+    names = pa.array(["x", None, "z"], pa.large_string())
+    path = write_predictions(tmp_path, META, nodes=names, scores=SCORES, reachable=np.ones(3, bool))
+    file = PredictionFile(path)
+    assert not file.is_whole
+    (shown,) = file.shown()
+    assert shown.column("node").to_pylist() == ["x", "z"]
+    assert not file.lookup(np.array([1]))[0]["reachable"]

@@ -488,3 +488,22 @@ def test_a_repeated_node_is_found_at_its_second_row() -> None:
     assert repeated_row(np.array([1, 5, 9])) is None
     assert repeated_row(np.array([9, 5, 1])) is None
     assert repeated_row(np.array([3, 9, 5, 9, 3])) == 3
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_rows_of_some_nodes_can_be_left_out(tmp_path: Path, is_sparse: bool) -> None:
+    store = FeatureStore(tmp_path)
+    values: Any = random_sparse(1, 6, 5)
+    owners = np.array([9, 2, 7, 0, 4, 5])
+    lengths = np.diff(values.indptr).astype(np.int64) if is_sparse else None
+    blocks = [values] if is_sparse else [values.toarray()]
+    rows = NewRows(nodes=owners, n_columns=5, blocks=blocks, lengths=lengths)
+    store.publish(1, rows, created_at=0.0)
+    meta = store.publish_without(2, np.array([2, 5, 33]), onto=1, created_at=1.0)
+    assert (meta.n_rows, meta.n_columns, meta.is_sparse) == (4, 5, is_sparse)
+    left = store.load(2, 10)
+    assert left.nodes is not None
+    assert left.nodes.tolist() == [0, 4, 7, 9]
+    found = left.values.toarray() if is_sparse else left.values
+    np.testing.assert_array_equal(found, values.toarray()[[3, 4, 2, 0]])
+    assert store.publish_without(3, left.nodes, onto=2, created_at=1.0).n_rows == 0

@@ -103,6 +103,17 @@ class IndexMachine(RuleBasedStateMachine):
         del self.twin.ids[self.index.n_published :]
         self.index = NodeIndex.open(self.directory, kind=self.kind)
 
+    @precondition(lambda self: self.index.n_published > 0)
+    @rule(data=st.data())
+    def erase(self, data: st.DataObject) -> None:
+        numbers = st.integers(0, self.index.n_published - 1)
+        nodes = data.draw(st.lists(numbers, unique=True, max_size=4))
+        for _ in range(data.draw(st.integers(1, 2))):  # done again, nothing changes
+            self.index.erase(np.array(nodes, np.int32))
+        self.twin.erase(nodes)
+        n_read = self.reader.n_nodes
+        self.reader = NodeIndex.open(self.directory, kind=self.kind, n_nodes=n_read, writable=False)
+
     @rule(data=st.data())
     def reader_follows(self, data: st.DataObject) -> None:
         n_nodes = data.draw(st.integers(0, self.index.n_published))
@@ -698,3 +709,47 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
             nodes.truncate(5)
         with pytest.raises(ValueError, match="start <= stop"):
             nodes.external_ids(3, 1)
+
+
+@pytest.mark.parametrize("kind", ["string", "int64"])
+def test_no_byte_of_an_erased_id_is_left(tmp_path: Path, kind: NodeKind) -> None:
+    ids = [
+        f"node-{number:03d}" if kind == "string" else 7_000_000_000 + number for number in range(40)
+    ]
+    index = NodeIndex.open(tmp_path, kind=kind)
+    for first in range(0, 40, 10):
+        some = pa.array(ids[first : first + 10])
+        index.map(some, some)
+        index.publish()
+    index.erase(np.array([3, 25], np.int32))
+    gone = [ids[3], ids[25]]
+    forms = [
+        each.encode() if isinstance(each, str) else each.to_bytes(8, "little") for each in gone
+    ]
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert not any(form in stored for form in forms)
+    again = NodeIndex.open(tmp_path, kind=kind)
+    assert again.lookup(pa.array(gone)).tolist() == [-1, -1]
+    assert again.add(pa.array(gone)).tolist() == [40, 41]
+    assert known(again)[3] is None
+
+
+def test_only_published_nodes_can_be_erased(tmp_path: Path) -> None:
+    index = NodeIndex.open(tmp_path, kind="string")
+    add(index, "a")
+    with pytest.raises(ValueError, match="must be published"):
+        index.erase(np.array([0], np.int32))
+
+
+def test_an_erased_number_makes_self_loops_of_its_edges(tmp_path: Path) -> None:
+    nodes = open_nodes(tmp_path, kind="dense", n_nodes=4)
+    nodes.erase(np.array([2], np.int32))
+    again = open_nodes(tmp_path, kind="dense", n_nodes=4)
+    assert known(again) == [0, 1, None, 3]
+    assert again.lookup(pa.array([1, 2])).tolist() == [1, -1]
+    u, v = again.map(pa.array([0, 2, 1, 2]), pa.array([1, 3, 2, 2]))
+    assert (u == v).tolist() == [False, True, True, True]
+    with pytest.raises(ValueError, match="must be known"):
+        again.erase(np.array([9], np.int32))
+    with pytest.raises(ValueError, match="a directory keeps them"):
+        DenseNodes(n_nodes=3).erase(np.array([1], np.int32))

@@ -231,3 +231,22 @@ def test_full_disk_leaves_the_snapshots_and_is_named(tmp_path: Path, limit: int)
     assert "edges.arrow" in run.stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["00000001"]
     assert store.load(1).graph.n_edges == META.edges_kept
+
+
+def test_edges_of_erased_nodes_leave_a_snapshot(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "snapshots")
+    _publish(store, 1)
+    before = store.edges(1).to_pydict()
+    erased = np.array([3, 17, 99], np.int32)
+    for _ in range(2):  # done again, nothing changes
+        store.erase(1, erased)
+        left = store.edges(1).to_pydict()
+        stays = [
+            row
+            for row, ends in enumerate(zip(before["u"], before["v"], strict=True))
+            if not {3, 17} & set(ends)
+        ]
+        assert left == {name: [values[row] for row in stays] for name, values in before.items()}
+        loaded = store.load(1)
+        assert loaded.meta == replace(META, edges_kept=len(stays), n_erased=3)
+        assert loaded.graph.degree[[3, 17]].tolist() == [0.0, 0.0]

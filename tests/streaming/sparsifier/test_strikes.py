@@ -20,7 +20,7 @@ from peewit.streaming.sparsifier.sparsifier import (
     resparsify,
     sparsifier_graph,
 )
-from peewit.streaming.sparsifier.strikes import n_split, retract, strike
+from peewit.streaming.sparsifier.strikes import n_split, retract, strike, strike_nodes
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, edge_block, random_graph, two_communities
 
@@ -278,3 +278,41 @@ def test_a_node_that_lost_its_edges_keeps_all_that_come(leans: bool) -> None:
     assert renewed.lost is None
     few = struck(state, edges, touches & at_random(edges, 0.05, 0))
     assert arrived(few) < 40
+
+
+def neighbors_of(edges: EdgeList, nodes: np.ndarray) -> np.ndarray:
+    return np.isin(edges.u, nodes) | np.isin(edges.v, nodes)
+
+
+def test_striking_nodes_strikes_all_their_pairs() -> None:
+    edges = random_graph(300, 0.5, 1)
+    before = absorbed(edges, settings_of(edges))
+    nodes = np.array([5, 17, 200], np.int32)
+    after = strike_nodes(before, nodes)
+    by_pairs = struck(before, edges, neighbors_of(edges, nodes))
+    for name in ("u", "v", "weight", "keep_probability", "key"):
+        np.testing.assert_array_equal(getattr(after.records, name), getattr(by_pairs.records, name))
+    for name in ("struck_variance", "lost", "degree"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(by_pairs, name))
+    assert after.runs is not None
+    assert by_pairs.runs is not None
+    np.testing.assert_array_equal(after.runs.counts, by_pairs.runs.counts)
+    assert after.n_struck == by_pairs.n_struck > 0
+    assert strike_nodes(after, nodes) is after, "done again, nothing changes"
+
+
+def test_the_accuracy_that_is_left_counts_struck_nodes() -> None:
+    edges = random_graph(300, 0.5, 1)
+    settings = settings_of(edges)
+    before = absorbed(edges, settings)
+    rng = np.random.default_rng(3)
+    after = strike_nodes(before, rng.choice(300, 90, replace=False).astype(np.int32))
+    assert expected_epsilon(after, settings) > expected_epsilon(before, settings)
+
+
+def test_an_erased_node_does_not_count_as_a_part_that_came_off() -> None:
+    edges = two_communities(60, 0.6, 1, seed=0)
+    before = absorbed(edges, settings_of(edges))
+    lonely = strike_nodes(before, np.array([1], np.int32))
+    assert lonely.n_struck > before.n_struck
+    assert n_split(lonely) == 0

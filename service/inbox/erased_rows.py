@@ -1,0 +1,81 @@
+"""Rows of erased nodes in blocks of edges and sets of features that lie in the home."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from peewit.service.inbox.pushes import write_block
+from peewit.streaming.durable_files import publish_file
+
+_ENDS = ("src", "dst")
+
+
+def without_nodes(content: bytes, names: pa.Array) -> tuple[bytes, int]:
+    """An Arrow stream of edges without those of some nodes, and how many rows are left."""
+    table = pa.ipc.open_stream(content).read_all()
+    kept = _kept(table, _ENDS, names)
+    if kept.num_rows == table.num_rows:
+        return content, table.num_rows
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(kept)
+    return sink.getvalue().to_pybytes(), kept.num_rows
+
+
+def erase_from_block(path: Path, names: pa.Array) -> int | None:
+    """Write a Parquet file of edges anew without those of some nodes.
+
+    Returns how many rows are left; None where nothing was to do, or the file is gone.
+    """
+    if not path.exists() or not any(_holds(batch, names) for batch in _block(path)):
+        return None
+    with pa.parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+    write_block(path, (_kept(each, _ENDS, names) for each in _block(path)), schema)
+    with pa.parquet.ParquetFile(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def erase_from_set(path: Path, names: pa.Array) -> int | None:
+    """Write an Arrow file of features anew without the rows of some nodes; as above."""
+    if not path.exists():
+        return None
+    with pa.memory_map(str(path)) as source:
+        reader = pa.ipc.open_file(source)
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        kept = [_kept(pa.Table.from_batches([batch]), ("node",), names) for batch in batches]
+        n_rows = int(sum(each.num_rows for each in kept))
+        if n_rows == sum(batch.num_rows for batch in batches):
+            return None
+
+        def write(temporary: Path) -> None:
+            with (
+                pa.OSFile(str(temporary), "wb") as sink,
+                pa.ipc.new_file(sink, reader.schema) as writer,
+            ):
+                for each in kept:
+                    writer.write_table(each)
+
+        publish_file(path, write)
+    return n_rows
+
+
+def _block(path: Path) -> Iterator[pa.Table]:
+    with pa.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield pa.Table.from_batches([batch])
+
+
+def _holds(table: pa.Table, names: pa.Array) -> bool:
+    return bool(_kept(table, _ENDS, names).num_rows < table.num_rows)
+
+
+def _kept(table: pa.Table, columns: tuple[str, ...], names: pa.Array) -> pa.Table:
+    """Rows of a table none of whose columns has one of some names."""
+    for column in columns:
+        ids = table.column(column)
+        table = table.filter(pc.invert(pc.is_in(ids, value_set=names.cast(ids.type))))
+    return table

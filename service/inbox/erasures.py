@@ -1,0 +1,402 @@
+"""Erasures: nodes that somebody asked to be forgotten, and how far that is.
+
+From the transaction that stores an erasure its nodes are hidden: `Hidden` is what every reader
+consults. Whoever ingests the graph then takes their edges out (struck), overwrites the files, and
+forgets here which nodes they were (erased). Until then the rows hold their external ids.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import Any, Final, Literal, TypedDict
+from uuid import uuid4
+
+import numpy as np
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
+
+from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import erased_nodes, erasures, graphs, label_events
+from peewit.service.database.timestamps import now
+from peewit.service.inbox.erasure_ledger import Ledger
+from peewit.service.inbox.inbox_records import RowRecord
+from peewit.solvers.arrays import Int64Array, frozen
+
+ErasureStatus = Literal["hidden", "erased"]
+"""No reader shows the nodes; and no file of the home has a byte of their ids."""
+
+_AT_ONCE: Final = 1_000
+
+
+class ErasureNotFound(LookupError):
+    """The graph has no erasure of this id."""
+
+
+class Sources(TypedDict):
+    """What the files of sources were found to hold, which stay as they are.
+
+    Attributes
+    ----------
+    holding : list of str
+        Paths of files that hold one of the nodes.
+    unread : list of str
+        Paths of files that could not be looked through.
+    """
+
+    holding: list[str]
+    unread: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureRecord(RowRecord):
+    """One call to erase nodes.
+
+    Attributes
+    ----------
+    id, graph_id : str
+        Names of the erasure and of its graph.
+    position : int
+        The last turn of the graph's pushes and files before it.
+    status : {"hidden", "erased"}
+        How far it is.
+    n_nodes, n_known : int
+        Nodes that were named, and those that the graph knew.
+    created_at, erase_by : datetime
+        When it was asked for, and until when files are to be overwritten.
+    struck_at, erased_at : datetime, optional
+        When the edges were out of the graph, and when all was done.
+    snapshot : int, optional
+        The first snapshot without their edges; None where there was none yet.
+    sources : Sources, optional
+        What files of sources hold; known once all is done.
+    """
+
+    id: str
+    graph_id: str
+    position: int
+    status: ErasureStatus
+    n_nodes: int
+    n_known: int
+    created_at: datetime
+    erase_by: datetime
+    struck_at: datetime | None
+    erased_at: datetime | None
+    snapshot: int | None
+    sources: Sources | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingNode:
+    """A node of an erasure that is not done.
+
+    Attributes
+    ----------
+    erasure_id, number : str, int
+        Names it.
+    node : str
+        External id as text.
+    dense : int, optional
+        Dense id, where it had one.
+    """
+
+    erasure_id: str
+    number: int
+    node: str
+    dense: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hidden:
+    """Nodes of one graph that no reader may show, as their files are not overwritten yet.
+
+    Attributes
+    ----------
+    dense : (n_hidden,) int64
+        Their dense ids, increasing.
+    names : frozenset of str
+        External ids, as text, that the node index may still hold.
+    """
+
+    dense: Int64Array
+    names: frozenset[str]
+
+
+NOTHING: Final = Hidden(dense=frozen(np.empty(0, np.int64)), names=frozenset())
+
+
+class ErasureLog:
+    """Erasures of all graphs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(
+        self,
+        graph_id: str,
+        nodes: Sequence[str],
+        dense: Sequence[int],
+        *,
+        n_known: int,
+        within_seconds: float,
+        owner: str | None = None,
+        erasure_id: str | None = None,
+        ledger: Ledger | None,
+    ) -> ErasureRecord:
+        """Hide some nodes from now on; their labels and the history of these are gone at once.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        nodes : sequence of str
+            External ids as text, each once.
+        dense : sequence of int
+            Dense id of each, -1 where it has none.
+        n_known : int
+            How many of them the graph knew.
+        within_seconds : float
+            Time until files are to be overwritten.
+        owner : str, optional
+            Prefix of the key that asks.
+        erasure_id : str, optional
+            Of one that is applied again; made up by default.
+        ledger : Ledger or None
+            Is told, before this counts.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        OSError
+            The ledger cannot be written; nothing is hidden then.
+        """
+        made = erasure_id or uuid4().hex
+        with self._database.write() as connection:
+            graph = lock_graph(connection, graph_id)
+            connection.execute(
+                insert(erasures).values(
+                    id=made,
+                    graph_id=graph_id,
+                    position=graph.files_seq,
+                    n_nodes=len(nodes),
+                    n_known=n_known,
+                    erase_by=now(within_seconds),
+                    owner=owner,
+                )
+            )
+            rows = [
+                {
+                    "erasure_id": made,
+                    "graph_id": graph_id,
+                    "number": number,
+                    "node": node,
+                    "dense": None if place < 0 else int(place),
+                }
+                for number, (node, place) in enumerate(zip(nodes, dense, strict=True))
+            ]
+            if rows:
+                connection.execute(insert(erased_nodes), rows)
+            _forget_labels(connection, graph_id, nodes)
+            _note_change(connection, graph_id)
+            if ledger is not None:
+                ledger.append(
+                    erasure=made,
+                    graph=graph_id,
+                    position=graph.files_seq,
+                    at=connection.execute(select(now())).scalar_one().isoformat(),
+                    nodes=nodes,
+                )
+        return self.get(graph_id, made)
+
+    def get(self, graph_id: str, erasure_id: str, *, owner: str | None = None) -> ErasureRecord:
+        """One erasure at this moment, of an owner or of anybody; raises `ErasureNotFound`."""
+        statement = _of_owner(graph_id, owner).where(erasures.c.id == erasure_id)
+        for found in self._records(statement):
+            return found
+        raise ErasureNotFound(f"no erasure {erasure_id!r} of this graph")
+
+    def list(self, graph_id: str, *, owner: str | None = None) -> Sequence[ErasureRecord]:
+        """Erasures of a graph, of an owner or of anybody, newest first."""
+        return self._records(
+            _of_owner(graph_id, owner).order_by(erasures.c.created_at.desc(), erasures.c.id)
+        )
+
+    def waiting(self, graph_id: str) -> Sequence[ErasureRecord]:
+        """Erasures that are not done, oldest first."""
+        return self._records(
+            select(erasures)
+            .where(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
+            .order_by(erasures.c.created_at, erasures.c.id)
+        )
+
+    def overdue(self) -> Sequence[tuple[str, ErasureRecord]]:
+        """Erasures of all graphs that should be done by now, with the name of the graph."""
+        statement = (
+            select(erasures, graphs.c.name.label("graph_name"))
+            .join(graphs, graphs.c.id == erasures.c.graph_id)
+            .where(erasures.c.status == "hidden", erasures.c.erase_by < now())
+            .where(graphs.c.state == "active")
+        )
+        with self._database.read() as connection:
+            return [
+                (row.graph_name, ErasureRecord.of(row)) for row in connection.execute(statement)
+            ]
+
+    def nodes(self, graph_id: str, *, struck: bool) -> Sequence[WaitingNode]:
+        """Nodes of the erasures that are not done: of those whose edges are out, or of others."""
+        is_struck = erasures.c.struck_at.is_not(None)
+        statement = (
+            select(
+                erased_nodes.c.erasure_id,
+                erased_nodes.c.number,
+                erased_nodes.c.node,
+                erased_nodes.c.dense,
+            )
+            .join(erasures, erasures.c.id == erased_nodes.c.erasure_id)
+            .where(erased_nodes.c.graph_id == graph_id, erasures.c.status == "hidden")
+            .where(is_struck if struck else ~is_struck)
+            .order_by(erased_nodes.c.erasure_id, erased_nodes.c.number)
+        )
+        with self._database.read() as connection:
+            return [WaitingNode(**row._mapping) for row in connection.execute(statement)]
+
+    def hidden(self, graph_id: str) -> Hidden:
+        """What readers may not show."""
+        mine = self.nodes(graph_id, struck=False)
+        dense = [each.dense for each in (*mine, *self.nodes(graph_id, struck=True))]
+        known = {each for each in dense if each is not None}
+        return Hidden(
+            dense=frozen(np.array(sorted(known), np.int64)),
+            names=frozenset(each.node for each in mine),
+        )
+
+    def resolve(
+        self, graph_id: str, found: Sequence[tuple[WaitingNode, int]], *, lease: Lease
+    ) -> None:
+        """Note the dense ids of nodes that have one by now; raises `LeaseExpired`."""
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            confirm(connection, lease)
+            for each, dense in found:
+                connection.execute(
+                    update(erased_nodes)
+                    .where(
+                        erased_nodes.c.erasure_id == each.erasure_id,
+                        erased_nodes.c.number == each.number,
+                    )
+                    .values(dense=dense)
+                )
+            _note_change(connection, graph_id)
+
+    def strike(
+        self,
+        connection: Connection,
+        graph_id: str,
+        erasure_ids: Sequence[str],
+        *,
+        snapshot: int | None,
+    ) -> None:
+        """The edges are out of the graph since a snapshot, and the ids out of its index."""
+        mine = erased_nodes.c.erasure_id.in_(erasure_ids)
+        nodes = connection.execute(select(erased_nodes.c.node).where(mine)).scalars().all()
+        _forget_labels(connection, graph_id, nodes)  # any that came meanwhile
+        connection.execute(
+            update(erasures)
+            .where(erasures.c.id.in_(erasure_ids))
+            .values(struck_at=now(), snapshot=snapshot)
+        )
+        _note_change(connection, graph_id)
+
+    def forget(
+        self, connection: Connection, erasure_ids: Sequence[str], sources: Sources | None
+    ) -> None:
+        """Files are overwritten; which nodes they were is forgotten."""
+        connection.execute(delete(erased_nodes).where(erased_nodes.c.erasure_id.in_(erasure_ids)))
+        connection.execute(
+            update(erasures)
+            .where(erasures.c.id.in_(erasure_ids), erasures.c.sources.is_(None))
+            .values(sources=sources)
+        )
+
+    def finish(self, connection: Connection, graph_id: str, erasure_ids: Sequence[str]) -> None:
+        """All is done."""
+        connection.execute(
+            update(erasures)
+            .where(erasures.c.id.in_(erasure_ids))
+            .values(status="erased", erased_at=now())
+        )
+        _note_change(connection, graph_id)
+
+    def changes(self, graph_id: str) -> int:
+        """How often erasures of a graph have changed, as `GraphRecord.erasures_seq`."""
+        statement = select(graphs.c.erasures_seq).where(graphs.c.id == graph_id)
+        with self._database.read() as connection:
+            return connection.execute(statement).scalar() or 0
+
+    def _records(self, statement: Select[Any]) -> Sequence[ErasureRecord]:
+        with self._database.read() as connection:
+            return [ErasureRecord.of(row) for row in connection.execute(statement)]
+
+
+class HiddenNodes:
+    """`Hidden` of graphs, remembered until their erasures change; any number of threads may ask."""
+
+    def __init__(self, database: Database) -> None:
+        self._log = ErasureLog(database)
+        self._known: dict[str, tuple[int, Hidden]] = {}
+        self._lock = Lock()
+
+    def of(self, graph: GraphRecord) -> Hidden:
+        """What readers of a graph may not show."""
+        return self._of(graph.id, graph.erasures_seq)
+
+    def of_id(self, graph_id: str) -> Hidden:
+        """The same by the graph's id alone."""
+        return self._of(graph_id, self._log.changes(graph_id))
+
+    def _of(self, graph_id: str, changes: int) -> Hidden:
+        if changes == 0:
+            return NOTHING
+        with self._lock:
+            known = self._known.get(graph_id)
+        if known is not None and known[0] == changes:
+            return known[1]
+        found = self._log.hidden(graph_id)
+        if not (found.dense.size or found.names):
+            found = NOTHING
+        with self._lock:
+            self._known[graph_id] = (changes, found)
+        return found
+
+
+def _of_owner(graph_id: str, owner: str | None) -> Select[Any]:
+    found = select(erasures).where(erasures.c.graph_id == graph_id)
+    return found if owner is None else found.where(erasures.c.owner == owner)
+
+
+def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(nodes), _AT_ONCE):
+        yield nodes[start : start + _AT_ONCE]
+
+
+def _forget_labels(connection: Connection, graph_id: str, nodes: Sequence[str]) -> None:
+    """Remove labels of some nodes and their history; others see that labels have changed."""
+    mine = label_events.c.graph_id == graph_id
+    n_gone = 0
+    for some in _some(nodes):
+        gone = delete(label_events).where(mine, label_events.c.node.in_(some))
+        n_gone += len(connection.execute(gone.returning(label_events.c.seq)).all())
+    if n_gone:
+        connection.execute(
+            update(graphs).where(graphs.c.id == graph_id).values(labels_seq=graphs.c.labels_seq + 1)
+        )
+
+
+def _note_change(connection: Connection, graph_id: str) -> None:
+    connection.execute(
+        update(graphs)
+        .where(graphs.c.id == graph_id)
+        .values(erasures_seq=func.coalesce(graphs.c.erasures_seq, 0) + 1)
+    )

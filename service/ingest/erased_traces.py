@@ -1,0 +1,322 @@
+"""Traces of erased nodes in the files and rows of one graph, and how each kind is overwritten.
+
+Everything here can be done again after it was killed.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Connection, Table, select, update
+
+from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.lease_keeper import LeaseKeeper
+from peewit.service.database.leases import LeaseExpired, confirm
+from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes, sources
+from peewit.service.database.timestamps import now
+from peewit.service.inbox.erased_rows import erase_from_block, erase_from_set, without_nodes
+from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.needed_files import path_below
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.redaction import shown_url
+from peewit.service.tables.uploads import node_array
+from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.durable_files import TEMPORARY_PREFIX, publish_json
+from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.staging import Abandoned, stage
+from peewit.streaming.features.store import FeaturesNotFound, FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
+from peewit.streaming.steps import Steps
+
+_MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "filtered_features")
+"""Directories of a graph with what jobs make again when it is asked for."""
+
+_GONE: Final = "(erased)"
+_QUOTED: Final = re.compile(r"(['\"`])(.*?)\1")
+_FREE_TEXTS: Final = (
+    files.c.value,
+    files.c.reason,
+    feature_sets.c.value,
+    feature_sets.c.reason,
+    jobs.c.error,
+    sources.c.error,
+)
+"""Columns that may quote what a file held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What is left of erased nodes in one graph, whose only writer this process is.
+
+    Attributes
+    ----------
+    database : Database
+        Whose rows hold some.
+    record : GraphRecord
+        The graph.
+    keeper : LeaseKeeper
+        Of the right to write it.
+    paths : GraphPaths
+        Its files.
+    files_of_sources : callable
+        The files of its sources, each as it is read.
+    should_stop : callable
+        Asked between files.
+    steps : Steps
+        Told that it moves on.
+    wall_clock : callable
+        Seconds since the epoch.
+    """
+
+    database: Database
+    record: GraphRecord
+    keeper: LeaseKeeper
+    paths: GraphPaths
+    files_of_sources: Callable[[], Sequence[EdgeFile]]
+    should_stop: Callable[[], bool]
+    steps: Steps
+    wall_clock: Callable[[], float]
+
+    def ids(self, nodes: Sequence[WaitingNode]) -> pa.Array:
+        """External ids as the node index has them."""
+        kind = self.record.settings.node_ids
+        names = [each.node for each in nodes]
+        return node_array(names if kind == "string" else [int(name) for name in names], kind)
+
+    def erase_inbox(self, nodes: Sequence[WaitingNode], position: int) -> None:
+        """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting."""
+        names = self.ids(nodes)
+        graph_id = self.record.id
+        with self.database.read() as connection:
+            mine = pushes.c.graph_id == graph_id
+            pushed = connection.execute(
+                select(pushes.c.id, pushes.c.path, pushes.c.content.is_not(None)).where(
+                    mine, pushes.c.position <= position
+                )
+            ).all()
+            listed = (
+                connection.execute(
+                    select(files.c.path).where(
+                        files.c.graph_id == graph_id, files.c.position <= position
+                    )
+                )
+                .scalars()
+                .all()
+            )
+            waiting = connection.execute(
+                select(feature_sets.c.id, feature_sets.c.path).where(
+                    feature_sets.c.graph_id == graph_id,
+                    feature_sets.c.status == "pending",
+                    feature_sets.c.position <= position,
+                )
+            ).all()
+        for push_id, path, has_content in pushed:
+            self._stop_if_asked()
+            if has_content:
+                self._erase_content(push_id, names)
+            elif path and (n_rows := erase_from_block(Path(path), names)) is not None:
+                self._store(pushes, push_id, n_rows=n_rows)
+        for path in listed:
+            if path_below(path, graph_id) is not None:
+                self._stop_if_asked()
+                erase_from_block(Path(path), names)
+        for set_id, path in waiting:
+            self._stop_if_asked()
+            n_rows = erase_from_set(Path(path), names)
+            if n_rows is not None:
+                self._store(feature_sets, set_id, n_rows=n_rows)
+
+    def _erase_content(self, push_id: str, names: pa.Array) -> None:
+        ((_, content),) = Manifest(self.database).pushes.contents([push_id])
+        if content is not None:
+            left, n_rows = without_nodes(content, names)
+            if left != content:
+                self._store(pushes, push_id, content=left, n_rows=n_rows)
+
+    def _store(self, table: Table, row_id: str, **values: object) -> None:
+        with self.database.write() as connection:
+            confirm(connection, self.keeper.lease)
+            connection.execute(update(table).where(table.c.id == row_id).values(**values))
+
+    def erase_features(self, dense: Int64Array, n_nodes: int) -> None:
+        """Publish the next version of the features, without the rows of the nodes."""
+        store = FeatureStore(self.paths.features)
+        with self.database.read() as connection:
+            present = connection.execute(
+                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
+            ).scalar_one()
+        if not present:
+            return
+        try:
+            rows = store.load(present, n_nodes)
+        except FeaturesNotFound:
+            return
+        if rows.nodes is not None and not np.isin(rows.nodes, dense).any():
+            return
+        if rows.nodes is None and not dense.size:
+            return
+        store.publish_without(
+            present + 1,
+            dense,
+            onto=present,
+            created_at=self.wall_clock(),
+            guard=self.keeper.confirm,
+        )
+        with self.database.write() as connection:
+            lock_graph(connection, self.record.id)
+            confirm(connection, self.keeper.lease)
+            connection.execute(
+                update(graphs)
+                .where(graphs.c.id == self.record.id)
+                .values(features_version=present + 1)
+            )
+
+    def remove_old_features(self) -> None:
+        """Remove all versions of the features but the present one."""
+        with self.database.read() as connection:
+            present = connection.execute(
+                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
+            ).scalar_one()
+        self.keeper.confirm()
+        store = FeatureStore(self.paths.features)
+        store.retire(present, grace_seconds=float("-inf"), now=self.wall_clock())
+
+    def erase_made(self, dense: Int64Array, first: int | None) -> None:
+        """Overwrite snapshots, predictions and what else was made of the nodes."""
+        self.keeper.confirm()
+        for name in _MADE_AGAIN:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(self.paths.root / name)
+        store = SnapshotStore(self.paths.snapshots)
+        for number in store.numbers():
+            if first is not None and number >= first:
+                continue
+            self._stop_if_asked()
+            with suppress(SnapshotNotFound):  # retired meanwhile
+                store.erase(number, dense.astype(np.int32))
+                store.companion(number, "certificate.json").unlink(missing_ok=True)
+        PredictionStore(self.database, self.paths.root.parent).erase(
+            self.record.id, dense, before=first
+        )
+
+    def remove_unfinished(self, struck: Sequence[ErasureRecord]) -> None:
+        """Remove what processes that were killed before the strike have left half written."""
+        with self.database.read() as connection:
+            present = connection.execute(select(now())).scalar_one()
+        ages = [(present - each.struck_at).total_seconds() for each in struck if each.struck_at]
+        for left in [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]:
+            with suppress(FileNotFoundError):
+                if self.wall_clock() - left.stat().st_mtime >= max(ages):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def is_backed_up(self) -> bool:
+        """Whether a backup is being made, which has second names of files; of dead ones they go."""
+        graphs_directory = self.paths.root.parent
+        for left in abandoned_stagings(graphs_directory):
+            shutil.rmtree(left)
+        return any(graphs_directory.glob(f"{STAGING_PREFIX}*"))
+
+    def erase_bad_rows(self, nodes: Sequence[WaitingNode]) -> None:
+        """Take values out of the reports on rows that were left out."""
+        names = _texts(nodes)
+        for path in sorted(self.paths.bad_rows.glob("*.json")):
+            report = json.loads(path.read_text(encoding="utf-8"))
+            for row in report["rows"]:
+                if row.get("value") is not None:
+                    row["value"] = _without_names(row["value"], names)
+            publish_json(path, report)
+
+    def erase_texts(self, connection: Connection, nodes: Sequence[WaitingNode]) -> None:
+        """Take the ids out of what rows of the database quote."""
+        names = _texts(nodes)
+        for column in _FREE_TEXTS:
+            table = column.table
+            rows = connection.execute(
+                select(table.c.id, column).where(
+                    table.c.graph_id == self.record.id, column.is_not(None)
+                )
+            ).all()
+            for row_id, text in rows:
+                left = _without_names(text, names)
+                if left != text:
+                    connection.execute(
+                        update(table).where(table.c.id == row_id).values({column: left})
+                    )
+
+    def look_through_sources(self, names: pa.Array) -> Sources:
+        """Look through the files of sources that are still there."""
+        found: Sources = {"holding": [], "unread": []}
+        for file in self.files_of_sources():
+            self._stop_if_asked()
+            if path_below(file.path, self.record.id) is not None:
+                continue
+            shown = shown_url(file.path)
+            try:
+                if self._holds(file, names):
+                    found["holding"].append(shown)
+            except Abandoned:
+                raise Interrupted from None
+            except (Interrupted, LeaseExpired):
+                raise
+            except Exception:  # noqa: BLE001 - gone, damaged, or what stores of others raise
+                found["unread"].append(shown)
+        return found
+
+    def _holds(self, file: EdgeFile, names: pa.Array) -> bool:
+        settings = self.record.settings
+        staged = stage(
+            file,
+            self.paths.staging,
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            is_abandoned=self.should_stop,
+        )
+        try:
+            blocks = read_parts(
+                [(staged, part) for part in staged.parts],
+                node_kind=settings.node_ids,
+                max_nodes=settings.max_nodes,
+                n_threads=1,
+            )
+            for block in blocks:
+                self._stop_if_asked()
+                for ids in (block.src, block.dst):
+                    if pc.any(pc.is_in(ids, value_set=names.cast(ids.type))).as_py():
+                        return True
+        finally:
+            staged.release()
+        return False
+
+    def _stop_if_asked(self) -> None:
+        self.steps.move_on()
+        if self.should_stop():
+            raise Interrupted
+
+
+def _texts(nodes: Sequence[WaitingNode]) -> frozenset[str]:
+    """External ids as errors quote them: whole, cut, or escaped."""
+    names = [each.node for each in nodes]
+    return frozenset(chain(names, map(excerpt, names), (repr(name)[1:-1] for name in names)))
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    """A text without ids that are the whole of it, or stand in quotes."""
+    if text in names:
+        return _GONE
+    return _QUOTED.sub(lambda found: _GONE if found[2] in names else found[0], text)

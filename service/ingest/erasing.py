@@ -1,0 +1,189 @@
+"""Erasing: whoever ingests a graph takes nodes out of it that somebody asked to be forgotten.
+
+Between files, in two steps. The first takes them out of what waits, of the features, of the graph
+and of the node index; from then on an external id that comes is a new node. The second overwrites
+what is left of them once no job runs that may still write of them. Killed at any line, the same
+step is taken again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import structlog
+from sqlalchemy import ColumnElement, or_, select
+
+from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.lease_keeper import LeaseKeeper
+from peewit.service.database.leases import confirm
+from peewit.service.database.tables import jobs
+from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.erased_traces import Traces
+from peewit.service.jobs.job import JobStatus
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.steps import Steps
+
+_LEAVING_FILES: Final = ("certify", "embed", "filter", "knn")
+"""Kinds of jobs whose directories `Traces.erase_made` removes."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eraser:
+    """Erases nodes of one graph, whose only writer this process is.
+
+    Attributes
+    ----------
+    database : Database
+        Says which nodes.
+    record : GraphRecord
+        The graph.
+    keeper : LeaseKeeper
+        Of the right to write it.
+    stream : Stream
+        Of the graph.
+    traces : Traces
+        What is left of nodes in its files and rows.
+    steps : Steps
+        Told what is done and that it moves on.
+    """
+
+    database: Database
+    record: GraphRecord
+    keeper: LeaseKeeper
+    stream: Stream
+    traces: Traces
+    steps: Steps
+
+    @property
+    def _manifest(self) -> Manifest:
+        return Manifest(self.database)
+
+    def is_asked(self) -> bool:
+        """Whether any nodes are to be erased."""
+        return bool(self._manifest.erasures.waiting(self.record.id))
+
+    def resolve(self) -> None:
+        """Hide nodes that files brought since the erasure was asked for.
+
+        Their id may have been that of another node, which an earlier erasure has taken out.
+        """
+        log = self._manifest.erasures
+        named = log.nodes(self.record.id, struck=False)
+        if not named:
+            return
+        found = self.stream.lookup(self.traces.ids(named)).tolist()
+        news = [
+            (each, dense)
+            for each, dense in zip(named, found, strict=True)
+            if dense >= 0 and dense != each.dense
+        ]
+        if news:
+            log.resolve(self.record.id, news, lease=self.keeper.lease)
+
+    def erase(self) -> bool:
+        """Take every step that can be taken now; whether something was done.
+
+        Raises
+        ------
+        peewit.streaming.graph_stream.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        LeaseExpired
+            Another process has taken the lease.
+        OSError
+            The disk is full, or fails, before the nodes are out of the graph; the next call goes
+            on. What fails after that is logged, and tried again by the next call.
+        """
+        log, graph_id = self._manifest.erasures, self.record.id
+        name = self.record.settings.name
+        new = [each for each in log.waiting(graph_id) if each.struck_at is None]
+        done = False
+        if new and not self._is_running(jobs.c.kind == "knn"):
+            self.steps.begin("erasing nodes")
+            self._strike(new)
+            done = True
+        struck = [each for each in log.waiting(graph_id) if each.struck_at is not None]
+        if struck and not self._is_running(_may_write(struck)):
+            self.steps.begin("erasing nodes")
+            try:
+                done |= self._overwrite(struck)
+            except (OSError, ValueError, pa.ArrowException) as error:
+                # The nodes are hidden and their edges gone: what is new need not wait for this.
+                reason = str(error) if isinstance(error, OSError) else type(error).__name__
+                _log.warning("nodes not erased yet", graph=name, reason=reason)
+        return done
+
+    def _strike(self, asked: Sequence[ErasureRecord]) -> None:
+        """First step: out of what waits, of features, graph and index."""
+        log, graph_id = self._manifest.erasures, self.record.id
+        self.resolve()
+        nodes = log.nodes(graph_id, struck=False)
+        ids = [each.id for each in asked]
+        nodes = [each for each in nodes if each.erasure_id in set(ids)]
+        self.traces.erase_inbox(nodes, max(each.position for each in asked))
+        dense = _dense(nodes)
+        if dense.size:
+            self.traces.erase_features(dense, self.stream.n_nodes)
+            self.stream.erase(dense.astype(np.int32))
+        with self.database.write() as connection:
+            lock_graph(connection, graph_id)
+            confirm(connection, self.keeper.lease)
+            log.strike(connection, graph_id, ids, snapshot=self.stream.summary().snapshot)
+        _log.info("nodes struck", graph=self.record.settings.name, n_nodes=int(dense.size))
+
+    def _overwrite(self, struck: Sequence[ErasureRecord]) -> bool:
+        """Second step: out of everything that was written before; False where it must wait."""
+        log, graph_id = self._manifest.erasures, self.record.id
+        mine = {each.id for each in struck}
+        nodes = [each for each in log.nodes(graph_id, struck=True) if each.erasure_id in mine]
+        found: Sources = {"holding": [], "unread": []}
+        if nodes:
+            if self.traces.is_backed_up():
+                return False
+            firsts = [each.snapshot for each in struck if each.snapshot is not None]
+            first = max(firsts, default=None)
+            self.traces.remove_unfinished(struck)
+            dense = _dense(nodes)
+            if dense.size:
+                self.traces.erase_made(dense, first)
+            self.traces.erase_bad_rows(nodes)
+            found = self.traces.look_through_sources(self.traces.ids(nodes))
+            self.traces.remove_old_features()
+        with self.database.write() as connection:
+            lock_graph(connection, graph_id)
+            confirm(connection, self.keeper.lease)
+            if nodes:
+                self.traces.erase_texts(connection, nodes)
+                log.forget(connection, sorted(mine), found)
+        if not self.database.forget_deleted():
+            return False
+        with self.database.write() as connection:
+            lock_graph(connection, graph_id)
+            confirm(connection, self.keeper.lease)
+            log.finish(connection, graph_id, sorted(mine))
+        _log.info("nodes erased", graph=self.record.settings.name, n_erasures=len(mine))
+        return True
+
+    def _is_running(self, rule: ColumnElement[bool]) -> bool:
+        """Whether a job of the graph runs that is such a one."""
+        statement = select(jobs.c.id).where(
+            jobs.c.graph_id == self.record.id, jobs.c.status == JobStatus.RUNNING, rule
+        )
+        with self.database.read() as connection:
+            return connection.execute(statement.limit(1)).first() is not None
+
+
+def _dense(nodes: Sequence[WaitingNode]) -> Int64Array:
+    return np.array(sorted({each.dense for each in nodes if each.dense is not None}), np.int64)
+
+
+def _may_write(struck: Sequence[ErasureRecord]) -> ColumnElement[bool]:
+    """Jobs that began before the nodes were out, or whose directories are to go."""
+    last = max(each.struck_at for each in struck if each.struck_at is not None)
+    return or_(jobs.c.started_at <= last, jobs.c.kind.in_(_LEAVING_FILES))

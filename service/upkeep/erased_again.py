@@ -1,0 +1,62 @@
+"""Erasures of the ledger that a restored backup knows nothing of."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import select
+
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import erasures, label_events
+from peewit.service.graphs.forgetting import Forgetting
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.settings import Settings
+from peewit.service.tables.uploads import node_id
+
+
+def erase_again(database: Database, settings: Settings) -> int:
+    """Hide nodes that the home's ledger names and the backup still had; how many.
+
+    All that a backup holds of them is older than their erasure, if it does not know of that.
+    """
+    path = settings.home / LEDGER
+    if not path.exists():
+        return 0
+    ledger, manifest = Ledger(path), Manifest(database)
+    with database.read() as connection:
+        known = set(connection.execute(select(erasures.c.id)).scalars())
+    missing = [each for each in ledger.entries() if each.erasure not in known]
+    wanted: dict[str, set[str]] = {}
+    for entry in missing:
+        wanted.setdefault(entry.graph, set()).update(entry.nodes)
+    nodes = KnownNodes(settings.graphs_directory, manifest)
+    forgetting = Forgetting(
+        log=manifest.erasures,
+        nodes=nodes,
+        home=settings.home,
+        within_seconds=settings.erase_within,
+    )
+    n_erased = 0
+    for graph in Catalog(database).list():
+        if graph.id not in wanted:
+            continue
+        found = ledger.found(_ids(database, graph, nodes), wanted[graph.id])
+        for entry in missing:
+            if entry.graph == graph.id:
+                named = [found[each] for each in entry.nodes if each in found]
+                ids = [node_id(each, graph.settings.node_ids) for each in named]
+                n_erased += forgetting.erase(graph, ids, erasure_id=entry.erasure).n_nodes
+    return n_erased
+
+
+def _ids(database: Database, graph: GraphRecord, nodes: KnownNodes) -> Iterator[str]:
+    """External ids, as text, of all that a graph has, and of all that waits for it."""
+    seen: set[str] = set()
+    for ids in nodes.all_ids(graph):
+        new = {str(each) for each in ids.to_pylist() if each is not None} - seen
+        seen |= new
+        yield from new
+    mine = select(label_events.c.node).where(label_events.c.graph_id == graph.id).distinct()
+    with database.read() as connection:
+        yield from set(connection.execute(mine).scalars()) - seen

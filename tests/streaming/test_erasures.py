@@ -1,0 +1,96 @@
+"""Streams out of which nodes are erased, against a dictionary."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from peewit.streaming.edges.change_rules import Deletions
+from peewit.streaming.edges.operations import INSERT
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.snapshots.store import SnapshotStore
+from tests.streaming.test_changes import (
+    Row,
+    Twin,
+    changes,
+    files_of,
+    live_of,
+    settings,
+    table_of,
+)
+
+ERASED = ("n3", "n11", "n20")
+
+
+def rows_for(deletions: Deletions, seed: int) -> list[Row]:
+    rows = changes(seed)
+    return [row for row in rows if deletions != "off" or row[3] == INSERT]
+
+
+def ids_of(names: tuple[str, ...], kind: str) -> pa.Array:
+    return pa.array(names if kind == "string" else [int(name[1:]) for name in names])
+
+
+def forget(twin: Twin, names: tuple[str, ...]) -> None:
+    for pair in [each for each in twin.live if each & set(names)]:
+        del twin.live[pair]
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "dense"])
+@pytest.mark.parametrize("deletions", ["off", "approximate", "exact"])
+def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions, kind: str) -> None:
+    folder, paths = tmp_path / "files", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    twin = Twin("sum")
+    chosen = settings(kind, deletions=deletions)
+    before, after = rows_for(deletions, 1), rows_for(deletions, 2)
+    pq.write_table(table_of(before, kind), folder / "a.parquet")
+    stream = Stream(paths, chosen)
+    stream.ingest(files_of(folder))
+    twin.play(before)
+    n_nodes = stream.n_nodes
+    nodes = stream.lookup(ids_of(ERASED, kind))
+    assert (nodes >= 0).all()
+    for _ in range(2):  # done again, nothing changes
+        stream.erase(nodes)
+        assert stream.state.n_erased == 3
+    forget(twin, ERASED)
+    assert live_of(paths, kind) == pytest.approx(twin.weights)
+    assert stream.n_nodes == n_nodes
+    assert stream.lookup(ids_of(ERASED, kind)).tolist() == [-1] * 3
+
+    stream = Stream(paths, chosen)  # as another process opens it
+    assert stream.state.n_erased == 3
+    pq.write_table(table_of(after, kind), folder / "b.parquet")
+    stream.ingest(files_of(folder))
+    if kind == "dense":  # such a number is never used again
+        after = [row for row in after if not {row[0], row[1]} & set(ERASED)]
+    twin.play(after)
+    assert live_of(paths, kind) == pytest.approx(twin.weights)
+    if kind != "dense":
+        again = stream.lookup(ids_of(ERASED, kind))
+        assert (again >= n_nodes).all(), "other nodes"
+    newest = SnapshotStore(paths.snapshots).list()[-1]
+    assert newest.n_erased == 3
+
+
+def test_nodes_are_erased_between_files_only(tmp_path: Path) -> None:
+    paths = GraphPaths(root=tmp_path / "graph")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    pq.write_table(table_of(rows_for("off", 1), "string"), folder / "a.parquet")
+    seen = []
+
+    def erase(_event: object) -> None:
+        if not seen:
+            seen.append(stream.path_in_hand)
+            with pytest.raises(RuntimeError, match="only between files"):
+                stream.erase(np.array([0], np.int32))
+
+    stream = Stream(paths, settings(deletions="off"), on_event=erase)
+    stream.ingest(files_of(folder))
+    assert seen == [str(folder / "a.parquet")]
+    assert stream.path_in_hand is None
