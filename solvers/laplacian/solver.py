@@ -52,6 +52,9 @@ _TRIED_AT_ONCE: Final = 24
 _BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
 _FINEST: Final = 1e-10  # residuals below are near what rounding leaves
 
+_SINGLE_RTOL: Final = 1e-3
+"""Residual that float32 reaches also where Jacobi stalls."""
+
 _BY_TRIAL: Final = ("jacobi", "multigrid", "approx-chol")
 
 
@@ -117,8 +120,8 @@ class LaplacianSolver:
         apart (`is_blind`). A small graph whose weights lie far apart is
         eliminated instead, see `peewit.solvers.laplacian.elimination`.
     dtype : float64 or float32
-        Of products and vectors. In float32 only Jacobi iterates in float32 (where it stalls, the
-        system is too ill-conditioned for that).
+        Of products and vectors. In float32 Jacobi iterates in float32, and multigrid for an
+        ``rtol`` from 1e-3 on (for less, a system where Jacobi stalls is too ill-conditioned).
     hierarchy : Hierarchy or None
         Of ``graph``, where it was made already; ``auto`` then starts with multigrid. The attribute
         has it, too, where there was need of one.
@@ -413,7 +416,8 @@ class LaplacianSolver:
             if self.hierarchy is None:
                 self.hierarchy = Hierarchy.of_graph(self.graph)
             hierarchy = self.hierarchy
-            operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], np.float64)
+            dtype = self.dtype if self.rtol >= _SINGLE_RTOL else np.float64
+            operator = self._operator(hierarchy.graph, self.shift[hierarchy.order], dtype)
             return System(
                 operator=operator,
                 preconditioner=self._cycle(operator, hierarchy),

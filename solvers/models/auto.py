@@ -26,6 +26,7 @@ from peewit.solvers.models.auto_arms import (
     Densities,
     density_maker,
 )
+from peewit.solvers.models.auto_harmonic import harmonic_arm
 from peewit.solvers.models.auto_potentials import Potentials, centred, mean_degree, scaled
 from peewit.solvers.models.auto_preparation import (
     LARGEST,
@@ -69,23 +70,29 @@ those of a multigrid cycle counted, and first iterates; half as much where Jacob
 _FILTERED_BYTES: Final = 36
 """What personalized PageRank holds of a node for each column: nine vectors in float32."""
 
-_WALKED_BYTES: Final = 48
+_WALKED_BYTES: Final = 52
 """What the walks and the arms hold of a node for each class."""
 
-_KEPT_BYTES: Final = 2
-"""The classes that walks began with; a byte for each class is kept of where they ended."""
+_KEPT_BYTES: Final = 50
+"""The classes that walks began with, and the cycle of harmonic functions."""
+
+_KEPT_CLASS_BYTES: Final = 6
+"""Of harmonic functions in float32, and of where they and walks ended in a byte each."""
 
 _JOINED_BYTES: Final = 8
 """For each column of walks that step together, before and after a step."""
 
 BELIEFS: Final = {
-    "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35),
-    "poisson": Belief(weights={"poisson": 1.0}, mass=0.15),
-    "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True),
+    "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35, ignores=("harmonic",)),
+    "poisson": Belief(weights={"poisson": 1.0}, mass=0.15, ignores=("harmonic",)),
+    "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True, ignores=("harmonic",)),
+    "harmonic": Belief(weights={"harmonic": 1.0}, mass=0.15),
     "majority": Belief(weights={}, mass=0.15),
-    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1),
+    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1, ignores=("harmonic",)),
 }
-"""What may be right on a graph, before any label is left out."""
+"""What may be right on a graph, before any label is left out.
+
+Others ignore harmonic functions: an arm that is not believed then changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +155,7 @@ class Auto(FeatureModel, Refinable):
         solving = _SOLVED_BYTES * width + 4 * n_groups
         walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
-        return max(solving, walking, filtering) + _KEPT_BYTES + n_classes
+        return max(solving, walking, filtering) + _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
 
     def prepare(
         self,
@@ -208,11 +215,14 @@ class Auto(FeatureModel, Refinable):
         densities = Densities.of(prepared, groups, watch)
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
         if self.walks == "anew":
-            prepared.walks = None
+            prepared.walks = prepared.harmonic = None
+        harmonic = harmonic_arm(prepared, poisson, watch, max_iter=self.max_iter)
+        if harmonic.arm is not None:
+            arms["harmonic"] = harmonic.arm
         arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
         reachable = poisson.task.reachable
-        stats = {**poisson.stats, "input": self.of_graph, **of_walks}
-        warnings: tuple[str, ...] = ()
+        stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **of_walks}
+        warnings = harmonic.warnings
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
                 prepared.features, labels, watch
@@ -221,7 +231,7 @@ class Auto(FeatureModel, Refinable):
                 raise Stopped
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
-            warnings = filtered.warnings
+            warnings += filtered.warnings
             told = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
         coverage = LabelCoverage.of(densities.columns, groups)

@@ -27,6 +27,10 @@ _EVERYWHERE: Final = 0.3
 """Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
 
 
+_SHARE: Final = 0.05
+"""Added to shares: of less classes differ by chance."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Densities:
     """How much more often walks from a class come by than walks from anywhere.
@@ -131,6 +135,14 @@ def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_erro
     )
     alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
     return bool(alone - other_alone > n_errors * np.sqrt(alone + other_alone))
+
+
+def share_arm(values: RealArray, left_out: FloatArray) -> StackedArm:
+    """Shares of classes as an arm."""
+    arm = np.empty(values.shape, np.float32)
+    for rows in row_blocks(len(values)):
+        arm[rows] = log_odds(values[rows], _SHARE)
+    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, _SHARE)))
 
 
 def log_odds(values: RealArray, added: float) -> RealArray:

@@ -12,6 +12,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.filtered_ridge import FilteredFeatures
 from peewit.solvers.models.graph_model_base import PreparedGraph
+from peewit.solvers.models.kept_harmonic import KeptHarmonic
 from peewit.solvers.models.kept_walks import KeptWalks
 from peewit.solvers.models.label_groups import GroupColumns
 
@@ -37,6 +38,8 @@ class PreparedAuto:
         Columns of the last labels.
     walks : KeptWalks or None
         Those of the last labels whose walks began anew.
+    harmonic : KeptHarmonic or None
+        Harmonic functions of the last labels.
     """
 
     base: PreparedGraph
@@ -45,6 +48,7 @@ class PreparedAuto:
     densities: GroupColumns
     features: FilteredFeatures | None = None
     walks: KeptWalks | None = None
+    harmonic: KeptHarmonic | None = None
 
     @property
     def graph(self) -> Graph:

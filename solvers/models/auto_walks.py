@@ -8,7 +8,7 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto_arms import Densities, is_better, log_odds
+from peewit.solvers.models.auto_arms import Densities, is_better, share_arm
 from peewit.solvers.models.auto_potentials import Potentials
 from peewit.solvers.models.auto_preparation import PreparedAuto
 from peewit.solvers.models.centring import CentredLabels
@@ -30,7 +30,6 @@ BY_FAR: Final = 6.0
 """Those by which they must predict more than potentials for walks to begin from densities at once:
 of fewer labels what is worse at first may lead further."""
 
-_SHARE: Final = 0.05
 _FEW_PER_CLASS: Final = 5
 """Up to so many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
 
@@ -107,7 +106,7 @@ def walk_shares(
         kept = KeptWalks.of(groups, walks_from, starts[-1], walk, left_out, values)
         if kept.nbytes > prepared.densities.kept_bytes:
             kept = None
-    return _arm(values, left_out), sizes, kept
+    return share_arm(values, left_out), sizes, kept
 
 
 def _repeated(
@@ -121,15 +120,7 @@ def _repeated(
     labels, task = poisson.groups.labels, poisson.task
     values = kept.repeated(prepared.base, _start(task, labels, begun.scores), watch)
     values[~task.reachable] = 1.0
-    return _arm(values, kept.left_out_of(labels))
-
-
-def _arm(values: RealArray, left_out: FloatArray) -> StackedArm:
-    """Shares as an arm."""
-    arm = np.empty(values.shape, np.float32)
-    for rows in row_blocks(len(values)):
-        arm[rows] = log_odds(values[rows], _SHARE)
-    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, _SHARE)))
+    return share_arm(values, kept.left_out_of(labels))
 
 
 def _tries_even(groups: LabelGroups) -> bool:

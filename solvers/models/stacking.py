@@ -66,12 +66,15 @@ class Belief:
         Whether the arms tell likelihoods, to which the class shares are the prior.
     variance : float
         Prior variance of what each class gains everywhere: less for arms that are balanced.
+    ignores : tuple of str
+        Arms whose weight is 0: only other beliefs use them.
     """
 
     weights: Mapping[str, float]
     mass: float
     uses_shares: bool = False
     variance: float = _VARIANCE
+    ignores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -357,8 +360,7 @@ def fitted_stack(
     mean 0 and the belief's variance. The evidence is Laplace's approximation at the mode, over the
     parameters that are not 0 (K8), (K9).
     """
-    names = list(arms)
-    said = np.stack([arms[name].left_out[used] for name in names])
+    said = {name: arm.left_out[used] for name, arm in arms.items()}
     left_out = shares.left_out[used]
     known = classes[used]
     n_classes = shares.of_all.size
@@ -366,8 +368,9 @@ def fitted_stack(
     keeps_order = bool(is_uneven) and used.size >= _LEAST_ORDERING
     fits = []
     for name, belief in beliefs.items():
-        if not set(belief.weights) <= set(names):
+        if not set(belief.weights) <= set(arms):
             continue
+        names = [each for each in arms if each not in belief.ignores]
         offset = left_out if belief.uses_shares else np.zeros_like(left_out)
         if not belief.weights:
             fits.append(_shares_alone(name, belief, left_out, known))
@@ -380,7 +383,7 @@ def fitted_stack(
         for given, mass in variants:
             mean, precision = _prior(belief, names, len(given) * n_classes)
             problem = _Problem(
-                said=said,
+                said=np.stack([said[each] for each in names]),
                 offset=offset,
                 classes=known,
                 covariates=np.stack(given),

@@ -95,3 +95,30 @@ def _labeled_components(graph: Graph, labels: Targets):
     for number in np.unique(graph.component[labels.nodes]):
         inside = graph.component[labels.nodes] == number
         yield np.flatnonzero(graph.component == number), labels.nodes[inside], targets[inside]
+
+
+def ends_at_other_folds(graph: Graph, labels: Labels, fold: np.ndarray) -> FloatArray:
+    """(K15) walk by walk: shares of the classes at which walks from a label end, of other folds.
+
+    Even shares where no walk does, and for labels of the fold -1.
+    """
+    adjacency = graph.adjacency.toarray()
+    degree = adjacency.sum(axis=1)
+    degree[degree == 0] = 1.0
+    step = adjacency / degree[:, None]
+    is_labeled = np.zeros(graph.n_nodes, bool)
+    is_labeled[labels.nodes] = True
+    free = np.flatnonzero(~is_labeled & np.isin(graph.component, graph.component[labels.nodes]))
+    ends = np.zeros((graph.n_nodes, labels.n_labeled))
+    ends[labels.nodes, np.arange(labels.n_labeled)] = 1.0
+    inner = np.eye(free.size) - step[np.ix_(free, free)]
+    ends[free] = np.linalg.solve(inner, step[np.ix_(free, labels.nodes)])
+    shares = np.full((labels.n_labeled, labels.n_classes), 1.0 / labels.n_classes)
+    for place, node in enumerate(labels.nodes.tolist()):
+        if fold[place] < 0:
+            continue
+        counted = (step[node] @ ends) * (fold != fold[place])
+        if counted.sum() > 0:
+            of_classes = np.bincount(labels.classes, counted, labels.n_classes)
+            shares[place] = of_classes / of_classes.sum()
+    return shares
