@@ -4,8 +4,8 @@ Decision: the model to use when nothing is known of a graph. Context: on graphs 
 neighbors or accounts, with classes of any size, each single method is the best somewhere and loses
 by tens of points elsewhere. Consequence: three of them are kept, that cost one solve each and can
 leave labels out without another: Poisson learning, density of personalized PageRank, and walks that
-sharpen a first partition; filtered ridge is the fourth where nodes have features. What they say is
-stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
+sharpen a first partition. Harmonic functions are the fourth where labels hide one another, filtered
+ridge the fifth where nodes have features. What they say is stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
 from dataclasses import dataclass, replace
@@ -101,7 +101,8 @@ class Auto(FeatureModel, Refinable):
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
     even ones, which few labels try, ``walks_from`` whose classes they began from, ``walks`` whether
-    ``anew`` or ``repeated`` from labels that were nearly the same; ``belief`` is the one that
+    ``anew`` or ``repeated`` from labels that were nearly the same, ``harmonic`` the same of harmonic
+    functions, or that they were ``left out``, by ``screening``, or have ``not converged``; ``belief`` is the one that
     counts most, ``loo_accuracy`` the share of the left-out labels that the whole predicts,
     ``loo_<arm>`` those that each arm alone would, ``majority`` the largest class;
     ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a random sample
@@ -114,8 +115,8 @@ class Auto(FeatureModel, Refinable):
     Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
     for the next solve. While few labels have changed walks are repeated (K13), so that answers
     depend a little on the labels that were solved for before. Refined on the full graph are these
-    columns; walks then start from what they say and stay on the sparsifier, as filtered ridge does,
-    and all arms are judged anew.
+    columns; walks then start from what they say and stay on the sparsifier, as filtered ridge and
+    harmonic functions do, and all arms are judged anew.
 
     References
     ----------

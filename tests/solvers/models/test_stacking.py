@@ -176,6 +176,26 @@ def test_the_arm_that_is_right_takes_the_belief() -> None:
     assert (found.argmax(axis=1) == classes).mean() > 0.9
 
 
+def test_a_belief_is_what_it_is_without_the_arms_that_it_ignores() -> None:
+    classes = np.random.default_rng(7).integers(0, 3, N_LABELS)
+    arms = {}
+    for seed, name in enumerate(("first", "second", "third")):
+        told = said(classes, 3, 1.0, seed=seed)
+        arms[name] = StackedArm(values=told, left_out=told)
+    shares, used = SharePrior.of(classes, 3), np.arange(N_LABELS)
+
+    def fitted(names: list[str], ignores: tuple[str, ...]) -> Stack:
+        beliefs = {"first": Belief(weights={"first": 1.0}, mass=0.5, ignores=ignores)}
+        some = {name: arms[name] for name in names}
+        return fitted_stack(some, classes, shares, beliefs, used, None, covariate_mass=0.0)
+
+    without = fitted(["first", "second"], ()).fits[0]
+    ignoring = fitted(["first", "second", "third"], ("third",)).fits[0]
+    assert ignoring.weights == without.weights
+    assert ignoring.log_evidence == without.log_evidence
+    assert fitted(["first", "second", "third"], ()).fits[0].weights["third"] > 0.1
+
+
 def test_even_labels_have_even_shares_also_without_one() -> None:
     shares = SharePrior.of(np.repeat([0, 1, 2], 5), 3)
     np.testing.assert_allclose(np.exp(shares.of_all), 1 / 3, rtol=1e-6)
