@@ -5,7 +5,8 @@ neighbors or accounts, with classes of any size, each single method is the best 
 by tens of points elsewhere. Consequence: three of them are kept, that cost one solve each and can
 leave labels out without another: Poisson learning, density of personalized PageRank, and walks that
 sharpen a first partition. Harmonic functions are the fourth where labels hide one another, filtered
-ridge the fifth where nodes have features. What they say is stacked (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
+ridge the fifth where nodes have features. What they say is stacked
+(`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
 from dataclasses import dataclass, replace
@@ -101,12 +102,12 @@ class Auto(FeatureModel, Refinable):
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
     even ones, which few labels try, ``walks_from`` whose classes they began from, ``walks`` whether
-    ``anew`` or ``repeated`` from labels that were nearly the same, ``harmonic`` the same of harmonic
-    functions, or that they were ``left out``, by ``screening``, or have ``not converged``; ``belief`` is the one that
-    counts most, ``loo_accuracy`` the share of the left-out labels that the whole predicts,
-    ``loo_<arm>`` those that each arm alone would, ``majority`` the largest class;
-    ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a random sample
-    would be as unlike the nodes as these labels.
+    ``anew`` or ``repeated`` from labels that were nearly the same, ``harmonic`` the same of
+    harmonic functions, or that they were ``left out``, as ``screening`` is low, or have ``not
+    converged``; ``belief`` is the one that counts most, ``loo_accuracy`` the share of the left-out
+    labels that the whole predicts, ``loo_<arm>`` those that each arm alone would, ``majority`` the
+    largest class; ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a
+    random sample would be as unlike the nodes as these labels.
 
     Scores are probabilities.
 
