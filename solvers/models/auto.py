@@ -71,7 +71,7 @@ those of a multigrid cycle counted, and first iterates; half as much where Jacob
 _FILTERED_BYTES: Final = 36
 """What personalized PageRank holds of a node for each column: nine vectors in float32."""
 
-_WALKED_BYTES: Final = 52
+_WALKED_BYTES: Final = 54
 """What the walks and the arms hold of a node for each class."""
 
 _KEPT_BYTES: Final = 50

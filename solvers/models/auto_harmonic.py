@@ -22,7 +22,7 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.amended_multigrid import MAX_AMENDED
 from peewit.solvers.models.auto_arms import share_arm
-from peewit.solvers.models.auto_potentials import Potentials
+from peewit.solvers.models.auto_potentials import Potentials, mean_degree
 from peewit.solvers.models.auto_preparation import PreparedAuto
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.kept_harmonic import KeptHarmonic
@@ -84,9 +84,9 @@ def harmonic_arm(
     """
     groups, base, kept = poisson.groups, prepared.base, prepared.harmonic
     solver, told = base.kernel.solver, screening(poisson)
-    is_sound = base.graph.fits_single and not (solver.eliminates or solver.is_blind)
+    is_blind = solver.eliminates or solver.is_blind
     stats: dict[str, float | str] = {"screening": told, "harmonic": "left out"}
-    if told < LEAST_SCREENING or groups.n_folds == 0 or not is_sound:
+    if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
         prepared.harmonic = None
         return HarmonicArm(arm=None, stats=stats)
     prepared.harmonic, made = None, "anew"
@@ -163,7 +163,7 @@ def _amended(
     # what goes was held against the mean of its neighbors
     pull = _neighbor_means(graph, went) @ shares - shares[went]
     values = np.eye(changed.size, dtype=np.float32)
-    values[came.size :] *= graph.degree[went, None].astype(np.float32)
+    values[came.size :] *= (graph.degree[went, None] / mean_degree(graph)).astype(np.float32)
     x = _harmonic(base, labels.nodes, changed, values, watch, max_iter)
     if x is None:
         return None
@@ -197,12 +197,13 @@ def _harmonic(
     is_held = np.zeros(graph.n_nodes, bool)
     is_held[held] = True
     at, own = nodes[is_held[nodes]], values[is_held[nodes]]
-    right = _neighbor_means(graph, at).T @ (own * graph.degree[at, None].astype(np.float32))
+    degree = graph.degree / mean_degree(graph)
+    right = _neighbor_means(graph, at).T @ (own * degree[at, None].astype(np.float32))
     right[nodes] += np.where(is_held[nodes, None], 0.0, values)
     right[held] = 0.0
     solver = base.solver(
-        scale=1.0,
-        shift=np.where(is_held, _HOLD * float(graph.degree.max(initial=1.0)), 0.0),
+        scale=1.0 / mean_degree(graph),
+        shift=np.where(is_held, _HOLD * float(degree.max(initial=1.0)), 0.0),
         rtol=HARMONIC_RTOL,
         max_iter=max_iter,
         dtype=np.float32,

@@ -25,6 +25,7 @@ from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE, auto, auto_preparation
+from peewit.solvers.solution import Solution
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_folds import product_bytes
@@ -251,10 +252,11 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     without = home.estimate("hfs").n_bytes
     of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, 4.0)
     each = 4 + 14 * 8  # of float32, and fourteen vectors of float64 for each that is solved for
-    kept = 2 + 2  # what walks began with, twice, and where they ended, of two classes
+    # what walks began with, twice, and a cycle; harmonic functions, and where both ended, by class
+    kept = 50 + 6 * 2
     assert home.estimate("auto").n_bytes == of_graph + N_NODES * (30 * each + kept)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (2 * 32 * each + 2 + 32)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (2 * 32 * each + 50 + 6 * 32)
     assert home.estimate("hfs").n_bytes == without
 
 
@@ -293,10 +295,37 @@ def test_the_memory_of_auto_is_what_its_solve_takes(
         u[u != v], v[u != v], np.ones(np.count_nonzero(u != v)), n_nodes=n_nodes
     )
     labeled = np.concatenate([order[at : at + 20] for at in first[:-1]])
-    labels, model = Labels.from_pairs(labeled, classes[labeled]), auto.Auto()
+    told, peak, solution = told_and_taken(graph, Labels.from_pairs(labeled, classes[labeled]))
+    assert least * told < peak < told
+    assert solution.stats["harmonic"] == "left out"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("block_entries", "n_classes"), [(1 << 24, 10), (1 << 14, 3), (1 << 14, 9)]
+)
+def test_the_memory_of_auto_covers_harmonic_functions(
+    monkeypatch: pytest.MonkeyPatch, block_entries: int, n_classes: int
+) -> None:
+    monkeypatch.setattr(auto_preparation, "_BLOCK_ENTRIES", block_entries)
+    side = 140
+    place = np.arange(side * side).reshape(side, side)
+    u = np.concatenate([place[:, :-1].ravel(), place[:-1].ravel()])
+    v = np.concatenate([place[:, 1:].ravel(), place[1:].ravel()])
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=side * side)
+    labeled = np.sort(np.random.default_rng(0).choice(side * side, 200, replace=False))
+    labels = Labels.from_pairs(labeled, labeled // side * n_classes // side)
+    told, peak, solution = told_and_taken(graph, labels)
+    assert 0.5 * told < peak < told
+    assert solution.stats["harmonic"] == "anew"
+
+
+def told_and_taken(graph: Graph, labels: Labels) -> tuple[int, int, Solution]:
+    """Bytes that the estimate tells of `auto`, those of its first answer, and the answer."""
+    model = auto.Auto()
     tracemalloc.start()
-    model.solve(model.prepare(graph), labels)
+    solution = model.solve(model.prepare(graph), labels)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    told = graph_bytes(n_nodes, graph.n_edges) + n_nodes * model.node_bytes(n_nodes, n_classes)
-    assert least * told < peak < told
+    own = graph.n_nodes * model.node_bytes(graph.n_nodes, labels.n_classes)
+    return graph_bytes(graph.n_nodes, graph.n_edges) + own, peak, solution

@@ -456,6 +456,24 @@ def test_float32_reaches_what_float32_can() -> None:
     np.testing.assert_allclose(solution.x, expected, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(("rtol", "dtype"), [(1e-2, np.float32), (1e-5, np.float64)])
+def test_multigrid_iterates_in_float32_where_that_reaches_what_is_asked(rtol, dtype) -> None:
+    graph, shift = grid(60), np.zeros(3_600)
+    shift[::50] = 1e8
+    rhs = random_rhs(3_600, 3)
+    rhs[::50] = 0.0
+    solver = LaplacianSolver(
+        graph, shift=shift, rtol=rtol, preconditioner="multigrid", dtype=np.float32
+    )
+    solution = solver.solve(rhs)
+    assert solution.status is Status.CONVERGED
+    assert solver.cycle.operator.dtype == dtype
+    assert solution.x.dtype == np.float32
+    exact = LaplacianSolver(graph, shift=shift, rtol=1e-10).solve(rhs).x
+    apart = np.linalg.norm(solution.x - exact, axis=0) / np.linalg.norm(exact, axis=0)
+    assert apart.max() < 5 * rtol
+
+
 def test_columns_do_not_feel_each_other() -> None:
     graph = random_regular(500, 6)
     rhs = random_rhs(500, 4)
