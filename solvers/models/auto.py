@@ -218,7 +218,7 @@ class Auto(FeatureModel, Refinable):
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
         if self.walks == "anew":
             prepared.walks = prepared.harmonic = None
-        harmonic = harmonic_arm(prepared, poisson, watch, max_iter=self.max_iter)
+        harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
         arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)

@@ -35,8 +35,10 @@ from peewit.solvers.status import Status
 LEAST_SCREENING: Final = 0.1
 """Squared potentials of all labels at a node, in that of a label at itself: about a third of it."""
 
-HARMONIC_RTOL: Final = 1e-2
-"""Classes of two nodes in a thousand differ from those of exact functions (measured on roads)."""
+_LARGE: Final = 1 << 13
+_LARGE_RTOL: Final = 1e-2
+"""Of so many nodes: classes of four in a thousand differ from those of exact functions (measured on
+roads)."""
 
 _HOLD: Final = 1e8
 """Shift of labels, in largest degrees."""
@@ -64,6 +66,20 @@ class HarmonicArm:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What is asked of a solve."""
+
+    rtol: float
+    max_iter: int
+
+    @classmethod
+    def of(cls, n_nodes: int, rtol: float, max_iter: int) -> "_Limits":
+        """Less of large graphs."""
+        asked = rtol if n_nodes < _LARGE else max(rtol, _LARGE_RTOL)
+        return cls(rtol=asked, max_iter=max_iter)
+
+
 def screening(poisson: Potentials) -> float:
     """How much of the potential at a label is that of others, (K14)."""
     groups, columns = poisson.groups, poisson.columns
@@ -74,7 +90,7 @@ def screening(poisson: Potentials) -> float:
 
 
 def harmonic_arm(
-    prepared: PreparedAuto, poisson: Potentials, watch: Watch, *, max_iter: int
+    prepared: PreparedAuto, poisson: Potentials, watch: Watch, *, rtol: float, max_iter: int
 ) -> HarmonicArm:
     """The arm of harmonic functions, where it is worth its solve; raises `Stopped`.
 
@@ -89,13 +105,14 @@ def harmonic_arm(
     if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
         prepared.harmonic = None
         return HarmonicArm(arm=None, stats=stats)
+    limits = _Limits.of(base.graph.n_nodes, rtol, max_iter)
     prepared.harmonic, made = None, "anew"
     if kept is not None and kept.serve(groups):
-        kept, made = _amended(base, kept, groups.labels, watch, max_iter), "repeated"
+        kept, made = _amended(base, kept, groups.labels, watch, limits), "repeated"
     else:
         kept = None
     if kept is None:
-        kept, made = _anew(prepared, groups, watch, max_iter), "anew"
+        kept, made = _anew(prepared, groups, watch, limits), "anew"
     if kept is None:
         stats["harmonic"] = "not converged"
         return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
@@ -108,7 +125,7 @@ def harmonic_arm(
 
 
 def _anew(
-    prepared: PreparedAuto, groups: LabelGroups, watch: Watch, max_iter: int
+    prepared: PreparedAuto, groups: LabelGroups, watch: Watch, limits: _Limits
 ) -> KeptHarmonic | None:
     """From the columns of all groups; None where they did not converge."""
     base, labels = prepared.base, groups.labels
@@ -118,7 +135,7 @@ def _anew(
     for first in range(0, groups.n_groups, prepared.width):
         some = slice(first, min(first + prepared.width, groups.n_groups))
         values = (groups.group[:, None] == np.arange(groups.n_groups)[some]).astype(np.float32)
-        x = _harmonic(base, labels.nodes, labels.nodes, values, watch, max_iter)
+        x = _harmonic(base, labels.nodes, labels.nodes, values, watch, limits)
         if x is None:
             return None
         beside[:, some] = rows @ x
@@ -134,16 +151,20 @@ def _anew(
 
 
 def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
-    """(n_labeled, n_classes) shares of the walks that end at another fold, (K15)."""
+    """(n_labeled, n_classes) shares of the walks that end at another fold, or label, (K15)."""
     left_out = np.zeros((groups.labels.n_labeled, groups.labels.n_classes))
-    for fold in range(groups.n_folds):
+    ends = np.maximum(beside, 0.0)
+    if groups.is_single:
+        ends[np.arange(len(ends)), groups.group] = 0.0
+        left_out = ends @ groups.class_sums().T
+    for fold in range(0 if groups.is_single else groups.n_folds):
         is_out = groups.fold == fold
-        left_out[is_out] = np.maximum(beside[is_out], 0.0) @ groups.class_sums(~is_out).T
+        left_out[is_out] = ends[is_out] @ groups.class_sums(~is_out).T
     return _normalised(left_out).astype(np.float64, copy=False)
 
 
 def _amended(
-    base: PreparedGraph, kept: KeptHarmonic, labels: Labels, watch: Watch, max_iter: int
+    base: PreparedGraph, kept: KeptHarmonic, labels: Labels, watch: Watch, limits: _Limits
 ) -> KeptHarmonic | None:
     """Those of labels that are nearly the same; None where more are others, or it failed."""
     before, graph = kept.last, base.graph
@@ -164,7 +185,7 @@ def _amended(
     pull = _neighbor_means(graph, went) @ shares - shares[went]
     values = np.eye(changed.size, dtype=np.float32)
     values[came.size :] *= (graph.degree[went, None] / mean_degree(graph)).astype(np.float32)
-    x = _harmonic(base, labels.nodes, changed, values, watch, max_iter)
+    x = _harmonic(base, labels.nodes, changed, values, watch, limits)
     if x is None:
         return None
     amended = shares + x @ np.concatenate([growth, pull])
@@ -178,7 +199,7 @@ def _harmonic(
     nodes: Int64Array,
     values: Float32Array,
     watch: Watch,
-    max_iter: int,
+    limits: _Limits,
 ) -> Float32Array | None:
     """(n_nodes, k) harmonic functions; None where they did not converge; raises `Stopped`.
 
@@ -191,7 +212,7 @@ def _harmonic(
         Where ``values`` are: what held nodes are held at, and the source at others.
     values : (n_some, k) float32
     watch : Watch
-    max_iter : int
+    limits : _Limits
     """
     graph = base.graph
     is_held = np.zeros(graph.n_nodes, bool)
@@ -204,8 +225,8 @@ def _harmonic(
     solver = base.solver(
         scale=1.0 / mean_degree(graph),
         shift=np.where(is_held, _HOLD * float(degree.max(initial=1.0)), 0.0),
-        rtol=HARMONIC_RTOL,
-        max_iter=max_iter,
+        rtol=limits.rtol,
+        max_iter=limits.max_iter,
         dtype=np.float32,
     )
     solution = base.solved(solver, right, None, watch)
