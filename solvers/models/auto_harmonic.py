@@ -99,7 +99,9 @@ def harmonic_arm(
     Labels that cannot be left out would not judge it, and residuals that are blind not its solve.
     """
     groups, base, kept = poisson.groups, prepared.base, prepared.harmonic
-    solver, told = base.kernel.solver, screening(poisson)
+    if kept is not None and not kept.serve(groups):
+        kept = None
+    solver, told = base.kernel.solver, screening(poisson) if kept is None else kept.screening
     is_blind = solver.eliminates or solver.is_blind
     stats: dict[str, float | str] = {"screening": told, "harmonic": "left out"}
     if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
@@ -107,12 +109,10 @@ def harmonic_arm(
         return HarmonicArm(arm=None, stats=stats)
     limits = _Limits.of(base.graph.n_nodes, rtol, max_iter)
     prepared.harmonic, made = None, "anew"
-    if kept is not None and kept.serve(groups):
+    if kept is not None:
         kept, made = _amended(base, kept, groups.labels, watch, limits), "repeated"
-    else:
-        kept = None
     if kept is None:
-        kept, made = _anew(prepared, groups, watch, limits), "anew"
+        kept, made = _anew(prepared, groups, told, watch, limits), "anew"
     if kept is None:
         stats["harmonic"] = "not converged"
         return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
@@ -125,7 +125,7 @@ def harmonic_arm(
 
 
 def _anew(
-    prepared: PreparedAuto, groups: LabelGroups, watch: Watch, limits: _Limits
+    prepared: PreparedAuto, groups: LabelGroups, told: float, watch: Watch, limits: _Limits
 ) -> KeptHarmonic | None:
     """From the columns of all groups; None where they did not converge."""
     base, labels = prepared.base, groups.labels
@@ -147,6 +147,7 @@ def _anew(
         shares=in_parts(_normalised(shares)),
         last=labels,
         last_shares=shares,
+        screening=told,
     )
 
 

@@ -16,10 +16,13 @@ class KeptHarmonic(KeptLeftOut):
     last : Labels
     last_shares : (n_nodes, n_classes) float32
         Those of ``last``.
+    screening : float
+        Of ``labels``.
     """
 
     last: Labels
     last_shares: Float32Array
+    screening: float
 
     @property
     def nbytes(self) -> int:
