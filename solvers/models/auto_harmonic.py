@@ -40,6 +40,9 @@ _LARGE_RTOL: Final = 1e-2
 """Of so many nodes: classes of four in a thousand differ from those of exact functions (measured on
 roads)."""
 
+_LARGE_CHANGE_RTOL: Final = 5e-2
+"""Of so many nodes, where a label has changed: few are near it."""
+
 _HOLD: Final = 1e8
 """Shift of labels, in largest degrees."""
 
@@ -74,9 +77,9 @@ class _Limits:
     max_iter: int
 
     @classmethod
-    def of(cls, n_nodes: int, rtol: float, max_iter: int) -> "_Limits":
-        """Less of large graphs."""
-        asked = rtol if n_nodes < _LARGE else max(rtol, _LARGE_RTOL)
+    def of(cls, graph: Graph, rtol: float, least: float, max_iter: int) -> "_Limits":
+        """No finer than ``least`` of large graphs."""
+        asked = rtol if graph.n_nodes < _LARGE else max(rtol, least)
         return cls(rtol=asked, max_iter=max_iter)
 
 
@@ -107,11 +110,12 @@ def harmonic_arm(
     if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
         prepared.harmonic = None
         return HarmonicArm(arm=None, stats=stats)
-    limits = _Limits.of(base.graph.n_nodes, rtol, max_iter)
     prepared.harmonic, made = None, "anew"
     if kept is not None:
+        limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
         kept, made = _amended(base, kept, groups.labels, watch, limits), "repeated"
     if kept is None:
+        limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
         kept, made = _anew(prepared, groups, told, watch, limits), "anew"
     if kept is None:
         stats["harmonic"] = "not converged"
