@@ -19,6 +19,8 @@ _TITLES: Final = {
     "GraphNotFound": "Graph not found",
     "SourceNotFound": "Source not found",
     "FileNotListed": "File not found",
+    "RetractionRefused": "File cannot be retracted",
+    "RawEdgesMovedOn": "Raw edges moved on",
     "PushNotFound": "Push not found",
     "ErasureNotFound": "Erasure not found",
     "FeatureSetNotFound": "Feature set not found",

@@ -43,18 +43,55 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """A file whose whole content is already in the graph; nothing was added."""
+    """A file whose whole content is already in the graph; nothing was added.
+
+    Attributes
+    ----------
+    file : EdgeFile
+    digest : str
+        Of the content.
+    original : str
+        Path of the file that it came with.
+    replaced : AbsorbedFile or None
+        Earlier version of the file, which is out of the graph for good.
+    """
 
     file: EdgeFile
     digest: str
     original: str
+    replaced: AbsorbedFile | None = None
+
+    @property
+    def has_replaced(self) -> bool:
+        """Whether no earlier version of the file is in the graph, as it takes the place of all.
+
+        It may have left before, when this could not be told any more.
+        """
+        return self.file.replaces and self.original != self.file.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """A file whose content was retracted and is not to come back by itself; nothing was added."""
+
+    file: EdgeFile
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retracted:
+    """Files that are out of the clean checkpoint on disk, hence out of the graph for good."""
+
+    files: tuple[AbsorbedFile, ...]
+    summary: StreamSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """Files that are in the clean checkpoint on disk, hence in the graph for good.
 
-    Sent without files, too, when nothing but a snapshot is new.
+    Earlier versions of their paths are out of it. Sent without files, too, when nothing but a
+    snapshot is new.
     """
 
     files: tuple[AbsorbedFile, ...]
@@ -106,4 +143,4 @@ class Repaired:
     seconds: float
 
 
-IngestEvent = Quarantined | Duplicate | Committed | Progress | Repaired
+IngestEvent = Quarantined | Duplicate | Withheld | Retracted | Committed | Progress | Repaired

@@ -8,7 +8,7 @@ the threads, the interruptions and the bad files between.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 
@@ -26,7 +26,9 @@ from peewit.streaming.events import (
     Progress,
     Quarantined,
     Repaired,
+    Retracted,
     StreamSummary,
+    Withheld,
 )
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
@@ -75,12 +77,21 @@ class NotRetractable(ValueError):
 
 
 class _AlreadyAbsorbed(Exception):
-    """The whole content is in the graph under another name."""
+    """The whole content is in the graph under another name; an earlier version may be out."""
 
-    def __init__(self, digest: str, original: str) -> None:
+    def __init__(self, digest: str, original: str, replaced: AbsorbedFile | None) -> None:
         super().__init__(original)
         self.digest = digest
         self.original = original
+        self.replaced = replaced
+
+
+class _Unwanted(Exception):
+    """The content was retracted."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest
 
 
 class _OtherContent(Exception):
@@ -188,12 +199,21 @@ class Stream:
             snapshot=self._publication.latest,
         )
 
-    def ingest(self, files: Sequence[EdgeFile]) -> StreamSummary:
+    def ingest(
+        self, files: Sequence[EdgeFile], *, is_enough: Callable[[], bool] = lambda: False
+    ) -> StreamSummary:
         """Absorb files in order, commit them, publish a snapshot.
 
-        Every file ends in exactly one event: Committed, Duplicate or Quarantined. Files that are
-        absorbed already (a run that was killed and started again) are reported as Committed. A file
-        that was half absorbed when the last run ended comes first.
+        Every file ends in exactly one event: Committed, Duplicate, Withheld or Quarantined. Files
+        that are absorbed already (a run that was killed and started again) are reported as
+        Committed. A file that was half absorbed when the last run ended comes first.
+
+        Parameters
+        ----------
+        files : sequence of EdgeFile
+            All that are wanted; a half-absorbed file that is none of them is undone.
+        is_enough : callable
+            Asked between files; once true, the others are left for another call.
 
         Raises
         ------
@@ -220,7 +240,7 @@ class Stream:
                 on_progress=self._steps.move_on,
             ) as staging,
         ):
-            while not self._pass_over(files, settled, staging):
+            while not self._pass_over(files, settled, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)
         return self.summary()
@@ -279,22 +299,60 @@ class Stream:
         RuntimeError
             A file is half absorbed, or the stream is not usable.
         """
+        (found,) = self.retract_all({path: inserts_only})
+        if isinstance(found, NotRetractable):
+            raise found
+        return found
+
+    def retract_all(self, wanted: Mapping[str, bool]) -> list[AbsorbedFile | NotRetractable]:
+        """Retract files as `retract` does, with one checkpoint and one snapshot for all.
+
+        One event, Retracted, tells of those that are out.
+
+        Parameters
+        ----------
+        wanted : mapping of str to bool
+            ``inserts_only`` by the path of an absorbed file.
+
+        Returns
+        -------
+        list of AbsorbedFile or NotRetractable
+            In the order of ``wanted``: the file that is out, or why it stays.
+        """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("files can be retracted only between files, of a usable stream")
+        files = [self._file_of(path) for path in wanted]
+        found: list[AbsorbedFile | NotRetractable] = []
+        with self._absorption.workers():
+            for file, inserts_only in zip(files, wanted.values(), strict=True):
+                try:
+                    self._take_out(file, inserts_only=inserts_only)
+                    found.append(file)
+                except NotRetractable as error:
+                    found.append(error)
+            gone = tuple(each for each in found if isinstance(each, AbsorbedFile))
+            if gone:
+                self._save_clean(publish=True)
+        if gone:
+            self._on_event(Retracted(files=gone, summary=self.summary()))
+        return found
+
+    def _file_of(self, path: str) -> AbsorbedFile:
         file = self._commitment.file_of(path)
         if file is None:
             raise KeyError(path)
+        return file
+
+    def _take_out(self, file: AbsorbedFile, *, inserts_only: bool = False) -> None:
         reason = self._why_not_retractable(file, inserts_only=inserts_only)
         if reason is not None:
             raise NotRetractable(file, reason)
-        with self._absorption.workers():
-            self._take_out(file)
-            self._commitment.remove(file)
-            self._save_clean(publish=True)
-        return file
+        self._strike(file)
+        self._commitment.remove(file)
 
-    def _take_out(self, file: AbsorbedFile) -> None:
+    def _strike(self, file: AbsorbedFile) -> None:
         """Take the records of a file out of the sparsifier."""
+        self._steps.begin("retracting", file.path)
         started = self._clock()
         self._tell(self._absorption.retract(file.digest, self._digests), started)
 
@@ -352,7 +410,11 @@ class Stream:
         return None
 
     def _pass_over(
-        self, files: Sequence[EdgeFile], settled: set[_FileKey], staging: Staging
+        self,
+        files: Sequence[EdgeFile],
+        settled: set[_FileKey],
+        staging: Staging,
+        is_enough: Callable[[], bool],
     ) -> bool:
         """Take every file once; False when the state went back and all must be looked at again."""
         commitment = self._commitment
@@ -367,6 +429,8 @@ class Stream:
             if commitment.has(file):
                 commitment.report(file)
                 continue
+            if self.is_between_files and is_enough():
+                break
             following = (
                 later
                 for later in ordered[number + 1 :]
@@ -376,9 +440,19 @@ class Stream:
                 self._take(file, staging, next(following, None))
             except _AlreadyAbsorbed as duplicate:
                 settled.add(key)
+                if duplicate.replaced is not None:
+                    self._commit(publish=False)
                 self._on_event(
-                    Duplicate(file=file, digest=duplicate.digest, original=duplicate.original)
+                    Duplicate(
+                        file=file,
+                        digest=duplicate.digest,
+                        original=duplicate.original,
+                        replaced=duplicate.replaced,
+                    )
                 )
+            except _Unwanted as unwanted:
+                settled.add(key)
+                self._on_event(Withheld(file=file, digest=unwanted.digest))
             except (BadEdges, FileNotFoundError) as error:
                 settled.add(key)
                 self._on_event(_quarantine(file, error))
@@ -399,17 +473,21 @@ class Stream:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
             original = self._commitment.path_of(staged.digest)
-            if original is not None:
-                raise _AlreadyAbsorbed(staged.digest, original)
             earlier = self._commitment.file_of(file.path)
+            if original is not None:
+                replaced = earlier if file.replaces and original != file.path else None
+                if replaced is not None:
+                    self._require_replaceable(replaced)
+                    self._take_out(replaced)
+                raise _AlreadyAbsorbed(staged.digest, original, replaced)
+            if staged.digest == file.withheld and self.is_between_files:
+                raise _Unwanted(staged.digest)
             if earlier is not None:
                 if not file.replaces:
                     raise BadEdges("an earlier version of this path is already in the graph")
-                reason = self._why_not_retractable(earlier, inserts_only=False)
-                if reason is not None:
-                    raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
-                if self.is_between_files:  # a half-absorbed one has taken its place already
-                    self._take_out(earlier)
+                self._require_replaceable(earlier)
+                if self.is_between_files:  # a half-absorbed version has struck it before
+                    self._strike(earlier)
             start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
@@ -432,6 +510,11 @@ class Stream:
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
+
+    def _require_replaceable(self, earlier: AbsorbedFile) -> None:
+        reason = self._why_not_retractable(earlier, inserts_only=False)
+        if reason is not None:
+            raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
 
     def _report_bad_rows(self, staged: StagedFile) -> None:
         """Write what was left out beside the graph, before the file counts as absorbed."""
@@ -483,7 +566,8 @@ class Stream:
 
     def _save_clean(self, *, publish: bool) -> bool:
         """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
-        is_news = publish and self._publication.is_news(self.state)
+        n_removed = self._commitment.n_removed_files
+        is_news = publish and self._publication.is_news(self.state, n_removed_files=n_removed)
         if is_news and self.state.n_unresolved:
             started = self._clock()
             self._tell(self._absorption.settle(self._digests), started)
@@ -491,7 +575,9 @@ class Stream:
         if self._commitment.is_dirty:
             self._save()
         if is_news:
-            self._publication.publish(self._absorption.thinned(), n_files=len(self.files))
+            self._publication.publish(
+                self._absorption.thinned(), files=self.files, n_removed_files=n_removed
+            )
             self._retain_log()
         return is_news
 

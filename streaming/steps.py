@@ -15,6 +15,7 @@ Step = Literal[
     "adding edges",
     "adding features",
     "erasing nodes",
+    "retracting",
     "thinning",
     "repairing after deletes",
     "waiting for the cluster",

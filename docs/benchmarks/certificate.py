@@ -68,8 +68,8 @@ def fill_spool(paths: GraphPaths, directory: Path, n_threads: int) -> None:
     meta = SnapshotStore(paths.snapshots).list()[-1]
     spool = Spool(directory)
     for file in CheckpointStore(paths.checkpoints).first_files(meta.n_files):
-        if spool.find(file.digest) is None:
-            spool.write(file.digest, _blocks(paths, file, n_threads))
+        if spool.find(file.edges_key) is None:
+            spool.write(file.edges_key, _blocks(paths, file, n_threads))
 
 
 def _blocks(paths: GraphPaths, file: AbsorbedFile, n_threads: int) -> Iterator[EdgeBlock]:

@@ -37,6 +37,7 @@ from peewit.service.inbox.feature_log import FeatureSetNotFound
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
     PushNotFound,
+    RetractionRefused,
     SourceNotFound,
     TooManySources,
 )
@@ -58,6 +59,7 @@ from peewit.service.validation_rules import rule_of, with_argument
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeaturesNotFound
+from peewit.streaming.passes.raw_edge_passes import RawEdgesMovedOn
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -105,6 +107,8 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     GraphConflict: HTTPStatus.CONFLICT,
     TooManyGraphs: HTTPStatus.CONFLICT,
     TooManySources: HTTPStatus.CONFLICT,
+    RetractionRefused: HTTPStatus.CONFLICT,
+    RawEdgesMovedOn: HTTPStatus.CONFLICT,
     NoSnapshot: HTTPStatus.CONFLICT,
     NoEmbedding: HTTPStatus.CONFLICT,
     EmbeddingFailed: HTTPStatus.CONFLICT,

@@ -43,7 +43,7 @@ class Arrivals:
 
 
 def _is_settled(record: Any) -> bool:
-    return bool(record.status != "pending")
+    return record.status not in {"pending", "retracting"}
 
 
 async def wait_until(
@@ -64,7 +64,8 @@ async def wait_until(
     look : callable
         Reads the value; runs in a thread.
     is_done : callable, optional
-        Tells whether it will not change any more; by default, whether it is pending no more.
+        Tells whether it will not change any more; by default, whether it waits
+        for ingest no more.
     seconds : float
         Longest wait; 0 looks once.
     """

@@ -23,6 +23,7 @@ _MEMBERS: Final = {
         "erase_nodes",
         "Forget nodes: their edges, labels, features and predictions, and their ids.",
     ),
+    "retract": Member("retract", "Take all edges of some files out of a graph again."),
     "graph": Member("graphs", "Graphs and their settings."),
     "source": Member("sources", "What the ingest daemon reads."),
     "features": Member(

@@ -18,10 +18,12 @@ WORDS: Final = {
     "serve": "--host= --port= --workers=",
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
-    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --skip-bad-rows= --dry-run "
+    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --skip-bad-rows= "
+    "--replace --no-replace --dry-run "
     "--threads= --memory-limit= --metrics-port= --scheduler= --json",
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
     "erase": "GRAPH --node= --nodes= --wait --json",
+    "retract": "GRAPH FILE... --inserts-only --json",
     "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
     "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
@@ -34,7 +36,8 @@ WORDS: Final = {
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
-    "source add": "GRAPH FILE --follow --src= --dst= --weight= --op= --skip-bad-rows= --json",
+    "source add": "GRAPH FILE --follow --src= --dst= --weight= --op= "
+    "--skip-bad-rows= --replace --no-replace --json",
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",

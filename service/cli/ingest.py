@@ -1,7 +1,7 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Final
@@ -28,6 +28,7 @@ from peewit.service.cli.table_files import (
     BadRowsOption,
     DstOption,
     OpOption,
+    ReplaceOption,
     SrcOption,
     WeightOption,
     given,
@@ -88,6 +89,7 @@ def ingest(
     weight: WeightOption = None,
     op: OpOption = None,
     skip_bad_rows: BadRowsOption = None,
+    replace: ReplaceOption = None,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
     ] = False,
@@ -143,9 +145,10 @@ def ingest(
         graph = session.graph(name)
         graph_id = graph.id
         named = given(src=src, dst=dst, weight=weight, op=op)
-        if not locations and (named or dry or skip_bad_rows is not None):
+        has_options = named or dry or skip_bad_rows is not None or replace is not None
+        if not locations and has_options:
             raise typer.BadParameter(
-                "--src, --dst, --weight, --op, --skip-bad-rows and --dry-run need a PATH"
+                "--src, --dst, --weight, --op, --skip-bad-rows, --replace and --dry-run need a PATH"
             )
         edge_columns(graph.settings.columns_of_edges, named)
         if dry:
@@ -155,7 +158,7 @@ def ingest(
         n_bad_before = session.manifest.n_bad_rows(graph_id)
         before = {source.id for source in session.manifest.sources.list(graph_id)}
         sources, paths = _add_sources(
-            session, graph_id, locations or (), named or None, skip_bad_rows
+            session, graph_id, locations or (), named or None, skip_bad_rows, replace
         )
         with (
             StopSignal() as stop,
@@ -209,6 +212,7 @@ def _add_sources(
     locations: Sequence[str],
     columns: Mapping[str, str] | None,
     max_bad_rows: int | None,
+    replaces: bool | None,
 ) -> tuple[list[SourceRecord], set[str]]:
     """The sources of these places, and their files; none is added when one is not there."""
     urls = [absolute_url(location) for location in locations]
@@ -222,7 +226,10 @@ def _add_sources(
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
     add = session.manifest.sources.add
-    sources = [add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows) for url in urls]
+    sources = [
+        add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows, replaces=replaces)
+        for url in urls
+    ]
     return sources, paths
 
 
@@ -243,16 +250,35 @@ def read_all(
     stop: StopSignal,
     *,
     is_quiet: bool,
+    is_done: Callable[[], bool] | None = None,
 ) -> set[str]:
-    """Ingest the graph here, or wait while another process does; refused files already told."""
+    """Ingest the graph here, or wait while another process does; refused files already told.
+
+    It waits until ``is_done``, or until none of the files waits any more.
+    """
+
+    def none_waits() -> bool:
+        return all(
+            file.status not in {"pending", "retracting"}
+            for file in _files(session, graph_id, sources)
+        )
+
     with Renewer(session.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
         ingestor = Ingestor(session.database, session.settings, renewer=renewer)
         for source in sources:
-            ingestor.list_source(graph_id, source)
+            ingestor.list_source(graph_id, source, is_asked_for=True)
         pending = session.manifest.pending(graph_id)
         if _is_large(session, graph_id, sum(file.size for file in pending)):
             renewer.start()
-        return _read_pending(session, ingestor, graph_id, sources, pending, stop, is_quiet=is_quiet)
+        return _read_pending(
+            session,
+            ingestor,
+            graph_id,
+            pending,
+            stop,
+            is_quiet=is_quiet,
+            is_done=is_done or none_waits,
+        )
 
 
 @contextmanager
@@ -272,13 +298,13 @@ def _read_pending(
     session: Session,
     ingestor: Ingestor,
     graph_id: str,
-    sources: Sequence[SourceRecord],
     pending: Sequence[FileRecord],
     stop: StopSignal,
     *,
     is_quiet: bool,
+    is_done: Callable[[], bool],
 ) -> set[str]:
-    if not (pending or is_quiet):
+    if not (pending or is_quiet or session.manifest.retractions.are_wanted(graph_id)):
         say("no new files; the graph stays as it is")
     progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
     is_told = False
@@ -294,7 +320,7 @@ def _read_pending(
             if not is_told:
                 say("another process ingests this graph; waiting for it to read the files")
                 is_told = True
-        if all(file.status != "pending" for file in _files(session, graph_id, sources)):
+        if is_done():
             return progress.told_refused
         if stop.wait(_WATCH_SECONDS):
             raise Interrupted

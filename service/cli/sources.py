@@ -22,6 +22,7 @@ from peewit.service.cli.table_files import (
     BadRowsOption,
     DstOption,
     OpOption,
+    ReplaceOption,
     SrcOption,
     WeightOption,
     given,
@@ -47,6 +48,7 @@ def add(
     weight: WeightOption = None,
     op: OpOption = None,
     skip_bad_rows: BadRowsOption = None,
+    replace_changed: ReplaceOption = None,
     json: AsJson = False,
 ) -> None:
     """Have the daemon read a source.
@@ -67,7 +69,12 @@ def add(
         named = given(src=src, dst=dst, weight=weight, op=op)
         edge_columns(graph.settings.columns_of_edges, named)
         source = session.manifest.sources.add(
-            graph.id, location, follow=follow, columns=named or None, max_bad_rows=skip_bad_rows
+            graph.id,
+            location,
+            follow=follow,
+            columns=named or None,
+            max_bad_rows=skip_bad_rows,
+            replaces=replace_changed,
         )
         session.keep_columns(graph, named)
     shown = shown_url(source.url)
@@ -95,7 +102,10 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
         )
         return
     print_rows(
-        ("source", "url", "follow", "listed", "committed", "pending", "quarantined", "duplicate"),
+        (
+            *("source", "url", "follow", "listed"),
+            *("committed", "pending", "quarantined", "duplicate", "retracted"),
+        ),
         (
             (
                 source.id,
@@ -106,6 +116,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
                 count["pending"],
                 count["quarantined"],
                 count["duplicate"],
+                count["retracted"],
             )
             for source, count in zip(sources, counts, strict=True)
         ),

@@ -54,6 +54,15 @@ LabelColumnOption = Annotated[
         help="A named column of labels; the one without a name by default.",
     ),
 ]
+ReplaceOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--replace/--no-replace",
+        help="Whether a file that changed takes the place of its earlier version; kept with the "
+        "source.",
+        show_default=False,
+    ),
+]
 BadRowsOption = Annotated[
     int | None,
     typer.Option(

@@ -159,6 +159,8 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     sources = _method(edges_calls.sources)
     remove_source = _method(edges_calls.remove_source)
     retry_source = _method(edges_calls.retry_source)
+    retract_file = _method(edges_calls.retract_file)
+    retry_file = _method(edges_calls.retry_file)
     files = _iterator(edges_calls.files)
     file = _method(edges_calls.file)
 

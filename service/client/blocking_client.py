@@ -153,6 +153,8 @@ class Client(Connected[httpx.BaseTransport]):
     sources = _method(edges_calls.sources)
     remove_source = _method(edges_calls.remove_source)
     retry_source = _method(edges_calls.retry_source)
+    retract_file = _method(edges_calls.retract_file)
+    retry_file = _method(edges_calls.retry_file)
     files = _iterator(edges_calls.files)
     file = _method(edges_calls.file)
 

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     event,
+    false,
 )
 
 from peewit.service.database.timestamps import Timestamp, now
@@ -49,6 +50,10 @@ def _time(name: str, *, nullable: bool = True) -> Column[datetime]:
 
 def _counter(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, default=0)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, default=False, server_default=false())
 
 
 def _owner() -> Column[str]:
@@ -123,6 +128,7 @@ sources = Table(
     Column("confined_to", Text),
     Column("columns", _Json),
     _counter("max_bad_rows"),
+    _flag("replaces"),
     _time("created_at", nullable=False),
     _time("removed_at"),
     # Written by ingest: the last listing that succeeded, and the failures since.
@@ -171,12 +177,15 @@ files = Table(
     Column("n_rows", BigInteger),
     Column("n_self_loops", BigInteger),
     Column("n_bad_rows", BigInteger),
+    Column("retractable", Text),
+    _flag("inserts_only"),
     _time("created_at", nullable=False),
     _time("finished_at"),
     UniqueConstraint("graph_id", "path", "version"),
     UniqueConstraint("graph_id", "position"),
     CheckConstraint(
-        "status IN ('pending', 'committed', 'quarantined', 'duplicate')", name="status"
+        "status IN ('pending', 'committed', 'quarantined', 'duplicate', 'retracting', 'retracted')",
+        name="status",
     ),
     Index(None, "graph_id", "status", "position"),
     Index(None, "graph_id", "digest"),

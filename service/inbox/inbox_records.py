@@ -9,10 +9,17 @@ from sqlalchemy import Row
 
 from peewit.service.jobs.job import require_key
 
-FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
-"""Waits or is being read; is in the graph; broke a rule; the same content was committed before."""
+FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
+"""Waits or is being read; is in the graph; broke a rule; the same content was committed before; is
+to be taken out of the graph, or not to come into it; is not in the graph, as somebody wanted."""
+
+Retractable = Literal["whole", "inserts_only", "no"]
+"""Whether a file can be retracted: whole, as to what it inserted only, or not."""
 
 FILE_STATUSES: Final[tuple[FileStatus, ...]] = get_args(FileStatus)
+
+REPLACED: Final = "a newer version took its place"
+"""Reason of a file that left the graph when its path had another content."""
 
 FILE_GONE: Final = "the file is gone"
 """Reason of a file that was deleted between its listing and its reading."""
@@ -26,6 +33,10 @@ class SourceNotFound(LookupError):
 
 class FileNotListed(LookupError):
     """The graph's manifest has no file of this id."""
+
+
+class RetractionRefused(RuntimeError):
+    """The file is not in the graph, or cannot be taken out of it."""
 
 
 class TooManySources(ValueError):
@@ -77,6 +88,8 @@ class SourceRecord(RowRecord):
         What its columns are called, of those that are not as the graph says.
     max_bad_rows : int
         Most rows of each file that may be left out.
+    replaces : bool
+        Whether a file that changed takes the place of its earlier version.
     created_at : datetime
         By the database's clock, in UTC.
     listed_at : datetime, optional
@@ -94,6 +107,7 @@ class SourceRecord(RowRecord):
     confined_to: str | None
     columns: Mapping[str, str] | None
     max_bad_rows: int
+    replaces: bool
     created_at: datetime
     listed_at: datetime | None
     error: str | None
@@ -117,12 +131,17 @@ class FileRecord(RowRecord):
         As listed; size in bytes.
     digest : str, optional
         Of the whole content, once it was read.
-    status : {"pending", "committed", "quarantined", "duplicate"}
+    status : {"pending", "committed", "quarantined", "duplicate", "retracting", "retracted"}
         Where it stands.
     reason, row, value : str, int, str, optional
-        Why it is quarantined: the rule, the row that breaks it and what stands there.
+        Why it is quarantined: the rule, the row that breaks it and what stands there. The reason
+        also tells why it was retracted, or was not when that was wanted.
     n_rows, n_self_loops, n_bad_rows : int, optional
         Rows taken, those of them dropped as self-loops, and those left out as they break a rule.
+    retractable : {"whole", "inserts_only", "no"}, optional
+        Of a file in the graph; None where the manifest was not told.
+    inserts_only : bool
+        Whether it is to be retracted as to what it inserted only.
     created_at, finished_at : datetime
         By the database's clock, in UTC.
     """
@@ -142,6 +161,8 @@ class FileRecord(RowRecord):
     n_rows: int | None
     n_self_loops: int | None
     n_bad_rows: int | None
+    retractable: Retractable | None
+    inserts_only: bool
     created_at: datetime
     finished_at: datetime | None
 
@@ -236,7 +257,17 @@ class PushLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """How a file ended; make one with `committed`, `quarantined` or `duplicate`."""
+    """How a file ended; make one with its class methods.
+
+    Attributes
+    ----------
+    file_id : int
+        Which one; the further fields are those of `FileRecord`.
+    is_kept : bool
+        Whether it is in the graph though it was to be retracted.
+    has_replaced : bool
+        Whether an earlier version of its path left the graph.
+    """
 
     file_id: int
     status: FileStatus
@@ -247,12 +278,23 @@ class FileOutcome:
     n_rows: int | None = None
     n_self_loops: int | None = None
     n_bad_rows: int | None = None
+    retractable: Retractable | None = None
+    is_kept: bool = False
+    has_replaced: bool = False
 
     @classmethod
     def committed(
-        cls, file_id: int, *, digest: str, n_rows: int, n_self_loops: int, n_bad_rows: int = 0
+        cls,
+        file_id: int,
+        *,
+        digest: str,
+        n_rows: int,
+        n_self_loops: int,
+        n_bad_rows: int = 0,
+        retractable: Retractable | None = None,
+        kept_as: str | None = None,
     ) -> Self:
-        """The whole file is in the graph."""
+        """The whole file is in the graph; ``kept_as`` tells why though it was to be retracted."""
         return cls(
             file_id=file_id,
             status="committed",
@@ -260,7 +302,16 @@ class FileOutcome:
             n_rows=n_rows,
             n_self_loops=n_self_loops,
             n_bad_rows=n_bad_rows,
+            retractable=retractable,
+            reason=None if kept_as is None else printable(kept_as, limit=10 * _MAX_SHOWN),
+            is_kept=kept_as is not None,
+            has_replaced=kept_as is None,
         )
+
+    @classmethod
+    def retracted(cls, file_id: int, *, digest: str | None = None) -> Self:
+        """Nothing of the file is in the graph, as somebody wanted."""
+        return cls(file_id=file_id, status="retracted", digest=digest)
 
     @classmethod
     def quarantined(
@@ -284,9 +335,9 @@ class FileOutcome:
         )
 
     @classmethod
-    def duplicate(cls, file_id: int, *, digest: str) -> Self:
+    def duplicate(cls, file_id: int, *, digest: str, has_replaced: bool = False) -> Self:
         """A committed file has the same content; nothing is added."""
-        return cls(file_id=file_id, status="duplicate", digest=digest)
+        return cls(file_id=file_id, status="duplicate", digest=digest, has_replaced=has_replaced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

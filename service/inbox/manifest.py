@@ -1,12 +1,12 @@
 """Manifest of a graph: files found in its sources and gathered pushes, and their state.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
-its content before. `position` is the order of ingest; it grows in the order of the commits, so that
-nothing ever appears in front of a file that is being read.
+its content before; which files leave the graph again is `retractions`' business. `position` is the
+order of ingest; it grows in the order of the commits, so that nothing ever appears in front of a
+file that is being read.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -21,6 +21,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
     or_,
     select,
     update,
@@ -30,12 +31,13 @@ from peewit.service.catalog import Catalog, GraphProgress, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
-from peewit.service.database.timestamps import now
 from peewit.service.inbox.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
+from peewit.service.inbox.file_outcomes import is_present, offer_again, store_outcome
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,
+    REPLACED,
     Backlog,
     FileNotListed,
     FileOutcome,
@@ -48,9 +50,9 @@ from peewit.service.inbox.push_log import (
     push_waits,
     settle,
     take_positions,
-    wait_again,
     waiting_count,
 )
+from peewit.service.inbox.retractions import Retractions, is_leaving
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 
 _PATHS_AT_ONCE: Final = 500
@@ -68,6 +70,8 @@ class Manifest:
         Where files are looked for.
     pushes : PushLog
         Those that are in no file yet, and what became of the others.
+    retractions : Retractions
+        Files that leave the graph again.
     features : FeatureLog
         Sets of features, those that wait and what became of the others.
     erasures : ErasureLog
@@ -79,6 +83,7 @@ class Manifest:
     def __init__(self, database: Database) -> None:
         self.sources = SourceStore(database)
         self.pushes = PushLog(database)
+        self.retractions = Retractions(database)
         self.features = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)
@@ -86,7 +91,12 @@ class Manifest:
         self._catalog = Catalog(database)
 
     def register_files(
-        self, graph_id: str, source_id: str, listed: Sequence[ListedFile | tuple[str, str, int]]
+        self,
+        graph_id: str,
+        source_id: str,
+        listed: Sequence[ListedFile | tuple[str, str, int]],
+        *,
+        is_asked_for: bool = False,
     ) -> int:
         """Take notice of a listing; how many files of it are new.
 
@@ -94,8 +104,17 @@ class Manifest:
         and again (and then nothing is written), unless it was gone when it was to be read: it is
         offered again. Another version is a new pending file: only its content can tell whether it
         changed. A refused file of an older source is taken over, and offered again, by a source
-        that names its own columns or bad rows. Turns are given in the order of the listing. The
-        cost is that of the listing, however many files the manifest holds.
+        that names its own columns or bad rows, or replaces. Turns are given in the order of the
+        listing. The cost is that of the listing, however many files the manifest holds.
+
+        Parameters
+        ----------
+        graph_id, source_id : str
+            Whose files.
+        listed : sequence of ListedFile
+            What there is.
+        is_asked_for : bool
+            Whether somebody asked for these very files: those that were retracted come again.
 
         Raises
         ------
@@ -109,19 +128,26 @@ class Manifest:
             require_path("path", each.path)
         with self._database.read() as connection:
             require_source(connection, graph_id, source_id)
-            if not any(_news(connection, graph_id, listing, source_id)):
+            if not any(_news(connection, graph_id, listing, source_id, is_asked_for)):
                 return 0
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             require_source(connection, graph_id, source_id)
-            news = _news(connection, graph_id, listing, source_id)
+            news = _news(connection, graph_id, listing, source_id, is_asked_for)
             if adopted := [*news.orphaned, *news.returned]:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
                 connection.execute(
                     adopt.values(source_id=source_id), [{"file_id": each} for each in adopted]
                 )
+            if news.forgiven:
+                connection.execute(delete(files).where(files.c.id.in_(news.forgiven)))
             if news.returned:
-                _offer_again(connection, graph_id, files.c.id.in_(news.returned))
+                offer_again(
+                    connection,
+                    graph_id,
+                    files.c.id.in_(news.returned),
+                    statuses=("quarantined", "retracted"),
+                )
             if news.new:
                 _insert_files(connection, graph_id, news.new, source_id=source_id)
         return len(news.new) + len(news.returned)
@@ -135,8 +161,9 @@ class Manifest:
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
-        """Whether a file, a push, a set of features or an erasure waits, asked for nothing."""
+        """Whether a file, a push, features, a retraction or an erasure waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        leaving = select(files.c.id).where(is_leaving(graph_id))
         pushed = select(pushes.c.position).where(push_waits(graph_id))
         features = select(feature_sets.c.id).where(set_waits(graph_id))
         erased = select(erasures.c.id).where(
@@ -145,7 +172,7 @@ class Manifest:
         with self._database.read() as connection:
             return any(
                 connection.execute(each.limit(1)).first() is not None
-                for each in (offered, pushed, features, erased)
+                for each in (offered, leaving, pushed, features, erased)
             )
 
     def list_files(
@@ -164,6 +191,15 @@ class Manifest:
         if source_id is not None:
             statement = statement.where(files.c.source_id == source_id)
         return self._files_of(statement.order_by(files.c.id).limit(limit))
+
+    def latest_files(
+        self, graph_id: str, statuses: Sequence[FileStatus], *, limit: int
+    ) -> Sequence[FileRecord]:
+        """Files of sources that stand so, the newest first."""
+        is_one = and_(
+            files.c.graph_id == graph_id, files.c.push_id.is_(None), files.c.status.in_(statuses)
+        )
+        return self._files_of(select(files).where(is_one).order_by(files.c.id.desc()).limit(limit))
 
     def file(self, graph_id: str, file_id: int) -> FileRecord:
         """One file at this moment; raises `FileNotListed`."""
@@ -186,7 +222,7 @@ class Manifest:
     ) -> Sequence[FileRecord]:
         """Files right below a local directory that are in the graph or wait; oldest first."""
         is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
-        counts = or_(files.c.status.in_(("committed", "duplicate")), _is_offered())
+        counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_offered())
         statement = (
             select(files).where(files.c.graph_id == graph_id, is_below, counts).order_by(files.c.id)
         )
@@ -253,12 +289,17 @@ class Manifest:
         progress: GraphProgress,
         lease: Lease,
         connection: Connection | None = None,
-    ) -> None:
+    ) -> int:
         """Store how files ended and how far the graph is, together and only by the lease's holder.
 
         Telling the same outcome again changes nothing, so that a process which died between its
         checkpoint and this call repeats it. ``outcomes`` may be empty when only a snapshot was
         published; ``progress`` is the graph with the committed files. The lease is renewed.
+
+        Returns
+        -------
+        int
+            Files that wait once more, as the content that they share with another has left.
 
         Raises
         ------
@@ -272,8 +313,14 @@ class Manifest:
         with self._database.joined(connection) as joined:
             self._catalog.record_progress(graph_id, progress, joined)
             confirm(joined, lease)
-            ended = [each.file_id for each in outcomes if _store_outcome(joined, graph_id, each)]
+            ended, n_offered = [], 0
+            for each in outcomes:
+                is_news, n_more = store_outcome(joined, graph_id, each)
+                n_offered += n_more
+                if is_news:
+                    ended.append(each.file_id)
             settle(joined, graph_id, ended)
+        return n_offered
 
     def retry_source(self, graph_id: str, source_id: str) -> int:
         """Offer the quarantined files of a source again, at the end; how many there were.
@@ -291,26 +338,28 @@ class Manifest:
             require_source(connection, graph_id, source_id)
             forgive = update(sources).where(sources.c.id == source_id)
             connection.execute(forgive.values(error=None, error_at=None, n_failures=0))
-            return _offer_again(connection, graph_id, files.c.source_id == source_id)
+            return offer_again(connection, graph_id, files.c.source_id == source_id)
 
     def retry_file(self, graph_id: str, file_id: int) -> bool:
-        """Offer a file again, at the end; False when it is not quarantined."""
+        """Offer a file again, at the end; False when it is neither quarantined nor retracted."""
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
-            return _offer_again(connection, graph_id, files.c.id == file_id) == 1
+            newer = files.alias()
+            is_newest = ~exists().where(
+                newer.c.graph_id == graph_id, newer.c.path == files.c.path, newer.c.id > files.c.id
+            )
+            is_refused = files.c.status == "quarantined"
+            rule = and_(files.c.id == file_id, or_(is_refused, is_newest))
+            statuses: Sequence[FileStatus] = ("quarantined", "retracted")
+            return offer_again(connection, graph_id, rule, statuses=statuses) == 1
 
     def _files_of(self, statement: Select[Any]) -> Sequence[FileRecord]:
         with self._database.read() as connection:
             return [FileRecord.of(row) for row in connection.execute(statement)]
 
 
-def _is_present() -> ColumnElement[bool]:
-    """The file's source is not removed."""
-    return exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
-
-
 def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
-    is_taken = and_(_is_present(), files.c.source_id.not_in(passed_over))
+    is_taken = and_(is_present(), files.c.source_id.not_in(passed_over))
     return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
 
 
@@ -318,12 +367,13 @@ class _News(NamedTuple):
     """Of a listing: unknown files, and ids of known ones that need something.
 
     ``orphaned`` are pending and their source was removed; ``returned`` were gone when they were to
-    be read.
+    be read, or are asked for; ``forgiven`` are other versions, retracted, of paths asked for.
     """
 
     new: list[ListedFile]
     orphaned: list[int]
     returned: list[int]
+    forgiven: list[int]
 
 
 def _news(
@@ -331,14 +381,20 @@ def _news(
     graph_id: str,
     listing: Sequence[ListedFile],
     source_id: str | None = None,
+    is_asked_for: bool = False,
 ) -> _News:
-    is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~_is_present())
+    is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~is_present())
     is_gone = and_(
         files.c.status == "quarantined",
         or_(files.c.reason == FILE_GONE, _is_read_otherwise(source_id)),
     )
-    columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone)
-    news = _News([], [], [])
+    is_retracted = and_(
+        files.c.status == "retracted",
+        files.c.reason.is_distinct_from(REPLACED),
+        literal(is_asked_for),
+    )
+    columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone, is_retracted)
+    news = _News([], [], [], [])
     for start in range(0, len(listing), _PATHS_AT_ONCE):
         some = listing[start : start + _PATHS_AT_ONCE]
         paths = {each.path for each in some}
@@ -347,13 +403,16 @@ def _news(
         )
         known = {(path, version): rest for path, version, *rest in rows}
         for each in some:
-            file_id, orphaned, gone = known.get((each.path, each.version), (None, False, False))
+            file_id, orphaned, gone, retracted = known.pop(
+                (each.path, each.version), (None, False, False, False)
+            )
             if file_id is None:
                 news.new.append(each)
             elif orphaned:
                 news.orphaned.append(file_id)
-            elif gone:
+            elif gone or retracted:
                 news.returned.append(file_id)
+        news.forgiven.extend(file_id for file_id, *_, retracted in known.values() if retracted)
     return news
 
 
@@ -362,7 +421,7 @@ def _is_read_otherwise(source_id: str | None) -> ColumnElement[bool]:
     this, other = sources.alias(), sources.alias()
     return exists().where(
         this.c.id == source_id,
-        or_(this.c.columns.is_not(None), this.c.max_bad_rows > 0),
+        or_(this.c.columns.is_not(None), this.c.max_bad_rows > 0, this.c.replaces),
         other.c.id == files.c.source_id,
         other.c.created_at < this.c.created_at,
     )
@@ -382,74 +441,3 @@ def _insert_files(
         for each, position in zip(listing, positions, strict=True)
     ]
     connection.execute(insert(files), rows)
-
-
-def _store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> bool:
-    """Whether it is news; raises where it contradicts what was told before."""
-    mine = and_(files.c.graph_id == graph_id, files.c.id == outcome.file_id)
-    values = asdict(outcome)
-    del values["file_id"]
-    stored = connection.execute(
-        update(files)
-        .where(mine, files.c.status == "pending")
-        .values(**values, finished_at=now())
-        .returning(files.c.id)
-    ).first()
-    if stored is not None:
-        if outcome.status == "duplicate":
-            _forget_earlier(connection, graph_id, outcome)
-        return True
-    status = connection.execute(select(files.c.status).where(mine)).scalar()
-    if status is None:
-        raise FileNotListed(f"no file {outcome.file_id} in the manifest of this graph")
-    if status != outcome.status:
-        raise ValueError(f"file {outcome.file_id} is {status}, it cannot become {outcome.status}")
-    return False
-
-
-def _forget_earlier(connection: Connection, graph_id: str, outcome: FileOutcome) -> None:
-    """Forget other versions of a duplicate with the same content, so that it counts once."""
-    path = select(files.c.path).where(files.c.id == outcome.file_id).scalar_subquery()
-    connection.execute(
-        delete(files).where(
-            files.c.graph_id == graph_id,
-            files.c.path == path,
-            files.c.id != outcome.file_id,
-            files.c.status == "duplicate",
-            files.c.digest == outcome.digest,
-        )
-    )
-
-
-def _offer_again(connection: Connection, graph_id: str, rule: ColumnElement[bool]) -> int:
-    """Offer refused files again, but for versions that gave way to newer ones: those it forgets."""
-    newer = files.alias()
-    is_newer = and_(
-        newer.c.graph_id == graph_id, newer.c.path == files.c.path, newer.c.id > files.c.id
-    )
-    is_refused = and_(files.c.graph_id == graph_id, files.c.status == "quarantined", rule)
-    connection.execute(delete(files).where(is_refused, exists().where(is_newer)))
-    statement = select(files.c.id).where(is_refused).order_by(files.c.position)
-    chosen = connection.execute(statement).scalars().all()
-    if not chosen:
-        return 0
-    positions = take_positions(connection, graph_id, len(chosen))
-    wait_again(connection, graph_id, chosen)
-    connection.execute(
-        update(files)
-        .where(files.c.id == bindparam("file_id"))
-        .values(
-            status="pending",
-            position=bindparam("turn"),
-            digest=None,
-            reason=None,
-            row=None,
-            value=None,
-            finished_at=None,
-        ),
-        [
-            {"file_id": file_id, "turn": turn}
-            for file_id, turn in zip(chosen, positions, strict=True)
-        ],
-    )
-    return len(chosen)

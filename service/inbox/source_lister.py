@@ -170,6 +170,8 @@ class SourceLister:
             each.list_at = each.read_at = 0.0
         if source.follow and not each.source.follow:
             each.list_at = 0.0
+        if _reading(source) != _reading(each.source):
+            each.registered = {}  # its refused files were forgotten
         each.source = source
         return each
 
@@ -310,6 +312,10 @@ class SourceLister:
             for each in self._watched.values():
                 if not each.n_list_failures and each.directory in directories:
                     each.list_at = min(each.list_at, soon)
+
+
+def _reading(source: SourceRecord) -> tuple[object, ...]:
+    return source.columns, source.max_bad_rows, source.replaces
 
 
 def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], frozenset[str]]:

@@ -1,7 +1,7 @@
 """Sources of all graphs: where ingest looks for files, and how the last look ended."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
@@ -20,6 +20,14 @@ _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
 
+class Reading(NamedTuple):
+    """How the files of a source are read; fields as of `SourceRecord`."""
+
+    columns: Mapping[str, str] | None
+    max_bad_rows: int
+    replaces: bool
+
+
 class SourceStore:
     """Sources by graph. Methods that take a graph and write raise `GraphNotFound` without it."""
 
@@ -34,13 +42,14 @@ class SourceStore:
         follow: bool | None = None,
         columns: Mapping[str, str] | None = None,
         max_bad_rows: int | None = None,
+        replaces: bool | None = None,
         confined_to: str | None = None,
         max_sources: int | None = None,
     ) -> SourceRecord:
         """The source of this URL, added unless it is there.
 
-        A source that was removed and is added again goes on where it was. One whose columns or
-        bad rows are said anew forgets its refused files, so that they are tried again.
+        A source that was removed and is added again goes on where it was. One whose columns, bad
+        rows or replacing are said anew forgets its refused files, so that they are tried again.
 
         Parameters
         ----------
@@ -54,6 +63,9 @@ class SourceStore:
             What its columns are called, where that is not as the graph says; by default as it is.
         max_bad_rows : int, optional
             Most rows of each file that may be left out; by default as it is, or none.
+        replaces : bool, optional
+            Whether a file that changed takes the place of its earlier version; by default as it is,
+            or no.
         confined_to : str, optional
             What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
             the machine has added without it stays so until it is removed.
@@ -84,12 +96,17 @@ class SourceStore:
                 said = (
                     known.columns if columns is None else (columns or None),
                     known.max_bad_rows if max_bad_rows is None else max_bad_rows,
+                    known.replaces if replaces is None else replaces,
                 )
-                if said != (known.columns, known.max_bad_rows):
+                if said != (known.columns, known.max_bad_rows, known.replaces):
                     connection.execute(delete(files).where(_refused(known.id)))
-                columns, max_bad_rows = said
+                columns, max_bad_rows, replaces = said
             follow, max_bad_rows = bool(follow), max_bad_rows or 0
-            reading = {"columns": columns or None, "max_bad_rows": max_bad_rows}
+            reading = {
+                "columns": columns or None,
+                "max_bad_rows": max_bad_rows,
+                "replaces": bool(replaces),
+            }
             row = connection.execute(
                 update(sources)
                 .where(mine)
@@ -145,15 +162,13 @@ class SourceStore:
             connection.execute(statement.values(removed_at=now()))
             connection.execute(delete(files).where(_refused(source_id)))
 
-    def readings(self, graph_id: str) -> Mapping[str, tuple[Mapping[str, str] | None, int]]:
-        """Columns and most bad rows that each source says, by its id; of removed ones too."""
-        statement = select(sources.c.id, sources.c.columns, sources.c.max_bad_rows).where(
-            sources.c.graph_id == graph_id
-        )
+    def readings(self, graph_id: str) -> Mapping[str, "Reading"]:
+        """How each source says that its files are read, by its id; of removed ones too."""
+        statement = select(
+            sources.c.id, sources.c.columns, sources.c.max_bad_rows, sources.c.replaces
+        ).where(sources.c.graph_id == graph_id)
         with self._database.read() as connection:
-            return {
-                row.id: (row.columns, row.max_bad_rows) for row in connection.execute(statement)
-            }
+            return {source_id: Reading(*said) for source_id, *said in connection.execute(statement)}
 
     def note_listing(self, source_id: str, *, error: str | None = None) -> None:
         """Store how the last try to list or read a source ended; nothing when it was removed."""

@@ -20,7 +20,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.graphs.ingest_history import IngestHistory
 from peewit.service.inbox.feature_log import FeatureSetRecord
-from peewit.service.inbox.inbox_records import FileOutcome, FileRecord
+from peewit.service.inbox.inbox_records import FileOutcome, FileRecord, Retractable
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.predictions.store import PredictionStore
@@ -34,10 +34,14 @@ from peewit.streaming.events import (
     Progress,
     Quarantined,
     Repaired,
+    Retracted,
     StreamSummary,
+    Withheld,
 )
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import NotRetractable
 from peewit.streaming.passes.certificate_store import CertificateStore
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotStore
 
 KEPT_SNAPSHOTS: Final = 5
@@ -58,8 +62,8 @@ class Bookkeeper:
         Files that are being ingested, by path and version.
     n_ended : dict of str to int
         Files by how they ended.
-    n_taken_apart : int
-        Gathered pushes that wait again one by one.
+    n_waiting_again : int
+        Files and gathered pushes that are to be looked at once more.
     """
 
     def __init__(
@@ -72,8 +76,8 @@ class Bookkeeper:
         on_event: Callable[[IngestEvent], None],
     ) -> None:
         self.waiting: dict[tuple[str, str], FileRecord] = {}
-        self.n_ended = dict.fromkeys(("committed", "duplicate", "quarantined"), 0)
-        self.n_taken_apart = 0
+        self.n_ended = dict.fromkeys(("committed", "duplicate", "quarantined", "retracted"), 0)
+        self.n_waiting_again = 0
         self._database = database
         self._record = record
         self._keeper = keeper
@@ -100,8 +104,23 @@ class Bookkeeper:
                 self._note_growth(event.summary)
             case Duplicate():
                 self._store(
-                    event.file, lambda file: FileOutcome.duplicate(file.id, digest=event.digest)
+                    event.file,
+                    lambda file: FileOutcome.duplicate(
+                        file.id, digest=event.digest, has_replaced=event.has_replaced
+                    ),
                 )
+            case Withheld():
+                _log.info(
+                    "file left out, as its content was retracted",
+                    graph=self._record.settings.name,
+                    file=shown_url(event.file.path),
+                )
+                self._store(
+                    event.file, lambda file: FileOutcome.retracted(file.id, digest=event.digest)
+                )
+            case Retracted():
+                self._store_retracted(event)
+                self._note_growth(event.summary)
             case Repaired():
                 self._tell_repair(event)
             case Quarantined():
@@ -160,7 +179,7 @@ class Bookkeeper:
         if not self._manifest.pushes.take_apart(self._record.id, file.id, lease=self._keeper.lease):
             return False
         Path(file.path).unlink(missing_ok=True)
-        self.n_taken_apart += 1
+        self.n_waiting_again += 1
         _log.info("gathered pushes taken apart", file=file.path, reason=event.reason)
         return True
 
@@ -171,15 +190,7 @@ class Bookkeeper:
             file = self.waiting.get((absorbed.path, absorbed.version))
             if file is None:
                 continue
-            outcomes.append(
-                FileOutcome.committed(
-                    file.id,
-                    digest=absorbed.digest,
-                    n_rows=absorbed.n_rows,
-                    n_self_loops=absorbed.n_self_loops,
-                    n_bad_rows=absorbed.n_bad_rows,
-                )
-            )
+            outcomes.append(_committed(file, absorbed))
             if file.push_id is not None:
                 pushed.append(file)
         self._finish(outcomes, event.summary)
@@ -187,6 +198,42 @@ class Bookkeeper:
         for file in pushed:
             self._remove_blocks(file)
         self.retire_snapshots()
+
+    def _store_retracted(self, event: Retracted) -> None:
+        outcomes = []
+        for absorbed in event.files:
+            file = self.waiting[absorbed.path, absorbed.version]
+            outcomes.append(FileOutcome.retracted(file.id, digest=absorbed.digest))
+            self._log_retracted(file, n_rows=absorbed.n_rows)
+        self._finish(outcomes, event.summary)
+        self.n_ended["retracted"] += len(outcomes)
+        self.retire_snapshots()
+
+    def leave_out(self, gone: Sequence[FileRecord], summary: StreamSummary) -> None:
+        """Store that files which were to be retracted are not in the graph."""
+        for file in gone:
+            self._log_retracted(file, n_rows=file.n_rows or 0)
+        self._finish([FileOutcome.retracted(file.id) for file in gone], summary)
+        self.n_ended["retracted"] += len(gone)
+
+    def keep(self, file: FileRecord, error: NotRetractable, summary: StreamSummary) -> None:
+        """Store why a file which was to be retracted is in the graph still."""
+        _log.warning(
+            "file not retracted",
+            graph=self._record.settings.name,
+            file=shown_url(file.path),
+            reason=error.reason,
+        )
+        kept = _committed(file, error.file, kept_as=f"it cannot be retracted: {error.reason}")
+        self._finish([kept], summary)
+
+    def _log_retracted(self, file: FileRecord, *, n_rows: int) -> None:
+        _log.info(
+            "file retracted",
+            graph=self._record.settings.name,
+            file=shown_url(file.path),
+            n_rows=n_rows,
+        )
 
     def retire_snapshots(self) -> None:
         """Remove snapshots that nobody needs."""
@@ -208,7 +255,7 @@ class Bookkeeper:
             outcome = outcome_of(file)
             # What is committed has not changed: tell the counters of the last snapshot again.
             current = Catalog(self._database).get_by_id(self._record.id).progress
-            self._manifest.finish(
+            self.n_waiting_again += self._manifest.finish(
                 self._record.id, [outcome], progress=current, lease=self._keeper.lease
             )
             self.n_ended[outcome.status] += 1
@@ -247,7 +294,7 @@ class Bookkeeper:
         self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
     ) -> None:
         """Store how files ended and how far the graph is."""
-        self._manifest.finish(
+        self.n_waiting_again += self._manifest.finish(
             self._record.id,
             outcomes,
             progress=self._progress(summary),
@@ -271,3 +318,19 @@ class Bookkeeper:
             epsilon_expected=meta.epsilon_expected,
             snapshot=summary.snapshot,
         )
+
+
+def _committed(
+    file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None
+) -> FileOutcome:
+    """What the manifest is told of an absorbed file."""
+    retractable: Retractable = "inserts_only" if absorbed.has_removals else "whole"
+    return FileOutcome.committed(
+        file.id,
+        digest=absorbed.digest,
+        n_rows=absorbed.n_rows,
+        n_self_loops=absorbed.n_self_loops,
+        n_bad_rows=absorbed.n_bad_rows,
+        retractable=retractable if absorbed.is_counted else "no",
+        kept_as=kept_as,
+    )

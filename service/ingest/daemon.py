@@ -246,6 +246,7 @@ class IngestDaemon:
             committed=report.n_committed,
             duplicates=report.n_duplicates,
             quarantined=report.n_quarantined,
+            retracted=report.n_retracted,
             edges_seen=report.summary.edges_seen,
             snapshot=report.summary.snapshot,
         )

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_lister import list_files
+from peewit.service.inbox.source_store import Reading
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.erased_traces import Traces
 from peewit.service.ingest.erasing import Eraser
@@ -39,7 +40,12 @@ from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamS
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import FileUnreadable, Interrupted, Stream
+from peewit.streaming.graph_stream import (
+    FileUnreadable,
+    Interrupted,
+    NotRetractable,
+    Stream,
+)
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.steps import Steps
@@ -50,6 +56,8 @@ _UNREADABLE_FILES: Final = 3
 FEATURES_GRACE_SECONDS: Final = 600.0
 """How long a version of features stays once the next one is there; jobs may be reading it."""
 
+_USUAL: Final = Reading(None, 0, replaces=False)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -59,7 +67,7 @@ class IngestReport:
 
     Attributes
     ----------
-    n_committed, n_duplicates, n_quarantined : int
+    n_committed, n_duplicates, n_quarantined, n_retracted : int
         Files that ended so.
     summary : StreamSummary
         The stream after the pass.
@@ -74,6 +82,7 @@ class IngestReport:
     n_committed: int
     n_duplicates: int
     n_quarantined: int
+    n_retracted: int
     summary: StreamSummary
     source_ids: frozenset[str]
     unreadable: Mapping[str, FileUnreadable]
@@ -127,11 +136,18 @@ class Ingestor:
             if source.follow or not self._manifest.has_files(source.id)
         )
 
-    def list_source(self, graph_id: str, source: SourceRecord) -> int:
-        """List one source into the manifest; returns the number of new files."""
+    def list_source(
+        self, graph_id: str, source: SourceRecord, *, is_asked_for: bool = False
+    ) -> int:
+        """List one source into the manifest; returns the number of new files.
+
+        A file that is the whole source was asked for by name, if it was: retracted, it comes again.
+        """
         with self.listing(source):
             listed, _ = list_files(source, home=self._settings.home)
-        n_new = self._manifest.register_files(graph_id, source.id, listed)
+        path = source.url.removeprefix("file://")
+        is_named = is_asked_for and [file.path for file in listed] == [path]
+        n_new = self._manifest.register_files(graph_id, source.id, listed, is_asked_for=is_named)
         self._manifest.sources.note_listing(source.id)
         return n_new
 
@@ -291,6 +307,7 @@ class OpenGraph:
             steps=self._steps,
         )
         self._is_complete = False
+        self._is_looked_through = False
 
     def _take(self, event: IngestEvent) -> None:
         """Store an event, and hide the nodes it brought that somebody asked to be forgotten."""
@@ -308,7 +325,8 @@ class OpenGraph:
     ) -> IngestReport:
         """Ingest what the manifest has pending, and what it wrongly takes for ingested.
 
-        Sets of features come first, unless a file is half absorbed.
+        Sets of features come first, then retractions, unless a file is half absorbed. Retractions
+        that are asked for meanwhile are carried out once the file in hand is whole.
 
         Parameters
         ----------
@@ -336,8 +354,10 @@ class OpenGraph:
         source_ids: set[str] = set()
         unreadable: dict[str, FileUnreadable] = {}
         while True:
+            self._books.n_waiting_again = 0
             self._erase()
-            self._books.n_taken_apart = 0
+            if self._stream.is_between_files:
+                self._retract_files()
             self._steps.begin("gathering pushes")
             gather_pushes(
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
@@ -345,10 +365,11 @@ class OpenGraph:
             self._steps.begin("choosing files")
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
             taken = _up_to(pending, max_bytes)
-            files = self._without_refused([*self._lost_files(), *taken])
+            lost = self._lost_files(pending)
+            files = self._without_refused([*lost, *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
-            summary = self._ingest(files, unreadable)
-            if not self._books.n_taken_apart:
+            summary = self._ingest(files, unreadable, is_whole=bool(lost))
+            if not (self._books.n_waiting_again or self._is_retracting()):
                 break
         self._books.record_snapshot(summary)
         if not features_first:
@@ -360,6 +381,7 @@ class OpenGraph:
             n_committed=ended["committed"] - before["committed"],
             n_duplicates=ended["duplicate"] - before["duplicate"],
             n_quarantined=ended["quarantined"] - before["quarantined"],
+            n_retracted=ended["retracted"] - before["retracted"],
             summary=summary,
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
@@ -377,7 +399,7 @@ class OpenGraph:
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.path_in_hand]
-            self._ingest(self._without_refused(in_hand), {})
+            self._ingest(self._without_refused(in_hand), {}, is_whole=True)
         if self._eraser.erase():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
@@ -393,6 +415,29 @@ class OpenGraph:
             }
             after_id = page[-1].id
         return list(newest.values())
+
+    def _retract_files(self) -> None:
+        """Take out of the graph what is to leave it, and what the manifest has as retracted."""
+        retractions, graph_id = self._manifest.retractions, self.record.id
+        wanted = list(retractions.waiting(graph_id))
+        if not (wanted or self._is_looked_through):  # the checkpoint may be from before
+            versions = {file.path: file.version for file in self._stream.files}
+            wanted = list(retractions.done(graph_id, versions))
+            self._is_looked_through = True
+        if not wanted:
+            return
+        absorbed = {(file.path, file.version) for file in self._stream.files}
+        there = [file for file in wanted if (file.path, file.version) in absorbed]
+        gone = [file for file in wanted if (file.path, file.version) not in absorbed]
+        self._books.leave_out(gone, self._stream.summary())
+        self._books.waiting = {(file.path, file.version): file for file in there}
+        found = self._stream.retract_all({file.path: file.inserts_only for file in there})
+        for file, result in zip(there, found, strict=True):
+            if isinstance(result, NotRetractable):
+                self._books.keep(file, result, self._stream.summary())
+
+    def _is_retracting(self) -> bool:
+        return self._manifest.retractions.are_wanted(self.record.id)
 
     def commit_features(self) -> None:
         """Bring the sets of features that wait into the graph, in order.
@@ -455,16 +500,29 @@ class OpenGraph:
         Path(waiting.path).unlink(missing_ok=True)
 
     def _ingest(
-        self, files: Sequence[FileRecord], unreadable: dict[str, FileUnreadable]
+        self,
+        files: Sequence[FileRecord],
+        unreadable: dict[str, FileUnreadable],
+        *,
+        is_whole: bool,
     ) -> StreamSummary:
-        """Take files in turn; one that cannot be read now is left out, then its whole source."""
+        """Take files in turn; one that cannot be read now is left out, then its whole source.
+
+        Unless the pass must be ``is_whole``, it ends early where files are to be retracted.
+        """
+        is_enough = (lambda: False) if is_whole else self._is_retracting
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}
             self._sources = {file.path: file.source_id for file in files}
             readings = self._readings()
+            withheld = self._manifest.retractions.withheld(self.record.id)
+            edge_files = [
+                replace(_edge_file(file, readings), withheld=withheld.get(file.path))
+                for file in files
+            ]
             try:
-                return self._stream.ingest([_edge_file(file, readings) for file in files])
+                return self._stream.ingest(edge_files, is_enough=is_enough)
             except FileUnreadable as error:
                 failed = self._books.waiting.get((error.file.path, error.file.version))
                 if failed is None or failed.source_id is None:
@@ -483,13 +541,13 @@ class OpenGraph:
         """Id of the source of a file in hand."""
         return self._sources.get(path)
 
-    def _readings(self) -> Mapping[str, tuple[EdgeColumns, int]]:
-        """How each source is to be read now, by its id."""
+    def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
+        """How each source is to be read now, by its id, and its columns."""
         of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
-            source_id: (edge_columns(of_graph, columns), max_bad_rows)
-            for source_id, (columns, max_bad_rows) in said.items()
+            source_id: (edge_columns(of_graph, reading.columns), reading)
+            for source_id, reading in said.items()
         }
 
     def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
@@ -511,10 +569,11 @@ class OpenGraph:
                 )
         return allowed
 
-    def _lost_files(self) -> Sequence[FileRecord]:
+    def _lost_files(self, pending: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """Committed files that the checkpoint lacks, as when it was restored from a copy.
 
-        Looked for once: what an open stream has committed it cannot lose.
+        But for those whose place a pending file takes. Looked for once: what an open stream has
+        committed it cannot lose.
         """
         graph_id = self.record.id
         if self._is_complete:
@@ -523,10 +582,14 @@ class OpenGraph:
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
+        said = self._manifest.sources.readings(graph_id)
+        taken = absorbed | {
+            file.path for file in pending if said.get(file.source_id or "", _USUAL).replaces
+        }
         lost: list[FileRecord] = []
         after_id = 0
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
-            lost += [file for file in page if file.path not in absorbed]
+            lost += [file for file in page if file.path not in taken]
             after_id = page[-1].id
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
@@ -580,14 +643,15 @@ def _remove_copies(staging: Path) -> None:
 
 
 def _edge_file(
-    file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, int]] | None = None
+    file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, Reading]] | None = None
 ) -> EdgeFile:
     """The file as its source is to be read; pushes have the usual columns, operations if any."""
-    columns, max_bad_rows = (readings or {}).get(file.source_id or "", (CHANGES, 0))
+    columns, reading = (readings or {}).get(file.source_id or "", (CHANGES, _USUAL))
     return EdgeFile(
         path=file.path,
         size=file.size,
         version=file.version,
         columns=columns,
-        max_bad_rows=max_bad_rows,
+        max_bad_rows=reading.max_bad_rows,
+        replaces=reading.replaces,
     )

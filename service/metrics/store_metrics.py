@@ -40,6 +40,8 @@ from peewit.streaming.events import (
     Progress,
     Quarantined,
     Repaired,
+    Retracted,
+    Withheld,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ NO_GRAPH: Final = "(none)"
 
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
+
+_COUNTED: Final = ("quarantined", "retracting", "retracted")
+"""Files by status, of which there is a metric each."""
 
 _Family = CounterMetricFamily | GaugeMetricFamily
 
@@ -70,6 +75,8 @@ _PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
     "peewit_backlog_bytes": (GaugeMetricFamily, "Bytes that wait for ingest."),
     "peewit_backlog_files": (GaugeMetricFamily, "Files and single pushes that wait."),
     "peewit_quarantined_files": (GaugeMetricFamily, "Files refused and not retried."),
+    "peewit_retracting_files": (GaugeMetricFamily, "Files that wait to be retracted."),
+    "peewit_retracted_files": (GaugeMetricFamily, "Files retracted, or replaced by others."),
     "peewit_failing_sources": (GaugeMetricFamily, "Sources that cannot be listed or read."),
     "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
     "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
@@ -103,9 +110,12 @@ class StoreCollector(Collector):
                 files.c.graph_id,
                 func.count().filter(waiting).label("n_files"),
                 func.sum(files.c.size).filter(waiting, ~is_pushed).label("n_bytes"),
-                func.count().filter(files.c.status == "quarantined").label("n_quarantined"),
+                *(
+                    func.count().filter(files.c.status == status).label(f"n_{status}")
+                    for status in _COUNTED
+                ),
             )
-            .where(files.c.status.in_(("pending", "quarantined")))
+            .where(files.c.status.in_(("pending", *_COUNTED)))
             .group_by(files.c.graph_id)
         )
         single = (
@@ -156,7 +166,10 @@ class StoreCollector(Collector):
                 "peewit_backlog_bytes": n_bytes + graph.pushed_bytes,
                 "peewit_backlog_files": (found.n_files if found else 0)
                 + of_pushes.get(graph.id, 0),
-                "peewit_quarantined_files": found.n_quarantined if found else 0,
+                **{
+                    f"peewit_{status}_files": getattr(found, f"n_{status}") if found else 0
+                    for status in _COUNTED
+                },
                 "peewit_failing_sources": of_sources.get(graph.id, 0),
                 "peewit_waiting_erasures": waiting_erasures.n_all if waiting_erasures else 0,
                 "peewit_late_erasures": waiting_erasures.n_late if waiting_erasures else 0,
@@ -322,6 +335,10 @@ class IngestMetrics:
                 self._files.labels(label, "duplicate").inc()
             case Quarantined():
                 self._files.labels(label, "quarantined").inc()
+            case Withheld():
+                self._files.labels(label, "withheld").inc()
+            case Retracted():
+                self._files.labels(label, "retracted").inc(len(event.files))
             case Repaired():
                 kind = "failed" if event.repair.has_failed else event.repair.kind
                 self._repairs.labels(label, kind).inc()

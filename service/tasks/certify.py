@@ -1,11 +1,12 @@
 """Certify jobs: their parameters, and how a child runs them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.jobs.job import Job
+from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
 from peewit.service.tasks.progress import Reporter
@@ -16,7 +17,8 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.passes.raw_edge_passes import require_raw_edges
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,14 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             "seed": "Draws the start.",
         },
     )
+
+    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+        """Raise `RawEdgesMovedOn` for a snapshot whose raw edges are known no more."""
+        asked = self.read(spec.parameters).snapshot or graph.progress.snapshot
+        paths = GraphPaths(root=stores.directory(graph.id))
+        with suppress(SnapshotNotFound):  # the job says so
+            if asked is not None:
+                require_raw_edges(paths, SnapshotStore(paths.snapshots).meta(asked))
 
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> CertifyTask:
         """The snapshot that was named, or the newest."""

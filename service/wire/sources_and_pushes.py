@@ -5,7 +5,7 @@ from typing import Literal
 
 from peewit.service.wire.records import described, record
 
-FileStatus = Literal["pending", "committed", "quarantined", "duplicate"]
+FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 
 
 @record
@@ -18,7 +18,9 @@ class File:
     path: str
     size: int = described("Bytes.")
     status: FileStatus
-    reason: str | None = described("The rule that a quarantined file breaks.")
+    reason: str | None = described(
+        "The rule that a quarantined file breaks; why another one was retracted, or could not be."
+    )
     row: int | None = described("The row that breaks it, from 0.")
     value: str | None = described("What stands there.")
     n_rows: int | None
@@ -26,6 +28,11 @@ class File:
     n_bad_rows: int | None = described("Rows left out because they break a rule.", default=None)
     created_at: datetime
     finished_at: datetime | None
+    retractable: Literal["whole", "inserts_only", "no"] | None = described(
+        "Of a file in the graph, whether it can be retracted: whole, as to what it inserted only, "
+        "or not; null where that is not known.",
+        default=None,
+    )
 
 
 @record
@@ -65,6 +72,9 @@ class Source:
         "What its columns are called, where that is not as the graph says.", default_factory=dict
     )
     max_bad_rows: int = described("Most rows of each file that may be left out.", default=0)
+    replaces: bool = described(
+        "Whether a file that changed takes the place of its earlier version.", default=False
+    )
 
 
 @record

@@ -56,6 +56,8 @@ class EdgeFile:
         Most rows that may be left out because they break a rule.
     replaces : bool
         Whether it takes the place of an earlier version of its path.
+    withheld : str or None
+        Digest of a content that is not to be taken, as it was retracted.
     """
 
     path: str
@@ -65,6 +67,7 @@ class EdgeFile:
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0
     replaces: bool = False
+    withheld: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

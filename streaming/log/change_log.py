@@ -263,6 +263,10 @@ class ChangeLog:
             n_batches = _open(source).num_record_batches
         return LoggedFile(path=path, digest=digest, n_batches=n_batches)
 
+    def keeps(self, version: int) -> bool:
+        """Whether a version of the rows that are dead is kept."""
+        return version == 0 or self._dead_path(version).exists()
+
     def dead(self, version: int) -> DeadRows:
         """Rows that are dead in some version; none in version 0.
 

@@ -12,7 +12,7 @@ which is read instead of all files.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -36,8 +36,26 @@ from peewit.streaming.passes.edge_passes import (
     raise_if_any,
 )
 from peewit.streaming.passes.raw_edge_spool import Spool, SpooledFile
-from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore
-from peewit.streaming.snapshots.store import SnapshotMeta
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore, FilesMovedOn
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+
+
+class RawEdgesMovedOn(ValueError):
+    """Files of the snapshot were retracted or replaced since, or its edges were deleted by rows.
+
+    Attributes
+    ----------
+    snapshot : int
+        Which one.
+    newest : int or None
+        The newest snapshot that passes over raw edges can be made for; None where there is none.
+    """
+
+    def __init__(self, reason: str, *, snapshot: int, newest: int | None) -> None:
+        instead = "no snapshot is" if newest is None else f"the newest such snapshot is {newest}"
+        super().__init__(f"snapshot {snapshot} must be {reason}; {instead}")
+        self.snapshot = snapshot
+        self.newest = newest
 
 
 class RawEdges(EdgePasses):
@@ -117,8 +135,8 @@ class RawEdges(EdgePasses):
         OSError
             A file cannot be read, which is no fault of its content.
         """
-        spooled = {file.digest: self._spool.find(file.digest) for file in self._files}
-        missing = [file for file in self._files if spooled[file.digest] is None]
+        spooled = {file.edges_key: self._spool.find(file.edges_key) for file in self._files}
+        missing = [file for file in self._files if spooled[file.edges_key] is None]
         raise_if_any([(file.path, "it is missing") for file in missing if _is_missing(file)])
         faults: list[tuple[str, str]] = []
         found: list[tuple[OpenedFile, int]] = []
@@ -126,7 +144,7 @@ class RawEdges(EdgePasses):
         for file in self._files:
             if cancelled():
                 raise PassStopped
-            opened: StagedFile | SpooledFile | None = spooled[file.digest]
+            opened: StagedFile | SpooledFile | None = spooled[file.edges_key]
             if opened is None:
                 try:
                     opened = self._check(file, cancelled)
@@ -148,7 +166,7 @@ class RawEdges(EdgePasses):
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
                 return staged
-            return self._spool.write(file.digest, self._blocks_of(staged, cancelled))
+            return self._spool.write(file.edges_key, self._blocks_of(staged, cancelled))
 
     def _blocks_of(self, staged: StagedFile, cancelled: Callable[[], bool]) -> Iterator[EdgeBlock]:
         with closing(self._read(staged)) as reading, self._pool() as pool:
@@ -245,6 +263,60 @@ def spool_directory(paths: GraphPaths) -> Path:
     return paths.root / "spool"
 
 
+def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
+    """The files that a snapshot was made of, in order.
+
+    Raises
+    ------
+    RawEdgesMovedOn
+        Some were retracted or replaced since; or rows deleted edges before the snapshot, which the
+        files still hold, and no log tells which.
+    ValueError
+        The state of the graph was lost, and fewer files are known.
+    """
+    try:
+        return _files_of(paths, meta)
+    except FilesMovedOn as error:
+        raise _moved_on(paths, meta, error) from None
+
+
+def require_raw_edges(paths: GraphPaths, meta: SnapshotMeta) -> None:
+    """Raise as `snapshot_files`, also where the log as it was then is no longer kept."""
+    try:
+        _require_known(paths, meta)
+    except FilesMovedOn as error:
+        raise _moved_on(paths, meta, error) from None
+
+
+def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
+    is_logged = meta.n_live is not None
+    if not is_logged and (meta.n_deletes or meta.n_removals):
+        # rows that delete are no edges, whatever they found
+        raise FilesMovedOn(
+            "of a graph without deletions for passes over its raw edges, which still hold what was "
+            f"deleted; {meta.n_removals:,} pairs were"
+        )
+    return CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
+
+
+def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
+    _files_of(paths, meta)
+    if meta.n_live is not None and not ChangeLog(paths.log).keeps(meta.log_version):
+        raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
+
+
+def _moved_on(paths: GraphPaths, meta: SnapshotMeta, error: FilesMovedOn) -> RawEdgesMovedOn:
+    """The error, with the newest snapshot whose raw edges are known."""
+    snapshots = SnapshotStore(paths.snapshots)
+    newest = None
+    for number in reversed(snapshots.numbers()):
+        with suppress(ValueError, SnapshotNotFound):
+            _require_known(paths, snapshots.meta(number))
+            newest = number
+            break
+    return RawEdgesMovedOn(str(error), snapshot=meta.number, newest=newest)
+
+
 @contextmanager
 def snapshot_edges(
     paths: GraphPaths,
@@ -266,18 +338,12 @@ def snapshot_edges(
     ------
     ClusterError
         The scheduler does not answer.
+    RawEdgesMovedOn
+        As `snapshot_files`.
     ValueError
-        ``scheduler`` needs a package that is missing; or edges were deleted before the snapshot,
-        which the files still hold.
+        ``scheduler`` needs a package that is missing.
     """
-    is_logged = meta.n_live is not None
-    if not is_logged and (
-        meta.n_deletes or meta.n_removals
-    ):  # rows that delete are no edges, whatever they found
-        raise ValueError(
-            f"snapshot {meta.number} must be of a graph without deletions for passes over its raw "
-            f"edges, which still hold what was deleted; {meta.n_removals:,} pairs were"
-        )
+    files = snapshot_files(paths, meta)
     if meta.n_erased:
         raise ValueError(
             f"snapshot {meta.number} must be of a graph without erased nodes for passes over its "
@@ -289,8 +355,7 @@ def snapshot_edges(
             from peewit.streaming.cluster.dask_folds import DaskExecutor  # noqa: PLC0415 - slow; only clusters need it
 
             executor = connections.enter_context(DaskExecutor(scheduler))
-        files = CheckpointStore(paths.checkpoints).first_files(meta.n_files)
-        if is_logged:
+        if meta.n_live is not None:
             log = ChangeLog(paths.log)
             yield LoggedEdges(log, files, meta, n_threads=n_threads, executor=executor)
             return

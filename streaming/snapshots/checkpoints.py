@@ -7,10 +7,11 @@ kept in the segments of the node index. What the numbers mean is
 `settings_and_state`'s and `graph_stream`'s business.
 """
 
+import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,26 @@ class AbsorbedFile:
     has_removals: bool = False
     is_counted: bool = False
 
+    @property
+    def edges_key(self) -> str:
+        """What tells its edges from those of all others: the content, and how that was read."""
+        if self.columns == PLAIN and not self.max_bad_rows:
+            return self.digest
+        reading = json.dumps([asdict(self.columns), self.max_bad_rows])
+        return f"{self.digest}-{hashlib.sha256(reading.encode()).hexdigest()[:16]}"
+
+
+class FilesMovedOn(ValueError):
+    """Files of a snapshot were retracted or replaced since; others may have come in their place."""
+
+
+def digest_of_files(files: Sequence[AbsorbedFile]) -> str:
+    """What names some files, in order, by which a snapshot knows its own."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.edges_key.encode() + b"\n")
+    return digest.hexdigest()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePosition:
@@ -139,12 +160,15 @@ class Checkpoint:
         Absorbed files, in order.
     position : FilePosition or None
         The file in hand; None at a file boundary (clean).
+    n_removed_files : int
+        How often a file was retracted or replaced.
     """
 
     state: SparsifierState
     n_nodes: int
     files: tuple[AbsorbedFile, ...] = ()
     position: FilePosition | None = None
+    n_removed_files: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -231,28 +255,43 @@ class CheckpointStore:
                 meta["position"]["path"] = renamed(meta["position"]["path"])
                 publish_json(directory / "meta.json", meta)
 
-    def first_files(self, n_files: int) -> tuple[AbsorbedFile, ...]:
+    def first_files(self, n_files: int, digest: str | None = None) -> tuple[AbsorbedFile, ...]:
         """Return the first absorbed files of the clean checkpoint, without loading the rest.
 
         Looks again when the writer replaces the checkpoint meanwhile.
 
+        Parameters
+        ----------
+        n_files : int
+            How many.
+        digest : str, optional
+            What `digest_of_files` must be of them; without it they are taken for those of a
+            snapshot as long as no file was ever removed.
+
         Raises
         ------
+        FilesMovedOn
+            They are others.
         ValueError
             Fewer files are there, as when the graph's state was lost.
         """
         while True:
             name = self._names()["clean"]
             try:
-                n_known = 0 if name is None else int(self._meta(name)["n_files"])
+                meta = {"n_files": 0} if name is None else self._meta(name)
+                n_known, n_removed = int(meta["n_files"]), int(meta.get("n_removed_files", 0))
+                found: tuple[AbsorbedFile, ...] = ()
                 if name is not None and n_files <= n_known:
-                    return _read_files(self._directory / name, n_files)
+                    found = _read_files(self._directory / name, n_files)
             except (OSError, ValueError, CorruptSegment):
                 if self._names()["clean"] == name:
                     raise
                 continue
-            if n_files == 0:
-                return ()
+            is_there = n_files <= n_known
+            if is_there and (digest_of_files(found) == digest if digest else not n_removed):
+                return found
+            if is_there or n_removed:
+                raise FilesMovedOn("of files that are all in the graph; some were retracted since")
             raise ValueError(
                 f"the checkpoint must know the first {n_files} files of the graph, "
                 f"it knows {n_known}"
@@ -377,6 +416,7 @@ class CheckpointStore:
             n_nodes=meta["n_nodes"],
             files=files,
             position=FilePosition(**meta["position"]) if meta["position"] else None,
+            n_removed_files=meta.get("n_removed_files", 0),
         )
 
     def _write(
@@ -408,6 +448,7 @@ class CheckpointStore:
         meta = {
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),
+            "n_removed_files": checkpoint.n_removed_files,
             "scale": state.cards.scale,
             "arrays": list(held),
             "runs": runs and {"keys": runs.keys, "counts": runs.counts.tolist()},

@@ -89,6 +89,10 @@ class SnapshotMeta:
         How often a part of the edges, and all of them, had been sampled anew after deletes.
     n_erased : int
         Nodes that were erased, before it was published or since.
+    n_removed_files : int
+        How often a file was retracted or replaced before it.
+    files_digest : str or None
+        `digest_of_files` of its files; None in snapshots that do not say.
     """
 
     number: int
@@ -118,6 +122,8 @@ class SnapshotMeta:
     n_repairs: int = 0
     n_rebuilds: int = 0
     n_erased: int = 0
+    n_removed_files: int = 0
+    files_digest: str | None = None
 
     @property
     def note(self) -> str:

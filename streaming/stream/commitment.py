@@ -49,10 +49,13 @@ class Commitment:
         The parts of a half-absorbed file that are in the state; None between files.
     is_dirty : bool
         Whether the state between files differs from the clean checkpoint.
+    n_removed_files : int
+        How often a file was retracted or replaced.
     """
 
     position: FilePosition | None
     is_dirty: bool
+    n_removed_files: int
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Commitment:
     def _adopt(self, checkpoint: Checkpoint) -> None:
         self.position = checkpoint.position
         self.is_dirty = False
+        self.n_removed_files = checkpoint.n_removed_files
         self._unreported: list[AbsorbedFile] = []
         self._by_path = {file.path: file for file in checkpoint.files}
         self._path_of = {file.digest: file.path for file in checkpoint.files}
@@ -124,9 +128,9 @@ class Commitment:
 
     def finish(self, file: AbsorbedFile) -> None:
         """Count a file as absorbed, in place of an earlier version."""
-        earlier = self._by_path.pop(file.path, None)
+        earlier = self._by_path.get(file.path)
         if earlier is not None:
-            del self._path_of[earlier.digest]
+            self.remove(earlier)
         self._by_path[file.path] = file
         self._path_of[file.digest] = file.path
         self._unreported.append(file)
@@ -141,6 +145,7 @@ class Commitment:
         """Count a file as never absorbed."""
         del self._by_path[file.path]
         del self._path_of[file.digest]
+        self.n_removed_files += 1
         self.is_dirty = True
 
     def begin_run(self) -> None:
@@ -178,7 +183,11 @@ class Commitment:
         nodes.publish()
         self._checkpoints.save(
             Checkpoint(
-                state=state, n_nodes=nodes.n_nodes, files=self.files, position=self.position
+                state=state,
+                n_nodes=nodes.n_nodes,
+                files=self.files,
+                position=self.position,
+                n_removed_files=self.n_removed_files,
             ),
             guard=self._guard,
             on_flushed=self._steps.move_on,

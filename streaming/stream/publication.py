@@ -1,9 +1,10 @@
 """Publication: snapshots of the stream, when one is due and what its description says."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
@@ -56,7 +57,9 @@ class Publication:
 
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.log_version = newest.log_version if newest else 0
-        self._position = _moment(newest) if newest else (0, 0, 0, 0, 0)
+        self._position = (0, 0, 0, 0, 0, 0)
+        if newest is not None:
+            self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
         self._time = self._clock()
 
@@ -73,12 +76,14 @@ class Publication:
         enough_time = seconds is not None and self._clock() - self._time >= seconds
         return enough_edges or enough_time
 
-    def is_news(self, state: SparsifierState) -> bool:
+    def is_news(self, state: SparsifierState, *, n_removed_files: int) -> bool:
         """Whether the newest snapshot lacks blocks, nodes, or what left, of the state."""
-        return _moment(state) != self._position
+        return (*_moment(state), n_removed_files) != self._position
 
-    def publish(self, state: SparsifierState, *, n_files: int) -> None:
-        """Publish a thinned state of so many files as the next snapshot."""
+    def publish(
+        self, state: SparsifierState, *, files: Sequence[AbsorbedFile], n_removed_files: int
+    ) -> None:
+        """Publish a thinned state of some files as the next snapshot."""
         self._steps.begin("publishing a snapshot")
         settings = self._settings.sparsifier
         smallest = state.smallest_constant
@@ -97,7 +102,7 @@ class Publication:
             n_resparsifications=state.n_resparsifications,
             n_failed_embeddings=state.n_failed_embeddings,
             n_blocks=state.n_blocks,
-            n_files=n_files,
+            n_files=len(files),
             seed=settings.seed,
             created_at=self._wall_clock(),
             n_deletes=state.n_deletes,
@@ -112,6 +117,8 @@ class Publication:
             n_repairs=state.n_repairs,
             n_rebuilds=state.n_rebuilds,
             n_erased=state.n_erased,
+            n_removed_files=n_removed_files,
+            files_digest=digest_of_files(files),
         )
         self._note(
             self._snapshots.publish_records(

@@ -9,7 +9,7 @@ import pytest
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
-from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.inbox_records import FILE_STATUSES, SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from tests.end_to_end.object_store import ObjectStore, needs_object_store, object_store, parquet
@@ -54,7 +54,7 @@ class Followed:
 
     def ends_with(self, **files: int) -> None:
         """Wait until the manifest has so many files, and no other."""
-        expected = {"pending": 0, "committed": 0, "quarantined": 0, "duplicate": 0} | files
+        expected = dict.fromkeys(FILE_STATUSES, 0) | files
         eventually(lambda: dict(self.manifest.counts(self.graph_id)) == expected, 120.0)
 
     def edges_seen(self) -> int:

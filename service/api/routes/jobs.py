@@ -34,6 +34,7 @@ from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.service.tasks.solve_columns import submit_columns
 from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.streaming.features.store import FeaturesNotFound
+from peewit.streaming.passes.raw_edge_passes import RawEdgesMovedOn
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
 router = resource("jobs", "/v1")
@@ -70,7 +71,14 @@ _OF_SOLVES = (
     ONE_GRAPH.removeprefix("/v1") + "/jobs",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[requires("label")],
-    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit, NoFeatures, ConnectedBefore),
+    responses=problems(
+        *_OF_SOLVES,
+        IdempotencyConflict,
+        DoesNotFit,
+        NoFeatures,
+        ConnectedBefore,
+        RawEdgesMovedOn,
+    ),
 )
 def submit_job(
     body: JobIn,

@@ -2,9 +2,10 @@
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
@@ -18,6 +19,7 @@ from peewit.service.inbox.confinement import SourceRefused, SourceRules
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
     FileStatus,
+    RetractionRefused,
     SourceNotFound,
     SourceRecord,
     TooManySources,
@@ -28,6 +30,11 @@ from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import EdgeFiles
 
 router = resource("sources", ONE_GRAPH)
+
+_RETRACTED: dict[int | str, dict[str, Any]] = {
+    HTTPStatus.OK: {"description": "The file is not in the graph."},
+    HTTPStatus.ACCEPTED: {"model": File, "description": "Ingest will take it out."},
+}
 
 Status = Annotated[FileStatus | None, Query(description="Only files that stand so.")]
 FileId = Annotated[int, Path(ge=1, le=MAX_ID)]
@@ -55,6 +62,7 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
             follow=body.follow,
             columns=body.columns,
             max_bad_rows=body.max_bad_rows,
+            replaces=body.replaces,
             confined_to=place,
             max_sources=stores.settings.max_sources,
         )
@@ -119,9 +127,55 @@ def list_files(
 async def get_file(
     request: Request, file_id: FileId, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
 ) -> File:
-    """One file; `wait` can wait until it is pending no more."""
+    """One file; `wait` can wait until it waits for ingest no more."""
     look = partial(stores.manifest.file, graph.id, file_id)
     return file_of(await wait_until(request, look, seconds=wait))
+
+
+@router.delete(
+    "/files/{file_id}",
+    dependencies=[requires("ingest")],
+    responses=_RETRACTED | problems(GraphNotFound, FileNotListed, RetractionRefused),
+)
+async def retract_file(
+    request: Request,
+    response: Response,
+    file_id: FileId,
+    graph: GraphHere,
+    stores: StoresHere,
+    inserts_only: Annotated[
+        bool, Query(description="Let edges stay deleted that the file deleted or set.")
+    ] = False,
+    wait: WaitSeconds = 0,
+) -> File:
+    """Retract a file: its edges leave the graph, and one that waits is left out.
+
+    202 until ingest has carried it out, for which `wait` can wait, and 200 then. The file itself is
+    not touched, and does not come again until its content changes or somebody asks for it.
+    """
+    file = await run_in_threadpool(
+        stores.manifest.retractions.want, graph.id, file_id, inserts_only=inserts_only
+    )
+    if wait:
+        look = partial(stores.manifest.file, graph.id, file_id)
+        file = await wait_until(request, look, seconds=wait)
+    if file.status == "committed":
+        raise RetractionRefused(f"file {file_id} stays: {file.reason}")
+    is_out = file.status == "retracted"
+    response.status_code = HTTPStatus.OK if is_out else HTTPStatus.ACCEPTED
+    return file_of(file)
+
+
+@router.post(
+    "/files/{file_id}:retry",
+    dependencies=[requires("ingest")],
+    responses=problems(GraphNotFound, FileNotListed),
+)
+def retry_file(file_id: FileId, graph: GraphHere, stores: StoresHere) -> File:
+    """Offer a file again that is quarantined, or was retracted and has no newer version."""
+    if not stores.manifest.retry_file(graph.id, file_id):
+        raise FileNotListed(f"no quarantined or retracted file {file_id} of this graph")
+    return file_of(stores.manifest.file(graph.id, file_id))
 
 
 def _require_readable(url: str) -> None:

@@ -30,6 +30,10 @@ class SourceIn(Body):
         ge=0,
         le=MAX_BAD_ROWS,
     )
+    replaces: bool | None = Field(
+        None,
+        description="Whether a file that changed takes the place of its earlier version.",
+    )
 
 
 def file_of(file: FileRecord) -> File:

@@ -28,6 +28,8 @@ from peewit.service.client.calls.common import (
     read,
     until,
 )
+from peewit.service.client.errors import Conflict
+from peewit.service.client.further_answers import Refusal
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.sources_and_pushes import (
     File,
@@ -204,6 +206,7 @@ def add_source(
     follow: bool = False,
     columns: Mapping[str, str] | None = None,
     max_bad_rows: int | None = None,
+    replaces: bool | None = None,
 ) -> Call[Source]:
     """Have ingest read files; a source that is there already is read in the new way.
 
@@ -220,6 +223,8 @@ def add_source(
         graph says.
     max_bad_rows : int, optional
         Most rows of each file that may be left out because they break a rule; none at first.
+    replaces : bool, optional
+        Whether a file that changed takes the place of its earlier version; not at first.
     """
     request = Request(
         method="POST",
@@ -229,6 +234,7 @@ def add_source(
             "follow": follow,
             "columns": None if columns is None else dict(columns),
             "max_bad_rows": max_bad_rows,
+            "replaces": replaces,
         },
         is_repeatable=True,
     )
@@ -262,8 +268,8 @@ def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
     ----------
     graph : str
         Its name.
-    status : {"pending", "committed", "quarantined", "duplicate"}, optional
-        Only files that stand so.
+    status : str, optional
+        Only files that stand so: pending, committed, quarantined, duplicate, retracting, retracted.
     """
     return pages(FilePage, lambda page: page.files, "graphs", graph, "files", status=status)
 
@@ -271,6 +277,70 @@ def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
 def file(graph: str, file_id: int) -> Call[File]:
     """One file of a graph."""
     return (yield from read(File, get("graphs", graph, "files", file_id)))
+
+
+def retract_file(
+    graph: str, file_id: int, *, inserts_only: bool = False, wait: float | None = 0.0
+) -> Call[File]:
+    """Have the edges of a file leave the graph, or a file that waits be left out.
+
+    The file itself is not touched. It does not come again until its content changes, or somebody
+    asks for it (`retry_file`).
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    file_id : int
+        Of the file, as `files` tells.
+    inserts_only : bool
+        Let edges stay deleted that the file deleted or set.
+    wait : float or None
+        Longest time to wait until it is out of the graph, in seconds; for ever when None. When time
+        is over the file is returned as it stands, retracting.
+
+    Returns
+    -------
+    File
+
+    Raises
+    ------
+    Conflict
+        It cannot be retracted: it was pushed, refused or a duplicate, it deleted edges of others,
+        or deletions of the graph are off, or were when it came.
+    NotFound
+        There is no such file.
+    """
+    place = path("graphs", graph, "files", file_id)
+    request = Request(
+        method="DELETE",
+        path=place,
+        params={"inserts_only": "true" if inserts_only else None},
+        is_repeatable=True,
+    )
+    found = yield from read(File, request)
+    if wait == 0 or found.status == "retracted":
+        return found
+    found = yield from until(
+        File,
+        get("graphs", graph, "files", file_id),
+        lambda each: each.status != "retracting",
+        seconds=wait,
+    )
+    if found.status == "committed":
+        title, detail = "File cannot be retracted", f"file {file_id} stays: {found.reason}"
+        raise Conflict(Refusal(title=title, detail=detail))
+    return found
+
+
+def retry_file(graph: str, file_id: int) -> Call[File]:
+    """Offer a file again that is quarantined, or was retracted and has no newer version."""
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "files", file_id, verb="retry"),
+        is_repeatable=True,
+    )
+    return (yield from read(File, request))
 
 
 def _require_taken(push: Push) -> Push:

@@ -28,6 +28,7 @@ router = page_router()
 
 _QUARANTINED_SHOWN = 20
 _ERASURES_SHOWN = 10
+_FILES_SHOWN = 10
 _SNAPSHOTS_SHOWN = 10
 
 
@@ -77,9 +78,17 @@ def retry_source(graph: GraphHere, stores: StoresHere, source_id: str) -> Respon
 
 @router.post("/graphs/{graph}/files/{file_id}/retry", dependencies=[viewing("ingest")])
 def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
-    """Offer one refused file again."""
+    """Offer a file again that was refused or retracted."""
     if not stores.manifest.retry_file(graph.id, file_id):
-        raise FileNotListed(f"no quarantined file {file_id} in graph {graph.settings.name}")
+        name = graph.settings.name
+        raise FileNotListed(f"no quarantined or retracted file {file_id} in graph {name}")
+    return back_to(f"/graphs/{graph.settings.name}")
+
+
+@router.post("/graphs/{graph}/files/{file_id}/retract", dependencies=[viewing("ingest")])
+def retract_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
+    """Have a file leave the graph."""
+    stores.manifest.retractions.want(graph.id, file_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
@@ -113,7 +122,7 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
     """A word and its colour."""
     if files["quarantined"]:
         return f"{files['quarantined']} quarantined", "bad"
-    if files["pending"]:
+    if files["pending"] or files["retracting"]:
         return "ingesting", "busy"
     return ("solving", "busy") if has_job else ("idle", "calm")
 
@@ -141,6 +150,11 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),
         "erasures": stores.manifest.erasures.list(graph.id)[:_ERASURES_SHOWN],
+        "latest_files": stores.manifest.latest_files(
+            graph.id, ("committed", "retracting", "retracted"), limit=_FILES_SHOWN
+        )
+        if graph.settings.deletions != "off"
+        else (),
         "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
         "spectrum": Spectrum.of(details),
     }

@@ -99,17 +99,21 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
         .join(graphs)
         .where(sources.c.n_failures > 0, sources.c.removed_at.is_(None), graphs.c.state == "active")
     )
-    refused = (
+    refused, leaving = (
         select(graphs.c.name, func.count())
         .join(graphs)
-        .where(files.c.status == "quarantined", graphs.c.state == "active")
+        .where(files.c.status == status, graphs.c.state == "active")
         .group_by(graphs.c.name)
+        for status in ("quarantined", "retracting")
     )
     for name, url, error in patient.rows(failing):
         text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
         yield information(text)
     for name, n_files in patient.rows(refused):
         text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
+        yield information(text)
+    for name, n_files in patient.rows(leaving):
+        text = f"{n_files} files of {name} wait to be retracted; `peewit ingest {name}` does it"
         yield information(text)
 
 

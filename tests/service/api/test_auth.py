@@ -33,6 +33,8 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/graphs/g/sources/s:retry"): "ingest",
     ("GET", "/v1/graphs/g/files"): "read",
     ("GET", "/v1/graphs/g/files/1"): "read",
+    ("DELETE", "/v1/graphs/g/files/1"): "ingest",
+    ("POST", "/v1/graphs/g/files/1:retry"): "ingest",
     ("GET", "/v1/graphs/g/labels"): "read",
     ("GET", "/v1/graphs/g/labels:columns"): "read",
     ("PUT", "/v1/graphs/g/labels"): "label",

@@ -137,25 +137,27 @@ def test_weights_replace_each_other_where_asked(api: Api) -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_a_snapshot_with_deletes_is_not_certified(graph: Api) -> None:
+    graph.ingest()
+    waiting = graph.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
     graph.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
     graph.ingest()
-    job = graph.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
-    graph.run_job(job["id"])
-    ended = graph.call("GET", f"/jobs/{job['id']}", 200).json()
+    graph.run_job(waiting["id"])  # on the newest snapshot, as it was not said which
+    ended = graph.call("GET", f"/jobs/{waiting['id']}", 200).json()
     assert ended["status"] == "failed"
     assert "still hold what was deleted" in str(ended)
+    problem = graph.problem("POST", "/graphs/g/jobs", 409, json={"kind": "certify"})
+    assert "still hold what was deleted" in problem["detail"]
+    assert "the newest such snapshot is 1" in problem["detail"]
 
 
-@pytest.mark.usefixtures("processes")
 def test_rows_that_delete_are_no_edges_to_certify(api: Api) -> None:
     api.create_graph("g", deletions="approximate")
     api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)  # of nodes that come later
     api.push(b"src,dst\na,b\nb,c\n", CSV)
     api.ingest()
     assert edges_of(api) == ['"a","b",1', '"b","c",1']
-    job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
-    api.run_job(job["id"])
-    assert api.call("GET", f"/jobs/{job['id']}", 200).json()["status"] == "failed"
+    problem = api.problem("POST", "/graphs/g/jobs", 409, json={"kind": "certify"})
+    assert "no snapshot is" in problem["detail"]
 
 
 def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: Api) -> None:

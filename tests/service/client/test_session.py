@@ -452,3 +452,26 @@ def test_edges_leave_by_pairs_and_by_rows(client: Client, api: Api) -> None:
     client.create_graph("plain")
     with pytest.raises(InvalidArgument, match="deletions are off"):
         client.delete_edges("plain", [("a", "b")])
+
+
+def test_files_leave_and_come_again(client: Client, api: Api, tmp_path: Path) -> None:
+    client.create_graph("g", deletions="approximate")
+    table = tmp_path / "edges.csv"
+    table.write_text("src,dst\na,b\nb,c\n")
+    assert not client.add_source("g", str(table)).replaces
+    api.ingest()
+    (file,) = client.files("g")
+    assert client.retract_file("g", file.id).status == "retracting"
+    assert client.retract_file("g", file.id, wait=0.01).status == "retracting"
+    api.ingest()
+    assert client.retract_file("g", file.id, wait=None).status == "retracted"
+    assert list(client.files("g", status="retracted")) == [client.file("g", file.id)]
+    assert client.retry_file("g", file.id).status == "pending"
+    table.write_text("src,dst,op\na,b,insert\nb,c,delete\n")
+    assert client.add_source("g", str(table), replaces=True).replaces
+    api.ingest()
+    with pytest.raises(Conflict, match="its inserts only"):
+        client.retract_file("g", file.id)
+    assert client.retract_file("g", file.id, inserts_only=True).status == "retracting"
+    with pytest.raises(NotFound):
+        client.retract_file("g", 99)

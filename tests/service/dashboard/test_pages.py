@@ -119,6 +119,34 @@ def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None
     assert pages.stores.manifest.counts(graph_id)["pending"] == 1
 
 
+def test_files_leave_and_come_again_by_a_button(pages: Api, tmp_path: Path) -> None:
+    pages.create_graph("g", deletions="approximate")
+    path = tmp_path / "one<b>.parquet"
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), path)
+    graph_id = pages.stores.catalog.get("g").id
+    Manifest(pages.stores.database).sources.add(graph_id, str(path))
+    pages.ingest()
+    (file,) = pages.stores.manifest.list_files(graph_id)
+    button = f'action="/graphs/g/files/{file.id}/retract"'
+    text = look(pages, "/graphs/g")
+    assert button in text
+    assert "one&lt;b&gt;.parquet" in pages.client.get("/graphs/g").text
+    send(pages, f"/graphs/g/files/{file.id}/retract")
+    text = look(pages, "/graphs/g")
+    assert button not in text
+    assert "retracting" in text
+    assert "ingesting" in look(pages, "/")
+    pages.ingest()
+    text = look(pages, "/graphs/g")
+    assert "0 in the graph" in text
+    assert "1 retracted" in text
+    assert f'action="/graphs/g/files/{file.id}/retry"' in text
+    send(pages, f"/graphs/g/files/{file.id}/retry")
+    pages.ingest()
+    assert button in look(pages, "/graphs/g")
+    send(pages, "/graphs/g/files/99/retract", 404)
+
+
 def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
     bring_communities(pages)
     assert send(pages, "/graphs/g/labels", node="n5", label="left").headers["location"] == (

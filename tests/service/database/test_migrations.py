@@ -187,6 +187,8 @@ def test_pushes_and_sources_are_what_they_were(migrated: Database) -> None:
         "committed": 2,
         "quarantined": 1,
         "duplicate": 0,
+        "retracting": 0,
+        "retracted": 0,
     }
     (source,) = manifest.sources.list(GRAPH)
     assert (source.url, source.follow, source.error, source.n_failures) == (
@@ -219,8 +221,8 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
 
 ADDED = {
     "graphs": {"columns": None, "deletions": "off", "parallel": "sum", "erasures_seq": 0},
-    "sources": {"columns": None, "max_bad_rows": 0},
-    "files": {"n_bad_rows": None},
+    "sources": {"columns": None, "max_bad_rows": 0, "replaces": 0},
+    "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
     "label_events": {"column_name": ""},
     "jobs": {"owner": None},
     "pushes": {"owner": None},

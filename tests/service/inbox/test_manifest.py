@@ -238,6 +238,8 @@ def test_how_files_end_is_stored_with_the_progress_of_the_graph(
         "committed": 1,
         "quarantined": 1,
         "duplicate": 1,
+        "retracting": 0,
+        "retracted": 0,
     }
 
 

@@ -82,6 +82,8 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "peewit_backlog_files": 3,
         "peewit_backlog_bytes": 207,
         "peewit_quarantined_files": 1,
+        "peewit_retracting_files": 0,
+        "peewit_retracted_files": 0,
         "peewit_failing_sources": 1,
         "peewit_waiting_erasures": 0,
         "peewit_late_erasures": 0,

@@ -36,6 +36,9 @@ from peewit.service.upkeep.backup_format import (
 )
 from peewit.service.upkeep.restore import MARK, HomeNotEmpty, restore
 from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.passes.raw_edge_passes import snapshot_files
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.conftest import fresh_database
 from tests.service.places import Place, create, random_edges
 
@@ -218,6 +221,39 @@ def test_a_file_half_absorbed_is_gone_on_with(
     place.ingest()
     assert sqlite_other.edges().equals(place.edges())
     assert sqlite_other.catalog.get("g").progress == place.catalog.get("g").progress
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_a_retraction_that_waits_is_carried_out_where_it_is_restored(
+    place: Place, other: Place, tmp_path: Path, *, is_ahead: bool
+) -> None:
+    """Also where the checkpoint has it done already, and the manifest was not told yet."""
+    create(place, deletions="approximate", epsilon=0.1, max_edges=None)
+    for seed in range(2):
+        pq.write_table(random_edges(seed), tmp_path / f"{seed}.parquet")
+        graph_id = place.catalog.get("g").id
+        place.manifest.sources.add(graph_id, str(tmp_path / f"{seed}.parquet"), replaces=True)
+    place.ingest()
+    first, second = place.manifest.list_files(graph_id)
+    place.manifest.retractions.want(graph_id, first.id)
+    if is_ahead:
+        place.ingest()
+        with place.database.write() as connection:
+            mine = update(files).where(files.c.id == first.id)
+            connection.execute(mine.values(status="retracting"))
+    back_up(place.database, place.settings, tmp_path / "backup")
+    restore(other.database, other.settings, tmp_path / "backup")
+    for each in (place, other):
+        each.ingest()
+        found = each.manifest.list_files(graph_id)
+        assert [file.status for file in found] == ["retracted", "committed"]
+        (absorbed,) = CheckpointStore(each.paths().checkpoints).clean().files
+        assert absorbed.path == second.path
+        meta = SnapshotStore(each.paths().snapshots).list()[-1]
+        assert snapshot_files(each.paths(), meta) == (absorbed,)
+    assert other.edges().equals(place.edges())
+    (source, _) = other.manifest.sources.list(graph_id)
+    assert source.replaces
 
 
 def test_numbers_of_files_go_on_after_those_restored(

@@ -364,6 +364,9 @@ def test_refused_files_and_failing_sources_are_told_but_no_fault(place: Place) -
     assert {each.level for each in found} == {Level.INFORMATION}
     assert "source s3://bucket/edges of g cannot be read: no answer" in found[0].text
     assert "1 files of g are refused" in found[1].text
+    with place.database.write() as connection:
+        connection.execute(update(files).where(files.c.position == 1).values(status="retracting"))
+    assert "1 files of g wait to be retracted; `peewit ingest g`" in looked_at(place)[1].text
 
 
 def test_ingest_that_stands_still_is_a_fault_and_slow_work_is_none(place: Place) -> None:

@@ -9,7 +9,7 @@ from alembic import op
 from peewit.service.database.timestamps import Timestamp
 
 revision = "0014"
-down_revision = "0012"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 

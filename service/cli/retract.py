@@ -1,0 +1,92 @@
+"""`peewit retract`: files leave a graph again."""
+
+from typing import Annotated
+
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.absolute_urls import absolute_url
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.session import AsJson, Session, command_group, open_session, print_json
+from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.service.redaction import shown_url
+
+app = command_group()
+
+
+@app.command()
+def retract(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
+    places: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH|ID...", help="Ingested files, or such as wait."),
+    ],
+    inserts_only: Annotated[
+        bool,
+        typer.Option(
+            "--inserts-only",
+            help="Also files that deleted or set edges: these are not brought back.",
+        ),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Take all edges of some files out of a graph again.
+
+    Files that wait are left out. Nodes stay known. The files themselves are not touched, and do not
+    come again until their content changes or `peewit ingest NAME PATH` asks for them. The graph
+    needs --deletions.
+    """
+    with open_session() as session:
+        graph = session.graph(name)
+        retractions, graph_id = session.manifest.retractions, graph.id
+        found = [_find(session, graph, place) for place in places]
+        for file in found:
+            retractions.want(graph_id, file.id, inserts_only=inserts_only)
+
+        def present() -> list[FileRecord]:
+            return [session.manifest.file(graph_id, file.id) for file in found]
+
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the next ingest takes the files out"),
+        ):
+            read_all(
+                session,
+                graph_id,
+                (),
+                stop,
+                is_quiet=True,
+                is_done=lambda: all(file.status != "retracting" for file in present()),
+            )
+        ended = present()
+        progress = session.graph(name).progress
+    for file in ended:
+        if file.status == "committed":
+            raise RetractionRefused(f"{shown_url(file.path)} stays: {file.reason}")
+    if json:
+        print_json({"graph": name, "files": ended, "progress": progress})
+        return
+    for file in ended:
+        typer.echo(f"{file.status} {shown_url(file.path)}: {file.n_rows or 0:,} edges")
+    typer.echo(
+        f"{name}: edges kept {progress.edges_kept:,}, before {graph.progress.edges_kept:,}; "
+        f"epsilon {progress.epsilon_expected or 0:.2f} expected, {graph.settings.epsilon:g} asked"
+    )
+
+
+def _find(session: Session, graph: GraphRecord, place: str) -> FileRecord:
+    """The file of this id, or the version of this path that is in the graph, else the newest."""
+    if place.isdecimal():
+        return session.manifest.file(graph.id, int(place))
+    path = absolute_url(place).removeprefix("file://")
+    versions = session.manifest.retractions.of_path(graph.id, path)
+    if not versions:
+        raise FileNotListed(
+            f"no file {shown_url(path)!r} in the manifest of this graph; PATH must be that of one "
+            "file, and not of a directory or source"
+        )
+    is_in = [file for file in versions if file.status in {"committed", "retracting"}]
+    waits = [file for file in versions if file.status == "pending"]
+    return (is_in or waits or versions)[0]

@@ -1,0 +1,181 @@
+"""Outcomes of files in the manifest: from which status to which, and what other files they move.
+
+==========  ============  ============  ============  ============
+status      committed     kept          retracted     others
+==========  ============  ============  ============  ============
+pending     committed     committed     retracted     that one
+retracting  retracting    committed     retracted     retracted
+retracted   (refused)     committed     retracted     retracted
+others      same or none  same or none  same or none  same or none
+==========  ============  ============  ============  ============
+
+*Same or none*: what was told before may be told again, all else is refused. *Kept* is a file that
+is in the graph though it was to be retracted. A retraction that is wanted while ingest reads the
+file is carried out once it is whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, select, update
+
+from peewit.service.database.tables import files, sources
+from peewit.service.database.timestamps import now
+from peewit.service.inbox.inbox_records import REPLACED, FileNotListed, FileOutcome, FileStatus
+from peewit.service.inbox.push_log import take_positions, wait_again
+
+_NO_COLUMNS: Final = ("file_id", "status", "is_kept", "has_replaced")
+
+
+def store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> tuple[bool, int]:
+    """Whether it is news, and how many files wait once more as a content of theirs has left.
+
+    Raises
+    ------
+    FileNotListed
+        The graph has no such file.
+    ValueError
+        It contradicts what was told before.
+    """
+    mine = and_(files.c.graph_id == graph_id, files.c.id == outcome.file_id)
+    row = connection.execute(select(files).where(mine)).one_or_none()
+    if row is None:
+        raise FileNotListed(f"no file {outcome.file_id} in the manifest of this graph")
+    status = next_status(row.status, outcome)
+    if status is None:
+        return False, 0
+    told = {name: value for name, value in asdict(outcome).items() if name not in _NO_COLUMNS}
+    if outcome.status != "committed":
+        told = {name: value for name, value in told.items() if value is not None}
+        told["retractable"] = None
+    connection.execute(update(files).where(mine).values(**told, status=status, finished_at=now()))
+    if status == "duplicate":
+        _forget_earlier(connection, graph_id, outcome)
+    if outcome.status == "retracted" and (digest := outcome.digest or row.digest) is not None:
+        copies = _copies(graph_id, digest)
+        connection.execute(update(files).where(copies).values(status="retracted"))
+    if outcome.has_replaced:
+        return True, _remove_earlier(connection, graph_id, row.path, row.id)
+    return True, 0
+
+
+def next_status(status: FileStatus, outcome: FileOutcome) -> FileStatus | None:
+    """The status of a file after an outcome; None where that changes nothing.
+
+    Raises
+    ------
+    ValueError
+        It contradicts what was told before.
+    """
+    match status:
+        case "pending":
+            return outcome.status
+        case "retracting" if outcome.status != "committed":
+            return "retracted"
+        case "retracting":
+            return "committed" if outcome.is_kept else "retracting"
+        case "retracted" if outcome.is_kept:
+            return "committed"
+        case "retracted" if outcome.status != "committed":
+            return None
+        case _ if status == outcome.status:
+            return None
+    raise ValueError(f"file {outcome.file_id} is {status}, it cannot become {outcome.status}")
+
+
+def offer_again(
+    connection: Connection,
+    graph_id: str,
+    rule: ColumnElement[bool],
+    *,
+    statuses: Sequence[FileStatus] = ("quarantined",),
+) -> int:
+    """Offer files of some statuses again, at the end; how many.
+
+    But for versions that gave way to newer ones: those it forgets.
+    """
+    newer = files.alias()
+    is_newer = and_(
+        newer.c.graph_id == graph_id, newer.c.path == files.c.path, newer.c.id > files.c.id
+    )
+    is_chosen = and_(files.c.graph_id == graph_id, files.c.status.in_(statuses), rule)
+    connection.execute(delete(files).where(is_chosen, exists().where(is_newer)))
+    statement = select(files.c.id).where(is_chosen).order_by(files.c.position)
+    chosen = connection.execute(statement).scalars().all()
+    if not chosen:
+        return 0
+    positions = take_positions(connection, graph_id, len(chosen))
+    wait_again(connection, graph_id, chosen)
+    connection.execute(
+        update(files)
+        .where(files.c.id == bindparam("file_id"))
+        .values(
+            status="pending",
+            position=bindparam("turn"),
+            digest=None,
+            reason=None,
+            row=None,
+            value=None,
+            n_rows=None,
+            n_self_loops=None,
+            n_bad_rows=None,
+            inserts_only=False,
+            finished_at=None,
+        ),
+        [
+            {"file_id": file_id, "turn": turn}
+            for file_id, turn in zip(chosen, positions, strict=True)
+        ],
+    )
+    return len(chosen)
+
+
+def is_present() -> ColumnElement[bool]:
+    """The file's source is not removed."""
+    return exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
+
+
+def _copies(graph_id: str, digest: str) -> ColumnElement[bool]:
+    return and_(
+        files.c.graph_id == graph_id, files.c.digest == digest, files.c.status == "duplicate"
+    )
+
+
+def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: int) -> int:
+    """Note that the version before is out of the graph; how many files with its content wait.
+
+    They lie at other paths, and so are still wanted.
+    """
+    earlier = and_(
+        files.c.graph_id == graph_id,
+        files.c.path == path,
+        files.c.id != file_id,
+        files.c.status.in_(("committed", "retracting")),
+    )
+    gone = connection.execute(
+        update(files)
+        .where(earlier)
+        .values(status="retracted", reason=REPLACED, retractable=None, finished_at=now())
+        .returning(files.c.digest)
+    ).scalars()
+    n_offered = 0
+    for digest in [each for each in gone if each is not None]:
+        copies = _copies(graph_id, digest)
+        connection.execute(delete(files).where(copies, files.c.path == path))
+        n_offered += offer_again(connection, graph_id, copies, statuses=("duplicate",))
+    return n_offered
+
+
+def _forget_earlier(connection: Connection, graph_id: str, outcome: FileOutcome) -> None:
+    """Forget other versions of a duplicate with the same content, so that it counts once."""
+    path = select(files.c.path).where(files.c.id == outcome.file_id).scalar_subquery()
+    connection.execute(
+        delete(files).where(
+            files.c.graph_id == graph_id,
+            files.c.path == path,
+            files.c.id != outcome.file_id,
+            files.c.status == "duplicate",
+            files.c.digest == outcome.digest,
+        )
+    )

@@ -1,0 +1,157 @@
+"""Retractions: files that are to leave a graph, and contents that are not to come back.
+
+Whoever wants one says so here; ingest carries it out between two files and tells the manifest.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, exists, select, update
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import files
+from peewit.service.inbox.inbox_records import (
+    REPLACED,
+    FileNotListed,
+    FileRecord,
+    RetractionRefused,
+)
+
+
+class Retractions:
+    """Retractions by graph."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def want(self, graph_id: str, file_id: int, *, inserts_only: bool = False) -> FileRecord:
+        """Have ingest take a file out of the graph, or leave out one that waits.
+
+        What is retracted already, or to be, stays so.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        file_id : int
+            Of the file.
+        inserts_only : bool
+            Whether a file that deleted or set edges of others may go as to what it inserted: those
+            edges are not brought back.
+
+        Raises
+        ------
+        GraphNotFound, FileNotListed
+            There is no such graph or file.
+        RetractionRefused
+            The file cannot be retracted; says why.
+        """
+        with self._database.write() as connection:
+            graph = lock_graph(connection, graph_id)
+            file = _file(connection, graph_id, file_id)
+            if file.status != "retracted":
+                inserts_only |= file.inserts_only
+                _require_retractable(connection, graph, file, inserts_only=inserts_only)
+                values = {"status": "retracting", "inserts_only": inserts_only, "reason": None}
+                statement = update(files).where(files.c.id == file_id).values(**values)
+                connection.execute(statement)
+                file = _file(connection, graph_id, file_id)
+        return file
+
+    def waiting(self, graph_id: str) -> Sequence[FileRecord]:
+        """Files that are to be retracted, oldest first."""
+        statement = select(files).where(is_leaving(graph_id)).order_by(files.c.id)
+        with self._database.read() as connection:
+            return [FileRecord.of(row) for row in connection.execute(statement)]
+
+    def are_wanted(self, graph_id: str) -> bool:
+        """Whether files are to be retracted."""
+        statement = select(files.c.id).where(is_leaving(graph_id)).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(statement).first() is not None
+
+    def done(self, graph_id: str, versions: Mapping[str, str]) -> Sequence[FileRecord]:
+        """Retracted files among some paths with their versions."""
+        statement = select(files).where(files.c.graph_id == graph_id, files.c.status == "retracted")
+        with self._database.read() as connection:
+            found = [FileRecord.of(row) for row in connection.execute(statement)]
+        return [file for file in found if versions.get(file.path) == file.version]
+
+    def withheld(self, graph_id: str) -> Mapping[str, str]:
+        """Digest, by path, of the contents that came last and were retracted."""
+        later = files.alias()
+        came = later.c.status.in_(("committed", "duplicate", "retracting", "retracted"))
+        is_last = ~exists().where(
+            later.c.graph_id == graph_id,
+            later.c.path == files.c.path,
+            later.c.id > files.c.id,
+            came,
+        )
+        statement = select(files.c.path, files.c.digest).where(
+            files.c.graph_id == graph_id,
+            files.c.status == "retracted",
+            files.c.digest.is_not(None),
+            files.c.reason.is_distinct_from(REPLACED),
+            is_last,
+        )
+        with self._database.read() as connection:
+            return {row.path: row.digest for row in connection.execute(statement)}
+
+    def of_path(self, graph_id: str, path: str) -> Sequence[FileRecord]:
+        """All versions of a file, the newest first."""
+        statement = (
+            select(files)
+            .where(files.c.graph_id == graph_id, files.c.path == path)
+            .order_by(files.c.id.desc())
+        )
+        with self._database.read() as connection:
+            return [FileRecord.of(row) for row in connection.execute(statement)]
+
+
+def is_leaving(graph_id: str) -> ColumnElement[bool]:
+    """Of a file of the graph, whether it is to be retracted."""
+    return and_(files.c.graph_id == graph_id, files.c.status == "retracting")
+
+
+def _file(connection: Connection, graph_id: str, file_id: int) -> FileRecord:
+    statement = select(files).where(files.c.graph_id == graph_id, files.c.id == file_id)
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise FileNotListed(f"no file {file_id} in the manifest of this graph")
+    return FileRecord.of(row)
+
+
+def _require_retractable(
+    connection: Connection, graph: Row[Any], file: FileRecord, *, inserts_only: bool
+) -> None:
+    if file.push_id is not None:
+        raise RetractionRefused(
+            f"file {file.id} must be one of a source, it holds pushed edges: delete these instead"
+        )
+    if file.status == "quarantined":
+        raise RetractionRefused(f"file {file.id} must be in the graph, it was refused")
+    if file.status == "duplicate":
+        same = and_(files.c.graph_id == graph.id, files.c.digest == file.digest)
+        is_in = files.c.status.in_(("committed", "retracting"))
+        original = connection.execute(select(files.c.id).where(same, is_in)).scalar()
+        raise RetractionRefused(
+            f"file {file.id} must have brought its content, which came with "
+            f"{'another' if original is None else f'file {original}'}; retract that"
+        )
+    if file.status == "pending":
+        return
+    if graph.deletions == "off":
+        raise RetractionRefused(
+            f"deletions of {graph.name} must be on to retract files, they are off; "
+            f"`peewit graph set {graph.name} --deletions approximate`"
+        )
+    if file.retractable == "no":
+        raise RetractionRefused(
+            f"file {file.id} must have come while deletions of the graph were on, to be retracted"
+        )
+    if file.retractable == "inserts_only" and not inserts_only:
+        raise RetractionRefused(
+            f"file {file.id} deleted or set edges of other files, which are not brought back; ask "
+            "for its inserts only"
+        )
