@@ -38,6 +38,7 @@ from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
@@ -174,7 +175,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges seen": progress.edges_seen,
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
-            **({} if meta is None else _deletes(meta)),
+            **({} if meta is None else _deletes(meta, paths)),
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
@@ -193,13 +194,15 @@ def show(name: GraphName, json: AsJson = False) -> None:
         say(f"note: {note}")
 
 
-def _deletes(meta: SnapshotMeta) -> dict[str, object]:
+def _deletes(meta: SnapshotMeta, paths: GraphPaths) -> dict[str, object]:
     """What was deleted, where something was."""
     told: dict[str, object] = {}
     if meta.n_deletes:
         told["rows that delete"] = meta.n_deletes
     if meta.n_live is not None:
-        told["live edges"] = meta.n_live
+        told["live edges"] = (
+            f"{meta.n_live:,}, in a log of {ChangeLog(paths.log).n_bytes():,} bytes"
+        )
     if meta.n_unmatched:
         told["deleted pairs without edges"] = meta.n_unmatched
     if meta.n_repairs or meta.n_rebuilds:

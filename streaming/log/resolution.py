@@ -5,7 +5,8 @@ lives. All of it follows from the stream alone, never from what the sparsifier k
 sampled anew may be chosen by it (B24).
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,7 +27,13 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.kernels.pair_positions import fill_pair_positions, mark_dead, survey_live
-from peewit.streaming.log.change_log import BatchKey, ChangeLog, DeadRows, LoggedBlock
+from peewit.streaming.log.change_log import (
+    NO_NODES,
+    BatchKey,
+    ChangeLog,
+    DeadRows,
+    LoggedBlock,
+)
 
 MOST_PAIRS: Final = 1 << 23
 """Pairs that are looked for in one scan, which take 34 bytes each; more take more scans."""
@@ -51,9 +58,12 @@ class Resolution:
         Edges that live, and that died since.
     n_unmatched : int
         Different pairs that were deleted since, and of which no edge was there.
+    dead_share : mapping of str to float
+        Part of the rows of each file that are no edges, or no edges any more.
     """
 
     dead: DeadRows
+    dead_share: Mapping[str, float]
     degree: FloatArray
     killed: FloatArray
     component: Int32Array
@@ -97,10 +107,12 @@ def resolve(
         Called after each block that was read, several times where there are many deletes; what it
         raises ends the resolution.
     """
-    scan = _Scan(log, digests, parallel, on_block)
+    known = log.dead(version)
+    scan = _Scan(log, digests, known, parallel, on_block)
     tables = _tables(scan, n_resolved, n_nodes)
     first = next(tables, _Table.empty(n_nodes))
-    dead = dict(log.dead(version).bits)
+    dead = DeadRows(known.bits, known.generations)
+    n_rows, n_left = Counter[str](), Counter[str]()
     killed, degree = np.zeros(n_nodes), np.zeros(n_nodes)
     parent = np.arange(n_nodes, dtype=np.int32)
     n_live = n_killed = n_unmatched = 0
@@ -108,7 +120,7 @@ def resolve(
     while table is not None:
         following = next(tables, None)
         for position, key, block in scan.blocks():
-            is_dead = DeadRows(dead).mask(key, block)
+            is_dead = dead.mask(key, block)
             is_delete = ~block.adds
             if erased is not None:
                 n_killed += _kill(block, erased[block.u] | erased[block.v], is_dead, killed)
@@ -117,16 +129,20 @@ def resolve(
             elif position < table.last:
                 n_killed += table.mark(block, position, is_dead, killed)
             if following is None:
-                n_live += survey_live(block.u, block.v, block.weight, is_dead, degree, parent)
+                n_alive = survey_live(block.u, block.v, block.weight, is_dead, degree, parent)
+                n_live += n_alive
+                n_rows[key[0]] += block.u.size
+                n_left[key[0]] += n_alive
             is_dead &= ~is_delete
             if is_dead.any():
-                dead[key] = np.packbits(is_dead)
+                dead.bits[key] = np.packbits(is_dead)
         n_unmatched += table.n_unmatched
         table = following
     component = np.empty(n_nodes, np.int32)
     all_roots(parent, component)
     return Resolution(
-        dead=DeadRows(dead),
+        dead=dead,
+        dead_share={each: 1.0 - n_left[each] / n_rows[each] for each in n_rows if n_rows[each]},
         degree=frozen(degree),
         killed=frozen(killed),
         component=frozen(component),
@@ -156,12 +172,47 @@ def live_blocks(
     at : (n_nodes,) bool, optional
         Only edges with an end at one of these nodes.
     """
-    for _, key, block in _Scan(log, digests, parallel, on_block).blocks():
+    for _, key, block in _Scan(log, digests, dead, parallel, on_block).blocks():
         is_taken = ~dead.mask(key, block)
         if at is not None:
             is_taken &= at[block.u] | at[block.v]
         if is_taken.any():
             yield key[0], block.edges(is_taken)
+
+
+def compacted(
+    log: ChangeLog,
+    digests: Collection[str],
+    dead: DeadRows,
+    *,
+    on_block: Callable[[], None] = lambda: None,
+) -> DeadRows:
+    """Write some files anew without their dead rows and deletes; what is dead then.
+
+    Blocks keep their numbers, if they hold nothing, so that positions stay what they were.
+
+    Parameters
+    ----------
+    log : ChangeLog
+    digests : collection of str
+        Files whose deletes are resolved.
+    dead : DeadRows
+        What does not live.
+    on_block : callable
+        Called after each block.
+    """
+    bits, generations = dict(dead.bits), dict(dead.generations)
+    for digest in sorted(digests):
+        file, generation = log.file(digest, dead), generations.get(digest, 0) + 1
+        with log.writing(digest, replaces=False, generation=generation) as writer:
+            for number in range(file.n_batches):
+                block = file.block(number)
+                is_dead = dead.mask((digest, number), block)
+                writer.append(block.edges(~is_dead), NO_NODES, NO_NODES)
+                bits.pop((digest, number), None)
+                on_block()
+        generations[digest] = generation
+    return DeadRows(bits, generations)
 
 
 _Read: TypeAlias = tuple[BatchKey, Callable[[], LoggedBlock]]
@@ -171,12 +222,13 @@ _Read: TypeAlias = tuple[BatchKey, Callable[[], LoggedBlock]]
 class _Scan:
     log: ChangeLog
     digests: Sequence[str]
+    dead: DeadRows
     parallel: Parallel
     on_block: Callable[[], None]
 
     def blocks(self, *, first_file: int = 0) -> Iterator[tuple[int, BatchKey, LoggedBlock]]:
         """Position in the whole log, key and content of every block from some file on."""
-        files = [self.log.file(digest) for digest in self.digests]
+        files = [self.log.file(digest, self.dead) for digest in self.digests]
         position = sum(file.n_batches for file in files[:first_file])
         reads: Iterator[_Read] = (
             ((file.digest, number), partial(file.block, number))

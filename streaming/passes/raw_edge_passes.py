@@ -249,7 +249,7 @@ class LoggedEdges(EdgePasses):
             raise PassStopped
         try:
             dead = self._log.dead(self._meta.log_version)
-            found = [dead.without(self._log.file(file.digest)) for file in self._files]
+            found = [dead.without(self._log.file(file.digest, dead)) for file in self._files]
         except FileNotFoundError as error:
             fault = "the log has moved on since the snapshot; take a newer one"
             raise RawEdgesGone([(str(error.filename), fault)]) from error

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -11,10 +12,13 @@ from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.log.change_log import ChangeLog, LogWriter
-from peewit.streaming.log.resolution import live_blocks, resolve
+from peewit.streaming.log.resolution import compacted, live_blocks, resolve
 from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.strikes import retract
+
+MOST_DEAD: Final = 0.2
+"""A file of the log of which more is dead is written anew without it."""
 
 
 class ExactDeletions:
@@ -93,6 +97,13 @@ class ExactDeletions:
         )
         left = [digest for digest in digests if digest not in gone]
         dead = found.dead.of(left)
+        worn = {
+            digest
+            for digest in left
+            if found.dead_share.get(digest, 0.0) > MOST_DEAD
+            or (erased is not None and found.dead_share.get(digest, 0.0) > 0.0)
+        }
+        dead = compacted(self._log, worn, dead, on_block=self._on_block)
         version = state.log_version + 1
         self._log.publish_dead(version, dead)
         held = [

@@ -1,0 +1,167 @@
+"""The log of a graph: what it holds, what lives of it, and what is written anew."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.kernels import pair_positions
+from peewit.streaming.log import resolution
+from peewit.streaming.log.change_log import NO_NODES, ChangeLog, DeadRows
+from peewit.streaming.log.resolution import Resolution, compacted, live_blocks, resolve
+from tests.streaming.graphs import edge_block
+
+N_NODES = 30
+Pair = tuple[int, int]
+
+
+def nodes(pairs: list[Pair], side: int) -> np.ndarray:
+    return np.array([pair[side] for pair in pairs], np.int32)
+
+
+def block_of(pairs: list[Pair]) -> EdgeBlock:
+    return edge_block(nodes(pairs, 0), nodes(pairs, 1), np.arange(1.0, 1.0 + len(pairs)))
+
+
+def write(
+    log: ChangeLog, digest: str, blocks: list[tuple[list[Pair], list[Pair]]], *, replaces: bool
+) -> None:
+    """Blocks of added and deleted pairs."""
+    with log.writing(digest, replaces=replaces) as writer:
+        for added, deleted in blocks:
+            writer.append(block_of(added), nodes(deleted, 0), nodes(deleted, 1))
+
+
+def random_blocks(seed: int) -> list[tuple[list[Pair], list[Pair]]]:
+    """Blocks that add different pairs, and delete some."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for _ in range(6):
+        added = {tuple(sorted(rng.choice(N_NODES, 2, replace=False).tolist())) for _ in range(40)}
+        deleted = {tuple(rng.choice(N_NODES, 2, replace=False).tolist()) for _ in range(5)}
+        blocks.append((sorted(added), sorted(deleted)))
+    return blocks
+
+
+def lives(log: ChangeLog, digests: list[str], dead: DeadRows) -> list[tuple[int, int, float]]:
+    found = []
+    for _, block in live_blocks(log, digests, dead):
+        columns = (block.u.tolist(), block.v.tolist(), block.weight.tolist())
+        found += list(zip(*columns, strict=True))
+    return found
+
+
+def twin(
+    files: list[list[tuple[list[Pair], list[Pair]]]], *, replaces: bool
+) -> list[tuple[int, int, float]]:
+    alive: list[tuple[int, int, float]] = []
+    for blocks in files:
+        for added, deleted in blocks:
+            gone = {frozenset(pair) for pair in deleted}
+            if replaces:
+                gone |= {frozenset(pair) for pair in added}
+            alive = [edge for edge in alive if frozenset(edge[:2]) not in gone]
+            alive += [(u, v, 1.0 + row) for row, (u, v) in enumerate(added)]
+    return alive
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ChangeLog:
+    return ChangeLog(tmp_path / "log")
+
+
+def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) -> Resolution:
+    return resolve(log, digests, n_resolved=n_resolved, version=version, n_nodes=N_NODES)
+
+
+@pytest.mark.parametrize("most_pairs", [1 << 20, 7])
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_lives_is_what_a_list_holds(
+    log: ChangeLog, monkeypatch: pytest.MonkeyPatch, replaces: bool, most_pairs: int
+) -> None:
+    monkeypatch.setattr(resolution, "MOST_PAIRS", most_pairs)  # so many scans
+    files, digests = [], []
+    for seed in range(3):
+        files.append(random_blocks(seed))
+        digests.append(f"file-{seed}")
+        write(log, digests[-1], files[-1], replaces=replaces)
+        found = resolved(log, digests, n_resolved=seed, version=seed)
+        log.publish_dead(seed + 1, found.dead)
+        expected = twin(files, replaces=replaces)
+        assert lives(log, digests, log.dead(seed + 1)) == expected
+        assert found.n_live == len(expected)
+        degree = np.zeros(N_NODES)
+        for u, v, weight in expected:
+            degree[[u, v]] += weight
+        np.testing.assert_allclose(found.degree, degree)
+        n_rows = sum(len(added) + len(deleted) for added, deleted in files[-1])
+        assert 0.0 <= found.dead_share[digests[-1]] < 1.0 or n_rows == 0
+    at_once = resolved(log, digests, n_resolved=0, version=0)
+    assert lives(log, digests, at_once.dead) == expected
+    np.testing.assert_array_equal(at_once.component, found.component)
+
+
+def test_files_are_written_anew_without_what_is_dead(log: ChangeLog, tmp_path: Path) -> None:
+    files = [random_blocks(seed) for seed in range(3)]
+    digests = [f"file-{number}" for number in range(3)]
+    for digest, blocks in zip(digests, files, strict=True):
+        write(log, digest, blocks, replaces=False)
+    found = resolved(log, digests, n_resolved=0, version=0)
+    before = lives(log, digests, found.dead)
+    log.publish_dead(1, found.dead)
+    dead = compacted(log, {"file-0", "file-2"}, found.dead)
+    log.publish_dead(2, dead)
+    assert {key[0] for key in dead.bits} == {"file-1"}
+    assert log.dead(2).generations == {"file-0": 1, "file-2": 1}
+    assert lives(log, digests, log.dead(2)) == before
+    assert lives(log, digests, log.dead(1)) == before  # which has the files as they were
+    log.retain(digests, [2])
+    names = sorted(path.name for path in (tmp_path / "log").iterdir())
+    assert names == [
+        "dead-000000002.arrow",
+        "file-0-1.arrow",
+        "file-1.arrow",
+        "file-2-1.arrow",
+    ]
+    assert not log.keeps(1)
+    # what comes later deletes from them as before
+    later = [([(1, 2)], [(u, v) for u, v, _ in before[::2]])]
+    write(log, "file-3", later, replaces=False)
+    digests.append("file-3")
+    again = resolved(log, digests, n_resolved=3, version=2)
+    assert lives(log, digests, again.dead) == twin([*files, later], replaces=False)
+    twice = compacted(log, digests, again.dead)
+    assert not twice.bits
+    assert twice.generations == {"file-0": 2, "file-1": 1, "file-2": 2, "file-3": 1}
+    assert lives(log, digests, twice) == lives(log, digests, again.dead)
+    assert [log.file(each, twice).n_batches for each in digests] == [6, 6, 6, 1]
+
+
+def test_a_file_that_could_not_be_logged_whole_is_not_there(log: ChangeLog, tmp_path: Path) -> None:
+    write(log, "good", [([(0, 1)], [])], replaces=False)
+    with suppress(ZeroDivisionError), log.writing("bad", replaces=False) as writer:
+        writer.append(block_of([(0, 1)]), NO_NODES, NO_NODES)
+        raise ZeroDivisionError
+    with pytest.raises(FileNotFoundError, match="bad"):
+        log.file("bad")
+    assert [path.name for path in (tmp_path / "log").iterdir()] == ["good.arrow"]
+
+
+def test_a_killed_writer_leaves_what_the_next_one_removes(log: ChangeLog, tmp_path: Path) -> None:
+    write(log, "good", [([(0, 1)], [])], replaces=False)
+    (tmp_path / "log" / ".tmp-other.arrow").write_bytes(b"half")
+    log.retain(["good"], [0])
+    assert [path.name for path in (tmp_path / "log").iterdir()] == ["good.arrow"]
+
+
+def test_the_last_position_that_deletes_a_pair_counts() -> None:
+    pairs, positions = np.zeros(8, np.uint64), np.zeros(8, np.int64)
+    touched = np.zeros(4, np.uint8)
+    ends = np.array([1], np.int32), np.array([2], np.int32)
+    with np.errstate(over="ignore"):
+        assert pair_positions.fill_pair_positions(*ends, 3, pairs, positions, touched) == 1
+        assert pair_positions.fill_pair_positions(*ends[::-1], 5, pairs, positions, touched) == 0
+    assert positions[pairs > 0].tolist() == [5]
+    assert touched.tolist() == [0, 1, 1, 0]
