@@ -152,6 +152,7 @@ class Stream:
             settings,
             should_stop=should_stop,
             stop_if_asked=self._stop_if_asked,
+            guard=guard,
             steps=steps,
             clock=clock,
         )
@@ -159,6 +160,7 @@ class Stream:
             checkpoints,
             newest,
             part_rows=self._absorption.part_rows,
+            parallel=settings.parallel,
             checkpoint_seconds=settings.checkpoint_seconds,
             guard=guard,
             steps=steps,
@@ -325,13 +327,11 @@ class Stream:
         found: list[AbsorbedFile | NotRetractable] = []
         with self._absorption.workers():
             for file, inserts_only in zip(files, wanted.values(), strict=True):
-                try:
-                    self._take_out(file, inserts_only=inserts_only)
-                    found.append(file)
-                except NotRetractable as error:
-                    found.append(error)
+                reason = self._why_not_retractable(file, inserts_only=inserts_only)
+                found.append(file if reason is None else NotRetractable(file, reason))
             gone = tuple(each for each in found if isinstance(each, AbsorbedFile))
             if gone:
+                self._take_out(gone)
                 self._save_clean(publish=True)
         if gone:
             self._on_event(Retracted(files=gone, summary=self.summary()))
@@ -343,18 +343,17 @@ class Stream:
             raise KeyError(path)
         return file
 
-    def _take_out(self, file: AbsorbedFile, *, inserts_only: bool = False) -> None:
-        reason = self._why_not_retractable(file, inserts_only=inserts_only)
-        if reason is not None:
-            raise NotRetractable(file, reason)
-        self._strike(file)
-        self._commitment.remove(file)
+    def _take_out(self, files: Sequence[AbsorbedFile]) -> None:
+        self._strike(files)
+        for file in files:
+            self._commitment.remove(file)
 
-    def _strike(self, file: AbsorbedFile) -> None:
-        """Take the records of a file out of the sparsifier."""
-        self._steps.begin("retracting", file.path)
+    def _strike(self, files: Sequence[AbsorbedFile]) -> None:
+        """Take the records of some files out of the sparsifier."""
+        self._steps.begin("retracting", files[0].path)
         started = self._clock()
-        self._tell(self._absorption.retract(file.digest, self._digests), started)
+        gone = {file.digest for file in files}
+        self._tell(self._absorption.retract(gone, self._digests), started)
 
     @property
     def path_in_hand(self) -> str | None:
@@ -478,7 +477,7 @@ class Stream:
                 replaced = earlier if file.replaces and original != file.path else None
                 if replaced is not None:
                     self._require_replaceable(replaced)
-                    self._take_out(replaced)
+                    self._take_out([replaced])
                 raise _AlreadyAbsorbed(staged.digest, original, replaced)
             if staged.digest == file.withheld and self.is_between_files:
                 raise _Unwanted(staged.digest)
@@ -487,7 +486,7 @@ class Stream:
                     raise BadEdges("an earlier version of this path is already in the graph")
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before
-                    self._strike(earlier)
+                    self._strike([earlier])
             start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
@@ -570,8 +569,9 @@ class Stream:
         is_news = publish and self._publication.is_news(self.state, n_removed_files=n_removed)
         if is_news and self.state.n_unresolved:
             started = self._clock()
-            self._tell(self._absorption.settle(self._digests), started)
-            self._commitment.is_dirty = True
+            repair = self._absorption.settle(self._digests)
+            self._tell(repair, started)
+            self._commitment.is_dirty |= repair is not None
         if self._commitment.is_dirty:
             self._save()
         if is_news:
@@ -593,8 +593,9 @@ class Stream:
     def _retain_log(self) -> None:
         """Remove what neither the clean checkpoint nor the newest snapshot needs of the log."""
         if self._absorption.deletions is not None:
-            versions = {self.state.log_version, self._publication.log_version}
-            self._absorption.deletions.retain(self._digests, versions)
+            self._absorption.deletions.retain(
+                self._digests, self.state.log_version, also=[self._publication.log_version]
+            )
 
     def _save(self) -> None:
         self._commitment.save(self.state, self._absorption.nodes)

@@ -10,7 +10,7 @@ Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal 
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,6 +144,18 @@ class LiveFile:
         return block.edges(~self.dead.mask((self.file.digest, number), block))
 
 
+class LogFileMissing(OSError):
+    """A file of the log is not there; it was never written, or is no longer kept."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} must be there, which is a part of the log of the graph")
+        self.path = path
+
+
+class LogDamaged(ValueError):
+    """Parts of the log do not belong together."""
+
+
 class DeadRows:
     """Which rows of a log are no edges any more, by batch.
 
@@ -166,6 +178,10 @@ class DeadRows:
         bits = self.bits.get(key)
         if bits is None:
             return ~block.adds
+        if bits.size != -(-block.u.size // 8):
+            raise LogDamaged(
+                f"block {key[1]} of {key[0]} must be the one whose dead rows are known"
+            )
         return np.unpackbits(bits, count=block.u.size).view(np.bool_) | ~block.adds
 
     def of(self, digests: Collection[str]) -> "DeadRows":
@@ -232,10 +248,13 @@ class ChangeLog:
     ----------
     directory : Path
         Holds it; made by the first file.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, guard: Callable[[], None] = lambda: None) -> None:
         self._directory = directory
+        self._guard = guard
 
     @contextmanager
     def writing(self, digest: str, *, replaces: bool, generation: int = 0) -> Iterator[LogWriter]:
@@ -256,6 +275,7 @@ class ChangeLog:
                     log.flush()
                 finally:
                     log.close()
+            self._guard()
             publish_file(path, lambda unpublished: _rename(temporary, unpublished))
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -266,30 +286,33 @@ class ChangeLog:
 
         Raises
         ------
-        FileNotFoundError
+        LogFileMissing
             It was never logged, or is no longer kept.
         """
         path = self._path(digest, 0 if dead is None else dead.generations.get(digest, 0))
-        with pa.memory_map(str(path)) as source:
+        with _present(path), pa.memory_map(str(path)) as source:
             n_batches = _open(source).num_record_batches
         return LoggedFile(path=path, digest=digest, n_batches=n_batches)
 
-    def keeps(self, version: int) -> bool:
-        """Whether a version of the rows that are dead is kept."""
-        return version == 0 or self._dead_path(version).exists()
+    def keeps(self, version: int, digests: Collection[str] = ()) -> bool:
+        """Whether a version of the rows that are dead is kept, and some files as it has them."""
+        if version and not self._dead_path(version).exists():
+            return False
+        generations = self.dead(version).generations
+        return all(self._path(each, generations.get(each, 0)).exists() for each in digests)
 
     def dead(self, version: int) -> DeadRows:
         """Rows that are dead in some version; none in version 0.
 
         Raises
         ------
-        FileNotFoundError
+        LogFileMissing
             The version is no longer kept.
         """
         if version == 0:
             return DeadRows({})
         path = self._dead_path(version)
-        with naming(path), pa.memory_map(str(path)) as source:
+        with _present(path), pa.memory_map(str(path)) as source:
             reader = _open(source)
             table, generations = reader.read_all(), reader.schema.metadata[_GENERATIONS]
         keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
@@ -313,17 +336,35 @@ class ChangeLog:
                 bits = [dead.bits[key].tobytes() for key in keys]
                 writer.write_table(pa.table([digests, batches, bits], schema=schema))
 
+        self._guard()
         publish_file(self._dead_path(version), write)
 
-    def retain(self, digests: Collection[str], versions: Collection[int]) -> None:
-        """Remove what belongs to other files and versions, and what a killed process left."""
+    def retain(self, digests: Collection[str], version: int, *, also: Collection[int] = ()) -> None:
+        """Remove what belongs to other files and versions, and what a killed process left.
+
+        Parameters
+        ----------
+        digests : collection of str
+            Files to keep.
+        version : int
+            Version to keep.
+        also : collection of int
+            Versions to keep, too, where they are there.
+
+        Raises
+        ------
+        LogFileMissing
+            The version is not there; nothing is removed.
+        """
         if not self._directory.exists():
             return
-        remove_unfinished(self._directory)
+        versions = {version, *filter(self.keeps, also)}
         kept = set(map(self._dead_path, versions))
-        for version in filter(self.keeps, versions):
-            generations = self.dead(version).generations
+        for each in versions:
+            generations = self.dead(each).generations
             kept |= {self._path(digest, generations.get(digest, 0)) for digest in digests}
+        self._guard()
+        remove_unfinished(self._directory)
         for path in set(self._directory.iterdir()) - kept:
             path.unlink()
 
@@ -339,6 +380,16 @@ class ChangeLog:
 
     def _dead_path(self, version: int) -> Path:
         return self._directory / f"dead-{version:09d}.arrow"
+
+
+@contextmanager
+def _present(path: Path) -> Iterator[None]:
+    """Tell that a file of the log is missing, which is no fault of whoever is being read."""
+    try:
+        with naming(path):
+            yield
+    except FileNotFoundError as error:
+        raise LogFileMissing(path) from error
 
 
 def _rename(path: Path, target: Path) -> None:

@@ -110,15 +110,12 @@ def resolve(
     known = log.dead(version)
     scan = _Scan(log, digests, known, parallel, on_block)
     tables = _tables(scan, n_resolved, n_nodes)
-    first = next(tables, _Table.empty(n_nodes))
     dead = DeadRows(known.bits, known.generations)
     n_rows, n_left = Counter[str](), Counter[str]()
     killed, degree = np.zeros(n_nodes), np.zeros(n_nodes)
     parent = np.arange(n_nodes, dtype=np.int32)
     n_live = n_killed = n_unmatched = 0
-    table: _Table | None = first
-    while table is not None:
-        following = next(tables, None)
+    for table, is_last in tables:
         for position, key, block in scan.blocks():
             is_dead = dead.mask(key, block)
             is_delete = ~block.adds
@@ -128,7 +125,7 @@ def resolve(
                 n_killed += _kill(block, np.ones(block.u.size, bool), is_dead, killed)
             elif position < table.last:
                 n_killed += table.mark(block, position, is_dead, killed)
-            if following is None:
+            if is_last:
                 n_alive = survey_live(block.u, block.v, block.weight, is_dead, degree, parent)
                 n_live += n_alive
                 n_rows[key[0]] += block.u.size
@@ -137,7 +134,7 @@ def resolve(
             if is_dead.any():
                 dead.bits[key] = np.packbits(is_dead)
         n_unmatched += table.n_unmatched
-        table = following
+        del table  # before the next one is filled
     component = np.empty(n_nodes, np.int32)
     all_roots(parent, component)
     return Resolution(
@@ -185,6 +182,7 @@ def compacted(
     digests: Collection[str],
     dead: DeadRows,
     *,
+    generation: int,
     on_block: Callable[[], None] = lambda: None,
 ) -> DeadRows:
     """Write some files anew without their dead rows and deletes; what is dead then.
@@ -198,12 +196,14 @@ def compacted(
         Files whose deletes are resolved.
     dead : DeadRows
         What does not live.
+    generation : int
+        What to call them: the version that they are written for.
     on_block : callable
         Called after each block.
     """
     bits, generations = dict(dead.bits), dict(dead.generations)
     for digest in sorted(digests):
-        file, generation = log.file(digest, dead), generations.get(digest, 0) + 1
+        file = log.file(digest, dead)
         with log.writing(digest, replaces=False, generation=generation) as writer:
             for number in range(file.n_batches):
                 block = file.block(number)
@@ -259,10 +259,6 @@ class _Table:
     last: int
 
     @classmethod
-    def empty(cls, n_nodes: int) -> "_Table":
-        return cls.of([], 0, n_nodes)
-
-    @classmethod
     def of(
         cls, deletes: Sequence[tuple[int, Int32Array, Int32Array]], n_rows: int, n_nodes: int
     ) -> "_Table":
@@ -305,8 +301,11 @@ class _Table:
         return int(n_killed)
 
 
-def _tables(scan: _Scan, n_resolved: int, n_nodes: int) -> Iterator[_Table]:
-    """The deletes of all files but the first ones, in tables of bounded size."""
+def _tables(scan: _Scan, n_resolved: int, n_nodes: int) -> Iterator[tuple[_Table, bool]]:
+    """The deletes of all files but the first ones, in tables of bounded size, at least one.
+
+    Beside each whether it is the last.
+    """
     waiting: list[tuple[int, Int32Array, Int32Array]] = []
     n_rows = 0
     for position, _, block in scan.blocks(first_file=n_resolved):
@@ -314,12 +313,11 @@ def _tables(scan: _Scan, n_resolved: int, n_nodes: int) -> Iterator[_Table]:
         if not u.size:
             continue
         if n_rows and n_rows + u.size > MOST_PAIRS:
-            yield _Table.of(waiting, n_rows, n_nodes)
+            yield _Table.of(waiting, n_rows, n_nodes), False
             waiting, n_rows = [], 0
         waiting.append((position, u, v))
         n_rows += u.size
-    if waiting:
-        yield _Table.of(waiting, n_rows, n_nodes)
+    yield _Table.of(waiting, n_rows, n_nodes), True
 
 
 def _kill(block: LoggedBlock, is_hit: BoolArray, is_dead: BoolArray, killed: FloatArray) -> int:

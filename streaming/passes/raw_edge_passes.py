@@ -25,7 +25,7 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.change_log import ChangeLog, LogFileMissing
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.passes.edge_folds import OpenedFile
 from peewit.streaming.passes.edge_passes import (
@@ -250,9 +250,9 @@ class LoggedEdges(EdgePasses):
         try:
             dead = self._log.dead(self._meta.log_version)
             found = [dead.without(self._log.file(file.digest, dead)) for file in self._files]
-        except FileNotFoundError as error:
+        except LogFileMissing as error:
             fault = "the log has moved on since the snapshot; take a newer one"
-            raise RawEdgesGone([(str(error.filename), fault)]) from error
+            raise RawEdgesGone([(str(error.path), fault)]) from error
         n_batches = max(sum(file.n_batches for file in found), 1)
         self._cut([(file, self.n_edges * file.n_batches // n_batches) for file in found])
         on_fraction(1.0)
@@ -300,8 +300,8 @@ def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]
 
 
 def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
-    _files_of(paths, meta)
-    if meta.n_live is not None and not ChangeLog(paths.log).keeps(meta.log_version):
+    digests = [file.digest for file in _files_of(paths, meta)]
+    if meta.n_live is not None and not ChangeLog(paths.log).keeps(meta.log_version, digests):
         raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
 
 
@@ -344,7 +344,7 @@ def snapshot_edges(
         ``scheduler`` needs a package that is missing.
     """
     files = snapshot_files(paths, meta)
-    if meta.n_erased:
+    if meta.n_erased and meta.n_live is None:  # a log has lost them
         raise ValueError(
             f"snapshot {meta.number} must be of a graph without erased nodes for passes over its "
             f"raw edges, which files may still hold; {meta.n_erased:,} were erased"

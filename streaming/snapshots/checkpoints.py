@@ -134,6 +134,9 @@ class FilePosition:
         checkpoints that do not say.
     is_counted : bool
         Whether runs of the buffer were counted when the file began.
+    reading : str or None
+        How its rows are read: columns, most bad rows, and what a further edge of a pair does; None
+        in checkpoints that do not say.
     """
 
     path: str
@@ -144,6 +147,7 @@ class FilePosition:
     cutting: int = 1
     removals_before: int = 0
     is_counted: bool = False
+    reading: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

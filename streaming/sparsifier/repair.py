@@ -20,6 +20,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.sparsifier.arrivals import MOST_DAMAGE
 from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.degrees import is_whole
@@ -37,7 +38,7 @@ from peewit.streaming.sparsifier.sparsifier import (
     is_full,
     resparsify,
 )
-from peewit.streaming.sparsifier.strikes import components, mark_between, without_records
+from peewit.streaming.sparsifier.strikes import components, without_records
 from peewit.streaming.sparsifier.thinning import counted_leverages, survey
 
 MOST_SHARE: Final = 0.25
@@ -152,7 +153,8 @@ def repair(
         report = Repair(kind=kind, n_damaged=n_damaged, n_edges=n_edges)
         return replace(told, n_repairs=n_repairs), report
     slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
-    told, n_edges = throw(_emptied(told), slack, live(None))
+    told = _emptied(told)
+    told, n_edges = throw(told, slack, live(None))
     if told.chunks and not is_whole(told):
         told = resparsify(told, settings, cancelled=cancelled, parallel=parallel)
     if _is_apart(told, component):
@@ -288,11 +290,13 @@ def _thrown(
 def _joined(
     state: SparsifierState, settings: SparsifierSettings, edges: Iterable[tuple[str, EdgeBlock]]
 ) -> SparsifierState:
-    """State with the edges, too, that join its components where those of the graph are joined."""
+    """State with all edges, too, between its components where those of the graph are joined."""
     parent = components(state.chunks, state.n_nodes)
+    root = np.empty_like(parent)
+    all_roots(parent, root)
     keeping = replace(state, cards=NodeCards.empty(), degree=None)
     for run, block in edges:
-        is_join = mark_between(parent, block.u, block.v)
+        is_join = root[block.u] != root[block.v]
         if is_join.any():
             joins = block.where(is_join)
             keeping = absorb(keeping, settings, [joins], n_nodes=0, run=run)

@@ -5,7 +5,7 @@ and the state to which a bad file goes back. Writes no file but the log, where d
 `commitment` and `publication` do.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -56,6 +56,8 @@ class Absorption:
         Kind of ids, sampling, threads.
     should_stop, stop_if_asked : callable
         Whether to end; and what raises where that is so.
+    guard : callable
+        Called before every change of the log; raises where this process may not write any more.
     steps : Steps
         Told what is done and that it moves on.
     clock : callable
@@ -87,6 +89,7 @@ class Absorption:
         *,
         should_stop: Callable[[], bool],
         stop_if_asked: Callable[[], None],
+        guard: Callable[[], None],
         steps: Steps,
         clock: Callable[[], float],
     ) -> None:
@@ -115,6 +118,7 @@ class Absorption:
                 replaces=settings.parallel == "replace",
                 on_block=self._note_answer,
                 cancelled=self._is_cancelled,
+                guard=guard,
             )
         self._log: LogWriter | None = None
         self._parallel: Parallel = map
@@ -178,18 +182,19 @@ class Absorption:
             finally:
                 self._log = None
 
-    def retract(self, digest: str, digests: Sequence[str]) -> Repair | None:
-        """Take the records of a file out of the buffer, one of all files ``digests``."""
+    def retract(self, gone: Collection[str], digests: Sequence[str]) -> Repair | None:
+        """Take the records of some files out of the buffer, of all files ``digests``."""
         if self.deletions is None:
-            self.state = retract(self.state, digest)
+            for digest in gone:
+                self.state = retract(self.state, digest)
             return None
-        return self.settle(digests, retracted=digest)
+        return self.settle(digests, retracted=gone)
 
     def settle(
         self,
         digests: Sequence[str],
         *,
-        retracted: str | None = None,
+        retracted: Collection[str] = (),
         erased: Int32Array | None = None,
     ) -> Repair | None:
         """Repair the sparsifier after deletes, where they are exact and there were some."""

@@ -4,10 +4,13 @@ A file counts once it is absorbed whole; it is in the graph for good once a chec
 boundary (clean) has it. Within a file, the position says how many of its parts a checkpoint holds.
 """
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Final
 
+from peewit.streaming.edges.change_rules import Parallel
 from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.snapshots.checkpoints import (
@@ -34,6 +37,8 @@ class Commitment:
         The one to begin with.
     part_rows : int
         Most rows of a part.
+    parallel : {"sum", "replace"}
+        What a further edge of a pair does.
     checkpoint_seconds : float
         A checkpoint is due when the last one is older than this.
     guard : callable
@@ -63,6 +68,7 @@ class Commitment:
         newest: Checkpoint,
         *,
         part_rows: int,
+        parallel: Parallel,
         checkpoint_seconds: float,
         guard: Callable[[], None],
         steps: Steps,
@@ -70,6 +76,7 @@ class Commitment:
     ) -> None:
         self._checkpoints = checkpoints
         self._part_rows = part_rows
+        self._parallel = parallel
         self._checkpoint_seconds = checkpoint_seconds
         self._guard = guard
         self._steps = steps
@@ -110,8 +117,14 @@ class Commitment:
         """Whether the parts that the position counts are those of the staged file."""
         if self.position is None:
             return True
+        if self.position.reading not in {None, self._reading(staged)}:
+            return False
         counted = self.position.digest, self.position.part_rows, self.position.cutting
         return counted == (staged.digest, self._part_rows, CUTTING)
+
+    def _reading(self, staged: StagedFile) -> str:
+        file = staged.file
+        return json.dumps([asdict(file.columns), file.max_bad_rows, self._parallel])
 
     def start(self, staged: StagedFile, state: SparsifierState) -> FilePosition:
         """Where to go on in a file: the position, or its first part."""
@@ -124,6 +137,7 @@ class Commitment:
             removals_before=state.n_removals,
             is_counted=state.runs is not None,
             cutting=CUTTING,
+            reading=self._reading(staged),
         )
 
     def finish(self, file: AbsorbedFile) -> None:

@@ -34,6 +34,8 @@ class ExactDeletions:
         Called after every block of the log that was read; what it raises ends the work.
     cancelled : callable
         Asked between iterations of solves.
+    guard : callable
+        Called before every change on disk; raises where this process may not write any more.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class ExactDeletions:
         replaces: bool,
         on_block: Callable[[], None],
         cancelled: Callable[[], bool],
+        guard: Callable[[], None],
     ) -> None:
-        self._log = ChangeLog(directory)
+        self._log = ChangeLog(directory, guard=guard)
         self._replaces = replaces
         self._on_block = on_block
         self._cancelled = cancelled
@@ -59,7 +62,7 @@ class ExactDeletions:
         settings: SparsifierSettings,
         digests: Sequence[str],
         *,
-        retracted: str | None = None,
+        retracted: Collection[str] = (),
         erased: Int32Array | None = None,
         group_blocks: int,
         parallel: Parallel,
@@ -72,8 +75,8 @@ class ExactDeletions:
             Of the stream, at a file boundary; the state is let go where nobody else holds it.
         digests : sequence of str
             Files of the graph, in order.
-        retracted : str, optional
-            One of them, which goes.
+        retracted : collection of str
+            Some of them, which go.
         erased : (n_erased,) int32, optional
             Nodes whose edges go, now and for good.
         group_blocks : int
@@ -81,21 +84,20 @@ class ExactDeletions:
         parallel : callable
             Runs independent tasks; the result does not depend on it.
         """
-        gone: Collection[str] = ()
-        if retracted is not None:
-            gone, state = {retracted}, retract(state, retracted)
+        for digest in retracted:
+            state = retract(state, digest)
         found = resolve(
             self._log,
             digests,
             n_resolved=min(state.n_resolved_files, len(digests)),
             version=state.log_version,
             n_nodes=state.n_nodes,
-            retracted=gone,
+            retracted=retracted,
             erased=None if erased is None else _mask(erased, state.n_nodes),
             parallel=parallel,
             on_block=self._on_block,
         )
-        left = [digest for digest in digests if digest not in gone]
+        left = [digest for digest in digests if digest not in retracted]
         dead = found.dead.of(left)
         worn = {
             digest
@@ -103,8 +105,8 @@ class ExactDeletions:
             if found.dead_share.get(digest, 0.0) > MOST_DEAD
             or (erased is not None and found.dead_share.get(digest, 0.0) > 0.0)
         }
-        dead = compacted(self._log, worn, dead, on_block=self._on_block)
         version = state.log_version + 1
+        dead = compacted(self._log, worn, dead, generation=version, on_block=self._on_block)
         self._log.publish_dead(version, dead)
         held = [
             replace(
@@ -123,7 +125,7 @@ class ExactDeletions:
                 self._log, left, dead, at=at, parallel=parallel, on_block=self._on_block
             )
 
-        return repair(
+        repaired, report = repair(
             held.pop(),
             settings,
             live,
@@ -132,10 +134,13 @@ class ExactDeletions:
             cancelled=self._cancelled,
             parallel=parallel,
         )
+        if report.has_failed:  # the next snapshot tries again
+            repaired = replace(repaired, n_unresolved=1)
+        return repaired, report
 
-    def retain(self, digests: Collection[str], versions: Collection[int]) -> None:
-        """Remove what no file and no version needs that is named."""
-        self._log.retain(digests, versions)
+    def retain(self, digests: Collection[str], version: int, *, also: Collection[int]) -> None:
+        """Remove what others need, see `ChangeLog.retain`."""
+        self._log.retain(digests, version, also=also)
 
 
 def _mask(nodes: Int32Array, n_nodes: int) -> BoolArray:

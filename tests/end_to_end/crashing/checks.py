@@ -43,7 +43,7 @@ class History:
     events: list[LabelEvent]
     absorbed: tuple[AbsorbedFile, ...]
     paths: GraphPaths
-    n_deletes: int
+    n_deletes: int = 0
 
     @classmethod
     def of(cls, database: Database, settings: Settings) -> "History":
@@ -132,7 +132,7 @@ def check_edges(record: Record, history: History, database: Database) -> Iterato
             yield f"manifest and checkpoint differ over {file.path}"
     n_rows = sum(file.n_rows for file in history.absorbed) - history.n_deletes
     if history.graph.progress.edges_seen != n_rows:
-        yield f"edges_seen is {history.graph.progress.edges_seen}, the files add {n_rows} rows"
+        yield f"edges_seen is {history.graph.progress.edges_seen}, the files have {n_rows} rows"
     yield from _check_batches(record, history)
     status_of = {row.path: row.status for row in listed}
     for batch in record.edge_batches:

@@ -9,7 +9,13 @@ import pytest
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels import pair_positions
 from peewit.streaming.log import resolution
-from peewit.streaming.log.change_log import NO_NODES, ChangeLog, DeadRows
+from peewit.streaming.log.change_log import (
+    NO_NODES,
+    ChangeLog,
+    DeadRows,
+    LogDamaged,
+    LogFileMissing,
+)
 from peewit.streaming.log.resolution import Resolution, compacted, live_blocks, resolve
 from tests.streaming.graphs import edge_block
 
@@ -111,19 +117,22 @@ def test_files_are_written_anew_without_what_is_dead(log: ChangeLog, tmp_path: P
     found = resolved(log, digests, n_resolved=0, version=0)
     before = lives(log, digests, found.dead)
     log.publish_dead(1, found.dead)
-    dead = compacted(log, {"file-0", "file-2"}, found.dead)
+    dead = compacted(log, {"file-0", "file-2"}, found.dead, generation=2)
     log.publish_dead(2, dead)
     assert {key[0] for key in dead.bits} == {"file-1"}
-    assert log.dead(2).generations == {"file-0": 1, "file-2": 1}
+    assert log.dead(2).generations == {"file-0": 2, "file-2": 2}
     assert lives(log, digests, log.dead(2)) == before
     assert lives(log, digests, log.dead(1)) == before  # which has the files as they were
-    log.retain(digests, [2])
+    with pytest.raises(LogFileMissing, match="dead-000000007"):
+        log.retain(digests, 7, also=[2])
+    assert log.keeps(1, digests)
+    log.retain(digests, 2, also=[7])
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
     assert names == [
         "dead-000000002.arrow",
-        "file-0-1.arrow",
+        "file-0-2.arrow",
         "file-1.arrow",
-        "file-2-1.arrow",
+        "file-2-2.arrow",
     ]
     assert not log.keeps(1)
     # what comes later deletes from them as before
@@ -132,9 +141,9 @@ def test_files_are_written_anew_without_what_is_dead(log: ChangeLog, tmp_path: P
     digests.append("file-3")
     again = resolved(log, digests, n_resolved=3, version=2)
     assert lives(log, digests, again.dead) == twin([*files, later], replaces=False)
-    twice = compacted(log, digests, again.dead)
+    twice = compacted(log, digests, again.dead, generation=3)
     assert not twice.bits
-    assert twice.generations == {"file-0": 2, "file-1": 1, "file-2": 2, "file-3": 1}
+    assert set(twice.generations.items()) == {(digest, 3) for digest in digests}
     assert lives(log, digests, twice) == lives(log, digests, again.dead)
     assert [log.file(each, twice).n_batches for each in digests] == [6, 6, 6, 1]
 
@@ -144,15 +153,22 @@ def test_a_file_that_could_not_be_logged_whole_is_not_there(log: ChangeLog, tmp_
     with suppress(ZeroDivisionError), log.writing("bad", replaces=False) as writer:
         writer.append(block_of([(0, 1)]), NO_NODES, NO_NODES)
         raise ZeroDivisionError
-    with pytest.raises(FileNotFoundError, match="bad"):
+    with pytest.raises(LogFileMissing, match="bad"):
         log.file("bad")
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["good.arrow"]
+
+
+def test_dead_rows_of_another_block_are_not_taken(log: ChangeLog) -> None:
+    write(log, "file", [([(0, 1), (1, 2)], [])], replaces=False)
+    strange = DeadRows({("file", 0): np.zeros(2, np.uint8)})
+    with pytest.raises(LogDamaged, match="block 0 of file"):
+        lives(log, ["file"], strange)
 
 
 def test_a_killed_writer_leaves_what_the_next_one_removes(log: ChangeLog, tmp_path: Path) -> None:
     write(log, "good", [([(0, 1)], [])], replaces=False)
     (tmp_path / "log" / ".tmp-other.arrow").write_bytes(b"half")
-    log.retain(["good"], [0])
+    log.retain(["good"], 0)
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["good.arrow"]
 
 
