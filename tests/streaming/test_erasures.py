@@ -11,6 +11,8 @@ from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.operations import INSERT
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.streaming.test_changes import (
     Row,
@@ -39,6 +41,26 @@ def forget(twin: Twin, names: tuple[str, ...]) -> None:
         del twin.live[pair]
 
 
+def ends_in_log(paths: GraphPaths, stream: Stream) -> set[int]:
+    """All dense ids that any row of the log has, dead or not."""
+    log, found = ChangeLog(paths.log), set()
+    dead = log.dead(stream.state.log_version)
+    for file in (log.file(each.digest, dead) for each in stream.files):
+        for number in range(file.n_batches):
+            block = file.block(number)
+            found |= {*block.u.tolist(), *block.v.tolist()}
+    return found
+
+
+def n_raw_edges(paths: GraphPaths) -> int:
+    """Edges that a certificate of the newest snapshot reads."""
+    meta = SnapshotStore(paths.snapshots).list()[-1]
+    directory = paths.root / "none"
+    with snapshot_edges(paths, meta, spool=directory, staging=directory, n_threads=1) as edges:
+        edges.open()
+        return edges.components().n_edges
+
+
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 @pytest.mark.parametrize("deletions", ["off", "approximate", "exact"])
 def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions, kind: str) -> None:
@@ -59,6 +81,9 @@ def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions,
         assert stream.state.n_erased == 3
     forget(twin, ERASED)
     assert live_of(paths, kind) == pytest.approx(twin.weights)
+    if deletions == "exact":
+        assert not set(nodes.tolist()) & ends_in_log(paths, stream)
+        assert n_raw_edges(paths) == sum(map(len, twin.live.values()))
     assert stream.n_nodes == n_nodes
     assert stream.lookup(ids_of(ERASED, kind)).tolist() == [-1] * 3
 
