@@ -58,7 +58,8 @@ def test_head_is_get_without_the_body(solved: Api) -> None:
     described = solved.client.get("/openapi.json").json()["paths"]
     for path in [each for each, methods in described.items() if "get" in methods] + ["/docs"]:
         filled = path.format(
-            graph="g", job_id="none", number=1, push_id="none", file_id=1, set_id="none"
+            graph="g", number=1, file_id=1,
+            **dict.fromkeys(("job_id", "push_id", "set_id", "erasure_id"), "none"),
         )
         with capture_logs() as logs:
             got, head = (solved.client.request(each, filled) for each in ("GET", "HEAD"))

@@ -41,6 +41,8 @@ def file_record(path: Path) -> FileRecord:
         n_bad_rows=None,
         created_at=datetime.now(UTC),
         finished_at=None,
+        retractable=None,
+        inserts_only=False,
     )
 
 

@@ -53,6 +53,7 @@ LABELING = [
 INGESTING = [
     ("POST", "/graphs/g/sources/s/retry"),
     ("POST", "/graphs/g/files/1/retry"),
+    ("POST", "/graphs/g/files/1/retract"),
 ]
 ADMINISTERING = [("POST", "/graphs/g/label-next/auto-solve")]
 
