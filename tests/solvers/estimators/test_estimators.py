@@ -458,6 +458,7 @@ def test_only_nodes_that_a_label_reaches_lend_their_scores(estimator) -> None:
     assert fitted.predict(between).tolist() == [1, 1]
 
 
+@pytest.mark.filterwarnings("ignore:Auto. harmonic functions of the labels did not converge")
 @iterative
 def test_a_solve_that_stops_early_warns(estimator) -> None:
     points, classes = make_blobs(300, centers=4, random_state=0)
