@@ -1,4 +1,4 @@
-"""Forty seconds of kills under load, on each database, on SQLite while edges are deleted, too.
+"""Half a minute of kills under load, on each database, on SQLite while edges are deleted, too.
 
 `docs.benchmarks.crashes` runs for longer.
 """
@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.crashing.cluster import programs
 from tests.end_to_end.crashing.run import Plan, crash
 
-SECONDS = 40.0
+SECONDS = 30.0
 SEED = int(os.environ.get("PEEWIT_CRASH_SEED", "1"))
 
 

@@ -58,7 +58,9 @@ def test_head_is_get_without_the_body(solved: Api) -> None:
     described = solved.client.get("/openapi.json").json()["paths"]
     for path in [each for each, methods in described.items() if "get" in methods] + ["/docs"]:
         filled = path.format(
-            graph="g", number=1, file_id=1,
+            graph="g",
+            number=1,
+            file_id=1,
             **dict.fromkeys(("job_id", "push_id", "set_id", "erasure_id"), "none"),
         )
         with capture_logs() as logs:
