@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Int32Array, UInt8Array, UInt64Array
+from peewit.solvers.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    UInt8Array,
+    UInt64Array,
+)
 from peewit.solvers.kernels.compilation import njit
 from peewit.solvers.kernels.components import find_root
 from peewit.solvers.kernels.hash_signs import mix64
@@ -18,6 +25,12 @@ _EMPTY = np.uint64(0)  # the pair (0, 0), which is a self-loop
 def pair_number(u: Any, v: Any) -> Any:
     """One number for a pair, whichever end comes first."""
     return (np.uint64(min(u, v)) << _HIGH) | np.uint64(max(u, v))
+
+
+def pair_numbers(u: IntArray, v: IntArray) -> Int64Array:
+    """(n_pairs,) one number for each unordered pair, as `pair_number`."""
+    wide = np.minimum(u, v).astype(np.int64) << 32
+    return np.asarray(wide | np.maximum(u, v))
 
 
 @njit(cache=True, nogil=True)

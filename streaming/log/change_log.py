@@ -10,10 +10,12 @@ Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal 
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +30,7 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
 )
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.kernels.pair_set import pair_numbers
 
 _SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
 _DEAD_SCHEMA: Final = pa.schema(
@@ -276,7 +279,7 @@ class ChangeLog:
                 finally:
                     log.close()
             self._guard()
-            publish_file(path, lambda unpublished: _rename(temporary, unpublished))
+            publish_file(path, partial(os.replace, temporary))
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -392,10 +395,6 @@ def _present(path: Path) -> Iterator[None]:
         raise LogFileMissing(path) from error
 
 
-def _rename(path: Path, target: Path) -> None:
-    path.replace(target)
-
-
 def _options() -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
@@ -407,9 +406,5 @@ def _open(source: Any) -> Any:
 
 def _without_pairs(u: Int32Array, v: Int32Array, added: EdgeBlock) -> tuple[Int32Array, Int32Array]:
     """Pairs that have no edge among those added."""
-    is_added = np.isin(_numbers(u, v), _numbers(added.u, added.v))
+    is_added = np.isin(pair_numbers(u, v), pair_numbers(added.u, added.v))
     return u[~is_added], v[~is_added]
-
-
-def _numbers(u: Int32Array, v: Int32Array) -> Any:
-    return np.minimum(u, v).astype(np.int64) << 32 | np.maximum(u, v)

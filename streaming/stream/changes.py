@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import Int32Array, Int64Array, IntArray, frozen
+from peewit.solvers.arrays import Int32Array, Int64Array, frozen
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.operations import DELETE, INSERT, SET
+from peewit.streaming.kernels.pair_set import pair_numbers
 from peewit.streaming.nodes.index import Nodes
 
 
@@ -67,8 +68,8 @@ class Changes:
         for found, column in ((u, raw.src), (v, raw.dst)):
             found[deleting] = nodes.lookup(column.take(pa.array(deleting)))
         removing = np.flatnonzero((op != INSERT) & (u != v) & (np.minimum(u, v) >= 0))
-        pair, last = _last_rows(_pairs(u[removing], v[removing]), removing)
-        place = np.searchsorted(pair, own := _pairs(u[adding], v[adding]))
+        pair, last = _last_rows(pair_numbers(u[removing], v[removing]), removing)
+        place = np.searchsorted(pair, own := pair_numbers(u[adding], v[adding]))
         place[place == pair.size] = 0
         is_gone = np.zeros(adding.size, bool)
         if pair.size:
@@ -81,12 +82,6 @@ class Changes:
             n_deletes=deleting.size,
             n_undone=int(np.count_nonzero(is_gone & (own >> 32 != own & 0xFFFFFFFF))),
         )
-
-
-def _pairs(u: IntArray, v: IntArray) -> Int64Array:
-    """One number for each unordered pair."""
-    wide = np.minimum(u, v).astype(np.int64) << 32
-    return np.asarray(wide | np.maximum(u, v))
 
 
 def _last_rows(pairs: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:

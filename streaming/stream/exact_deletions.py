@@ -11,7 +11,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.log.change_log import ChangeLog, LogWriter
+from peewit.streaming.log.change_log import ChangeLog, LogDamaged, LogWriter
 from peewit.streaming.log.resolution import compacted, live_blocks, resolve
 from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
@@ -97,6 +97,11 @@ class ExactDeletions:
             parallel=parallel,
             on_block=self._on_block,
         )
+        n_live = state.n_edges - state.n_self_loops - state.n_dead - found.n_killed
+        if found.n_live != n_live:
+            raise LogDamaged(
+                f"the log must hold the {n_live:,} edges that live, got {found.n_live:,}"
+            )
         left = [digest for digest in digests if digest not in retracted]
         dead = found.dead.of(left)
         worn = {
