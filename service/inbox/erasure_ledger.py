@@ -4,6 +4,7 @@ A file of JSON lines in the home, which no backup holds. The first line has a ke
 erasure, with its nodes as BLAKE2 hashes under that key: the file alone names nobody.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -74,25 +75,33 @@ class Ledger:
             at=at,
             nodes=tuple(_hash(key, node) for node in nodes),
         )
-        line = json.dumps(asdict(entry)).encode() + b"\n"
+        # a line of its own, also behind one that a crash has cut
+        line = b"\n" + json.dumps(asdict(entry)).encode() + b"\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(descriptor, line)  # at once: others append too
+            if os.write(descriptor, line) < len(line):  # at once: others append too
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def entries(self) -> Iterator[LedgerEntry]:
-        """All erasures in order; raises `BadLedger`. A line that a crash has cut is left out."""
+        """All erasures in order; raises `BadLedger`.
+
+        A line that a crash has cut, before anybody was told of it, is left out.
+        """
         self._key(make=False)
         with self._path.open(encoding="utf-8") as file:
             next(file)
-            for line in file:
+            for number, line in enumerate(file, 2):
+                if not line.rstrip().endswith("}"):
+                    continue
                 try:
                     values: dict[str, Any] = json.loads(line)
-                except ValueError:
-                    continue
-                yield LedgerEntry(**{**values, "nodes": tuple(values["nodes"])})
+                    entry = LedgerEntry(**{**values, "nodes": tuple(values["nodes"])})
+                except (KeyError, TypeError, ValueError) as error:
+                    raise BadLedger(f"line {number} of {self._path} is no erasure") from error
+                yield entry
 
     def found(self, nodes: Iterable[str], hashes: Collection[str]) -> dict[str, str]:
         """Those of some external ids whose hash is among others, by it."""

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from sqlalchemy import Connection, Table, select, update
 
 from peewit.service.catalog import GraphRecord, lock_graph
@@ -43,6 +44,8 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from peewit.streaming.steps import Steps
+
+_log = structlog.get_logger(__name__)
 
 _MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "filtered_features")
 """Directories of a graph with what jobs make again when it is asked for."""
@@ -274,7 +277,9 @@ class Traces:
                 raise Interrupted from None
             except (Interrupted, LeaseExpired):
                 raise
-            except Exception:  # noqa: BLE001 - gone, damaged, or what stores of others raise
+            except Exception as error:  # noqa: BLE001 - gone, damaged, or what stores of others raise
+                # its text may quote an id
+                _log.warning("source not looked through", file=shown, error=type(error).__name__)
                 found["unread"].append(shown)
         return found
 
