@@ -33,13 +33,6 @@ from tests.service.pushing import pushed
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def catalog(database: Database) -> Catalog:
     return Catalog(database)
 

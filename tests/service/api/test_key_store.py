@@ -1,6 +1,5 @@
 """Bearer keys, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -9,18 +8,11 @@ import pytest
 from sqlalchemy import select, update
 
 from peewit.service.api.key_store import KeyNotFound, KeysInUse, KeyStore
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import keys
 from peewit.service.database.timestamps import now
 
 ADMIN = "admin." + "0123456789abcdef" * 4
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -16,13 +15,6 @@ from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.database.tables import graphs, keys, leases, metadata, sources, workers
 from peewit.service.database.timestamps import now
 from tests.service.database.schema import schema_differences
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 def add_worker(database: Database, name: str) -> None:

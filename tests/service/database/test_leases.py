@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -17,13 +16,6 @@ from peewit.service.database.tables import leases, workers
 from peewit.service.database.timestamps import now
 
 LONG = 600.0
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """How graphs have grown: noted while they are ingested, thinned out, and turned into a speed."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -13,7 +12,7 @@ from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import ingest_points
 from peewit.service.graphs.ingest_history import (
     MAX_POINTS,
@@ -28,13 +27,6 @@ from tests.service.solvable import two_communities
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POINT = IngestPoint(at=NOON, n_nodes=1, edges_seen=0, edges_kept=0, n_records=0, memory_bytes=0)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

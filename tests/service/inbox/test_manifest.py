@@ -1,6 +1,5 @@
 """Sources, files and pushes of a graph, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -9,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, event, update
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
 from peewit.service.database.timestamps import now
@@ -29,18 +28,6 @@ from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def manifest(database: Database) -> Manifest:
-    return Manifest(database)
 
 
 @pytest.fixture

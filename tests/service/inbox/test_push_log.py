@@ -1,7 +1,6 @@
 """Pushes of a graph: taken in together, gathered, taken apart, forgotten; on both databases."""
 
 import io
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.database.timestamps import now
@@ -36,18 +35,6 @@ from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def manifest(database: Database) -> Manifest:
-    return Manifest(database)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Retractions in the manifest: a truth table of statuses, and what comes again."""
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
@@ -8,7 +7,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseStore
 from peewit.service.database.tables import files
 from peewit.service.inbox.file_outcomes import next_status
@@ -27,18 +26,6 @@ from tests.service.pushing import pushed
 
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
 LISTING = [("/e/a", "1", 20), ("/e/b", "1", 10), ("/e/c", "1", 30)]
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def manifest(database: Database) -> Manifest:
-    return Manifest(database)
 
 
 @pytest.fixture

@@ -1,25 +1,16 @@
 """What ingest does, what of it stands still, and which sources fail."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import ingest_steps
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow, duration
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 def step(**changes: Any) -> StepNow:

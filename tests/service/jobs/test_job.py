@@ -1,6 +1,6 @@
 """The job queue, one fact per test, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.auto_solve import renew_given_up, request_auto_solve
@@ -27,13 +27,6 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 
 AUTO_SOLVE = AutoSolve(model="stable-hfs", parameters={"graph_penalty": 1.0})
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

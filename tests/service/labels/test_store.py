@@ -20,13 +20,6 @@ LabelValue = str | int
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def store(database: Database) -> LabelStore:
     return LabelStore(database)
 

@@ -1,13 +1,10 @@
 """Numbers of jobs as the database has them, on both back ends."""
 
-from collections.abc import Iterator
-
-import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
@@ -16,13 +13,6 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.store_metrics import store_registry
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 def scraped(database: Database) -> dict[tuple[str, ...], float]:

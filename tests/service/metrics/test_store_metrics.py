@@ -1,6 +1,5 @@
 """Numbers for Prometheus: those of the stores, those of ingest, and how many series there are."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -32,13 +31,6 @@ from tests.service.pushing import pushed
 SUMMARY = StreamSummary(
     n_nodes=1, edges_seen=1, self_loops=0, n_records=1, n_resparsifications=0, snapshot=None
 )
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:
