@@ -11,18 +11,17 @@ Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal 
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, UInt8Array, frozen
+from peewit.solvers.arrays import Int32Array, frozen
 from peewit.streaming.durable_files import (
     TEMPORARY_PREFIX,
     naming,
@@ -31,120 +30,23 @@ from peewit.streaming.durable_files import (
 )
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.pair_set import pair_numbers
+from peewit.streaming.log.logged_files import (
+    REPLACES,
+    SCHEMA,
+    DeadRows,
+    LoggedFile,
+    open_log,
+)
 
-_SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
 _DEAD_SCHEMA: Final = pa.schema(
     [("digest", pa.string()), ("batch", pa.int32()), ("bits", pa.large_binary())]
 )
-_REPLACES: Final = b"peewit.replaces"
 _GENERATIONS: Final = b"peewit.generations"
 _MOST_WAITING: Final = 2
 """Blocks that wait to be written; more would take memory that the plan does not count."""
 
 NO_NODES: Final = frozen(np.empty(0, np.int32))
 """Ends of no pairs, for blocks that delete nothing."""
-
-BatchKey: TypeAlias = tuple[str, int]
-"""Digest of a file, and the number of a batch in it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoggedBlock:
-    """What one block of the stream changed.
-
-    Attributes
-    ----------
-    u, v : (n_rows,) int32
-        Ends.
-    weight : (n_rows,) float32
-        Weights; zero where a row deletes.
-    replaces : bool
-        Whether rows that add delete, too, what stands before their block.
-    """
-
-    u: Int32Array
-    v: Int32Array
-    weight: Float32Array
-    replaces: bool
-
-    @property
-    def adds(self) -> BoolArray:
-        """(n_rows,) mask of the rows that are edges."""
-        return np.asarray(self.weight > 0.0)
-
-    @property
-    def deleted(self) -> tuple[Int32Array, Int32Array]:
-        """Ends of the pairs that are deleted before the block."""
-        if self.replaces:
-            return self.u, self.v
-        n_deletes = int(np.count_nonzero(self.weight == 0.0))
-        return self.u[:n_deletes], self.v[:n_deletes]
-
-    def edges(self, is_taken: BoolArray) -> EdgeBlock:
-        """The edges that are marked."""
-        everything = EdgeBlock(
-            u=self.u, v=self.v, weight=self.weight, n_self_loops=0, n_rows=self.u.size
-        )
-        return everything if is_taken.all() else everything.where(is_taken)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedFile:
-    """What one file changed.
-
-    Attributes
-    ----------
-    path : Path
-        Where it lies.
-    digest : str
-        Of its content.
-    n_batches : int
-        Blocks it holds, in the order of the stream.
-    """
-
-    path: Path
-    digest: str
-    n_batches: int
-
-    def block(self, number: int) -> LoggedBlock:
-        """Read one block; safe in any thread."""
-        with naming(self.path), pa.memory_map(str(self.path)) as source:
-            reader = _open(source)
-            batch = reader.get_batch(number)
-            u, v, weight = (batch.column(name).to_numpy() for name in _SCHEMA.names)
-            replaces = (reader.schema.metadata or {}).get(_REPLACES) == b"1"
-            return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LiveFile:
-    """The edges of a file that live.
-
-    Attributes
-    ----------
-    file : LoggedFile
-        What it changed.
-    dead : DeadRows
-        Those of the file.
-    """
-
-    file: LoggedFile
-    dead: "DeadRows"
-
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.file.path
-
-    @property
-    def n_batches(self) -> int:
-        """Blocks it holds, in the order of the stream."""
-        return self.file.n_batches
-
-    def block(self, number: int) -> EdgeBlock:
-        """Edges of one block that live; safe in any thread."""
-        block = self.file.block(number)
-        return block.edges(~self.dead.mask((self.file.digest, number), block))
 
 
 class LogFileMissing(OSError):
@@ -153,53 +55,6 @@ class LogFileMissing(OSError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} must be there, which is a part of the log of the graph")
         self.path = path
-
-
-class LogDamaged(ValueError):
-    """Parts of the log do not belong together."""
-
-
-class DeadRows:
-    """Which rows of a log are no edges any more, by batch.
-
-    Attributes
-    ----------
-    bits : mapping of (digest, batch) to (n_bytes,) uint8
-        Packed masks of the batches that hold dead rows.
-    generations : mapping of str to int
-        How often files were written anew, by digest; those that are not named never were.
-    """
-
-    def __init__(
-        self, bits: Mapping[BatchKey, UInt8Array], generations: Mapping[str, int] | None = None
-    ) -> None:
-        self.bits = dict(bits)
-        self.generations = dict(generations or {})
-
-    def mask(self, key: BatchKey, block: LoggedBlock) -> BoolArray:
-        """(n_rows,) mask of a block, True for dead rows and for those that delete."""
-        bits = self.bits.get(key)
-        if bits is None:
-            return ~block.adds
-        if bits.size != -(-block.u.size // 8):
-            raise LogDamaged(
-                f"block {key[1]} of {key[0]} must be the one whose dead rows are known"
-            )
-        return np.unpackbits(bits, count=block.u.size).view(np.bool_) | ~block.adds
-
-    def of(self, digests: Collection[str]) -> "DeadRows":
-        """Those of some files."""
-        return DeadRows(
-            {key: bits for key, bits in self.bits.items() if key[0] in digests},
-            {key: each for key, each in self.generations.items() if key in digests},
-        )
-
-    def without(self, file: LoggedFile) -> LiveFile:
-        """What lives of a file."""
-        keys = ((file.digest, number) for number in range(file.n_batches))
-        return LiveFile(
-            file=file, dead=DeadRows({key: self.bits[key] for key in keys if key in self.bits})
-        )
 
 
 class LogWriter:
@@ -225,7 +80,7 @@ class LogWriter:
         zeros = np.zeros(u.size, np.float32)
         columns = (u, added.u), (v, added.v), (zeros, added.weight)
         joined = [last if not u.size else np.concatenate([first, last]) for first, last in columns]
-        batch = pa.record_batch(joined, schema=_SCHEMA)
+        batch = pa.record_batch(joined, schema=SCHEMA)
         self._waiting.append(self._pool.submit(self._write, batch))
         while len(self._waiting) > _MOST_WAITING:
             self._waiting.pop(0).result()
@@ -265,7 +120,7 @@ class ChangeLog:
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._path(digest, generation)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-        schema = _SCHEMA.with_metadata({_REPLACES: b"1" if replaces else b"0"})
+        schema = SCHEMA.with_metadata({REPLACES: b"1" if replaces else b"0"})
         try:
             with (
                 naming(path),
@@ -294,7 +149,7 @@ class ChangeLog:
         """
         path = self._path(digest, 0 if dead is None else dead.generations.get(digest, 0))
         with _present(path), pa.memory_map(str(path)) as source:
-            n_batches = _open(source).num_record_batches
+            n_batches = open_log(source).num_record_batches
         return LoggedFile(path=path, digest=digest, n_batches=n_batches)
 
     def keeps(self, version: int, digests: Collection[str] = ()) -> bool:
@@ -316,7 +171,7 @@ class ChangeLog:
             return DeadRows({})
         path = self._dead_path(version)
         with _present(path), pa.memory_map(str(path)) as source:
-            reader = _open(source)
+            reader = open_log(source)
             table, generations = reader.read_all(), reader.schema.metadata[_GENERATIONS]
         keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
         values = (np.frombuffer(each.as_buffer(), np.uint8) for each in table["bits"])
@@ -397,11 +252,6 @@ def _present(path: Path) -> Iterator[None]:
 
 def _options() -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-
-
-def _open(source: Any) -> Any:
-    options = pa.ipc.IpcReadOptions(use_threads=False)  # callers have threads of their own
-    return pa.ipc.open_file(source, options=options)
 
 
 def _without_pairs(u: Int32Array, v: Int32Array, added: EdgeBlock) -> tuple[Int32Array, Int32Array]:

@@ -27,13 +27,8 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.kernels.pair_positions import fill_pair_positions, mark_dead, survey_live
-from peewit.streaming.log.change_log import (
-    NO_NODES,
-    BatchKey,
-    ChangeLog,
-    DeadRows,
-    LoggedBlock,
-)
+from peewit.streaming.log.change_log import NO_NODES, ChangeLog
+from peewit.streaming.log.logged_files import BatchKey, DeadRows, LoggedBlock
 
 MOST_PAIRS: Final = 1 << 23
 """Pairs that are looked for in one scan, which take 34 bytes each; more take more scans."""

@@ -28,7 +28,7 @@ from peewit.streaming.kernels.edge_passes import (
     all_roots,
     join_ends,
 )
-from peewit.streaming.log.change_log import LiveFile
+from peewit.streaming.log.logged_files import LiveFile
 from peewit.streaming.nodes.index import DenseNodes
 from peewit.streaming.passes.raw_edge_spool import SpooledFile
 

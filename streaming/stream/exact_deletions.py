@@ -11,7 +11,8 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.log.change_log import ChangeLog, LogDamaged, LogWriter
+from peewit.streaming.log.change_log import ChangeLog, LogWriter
+from peewit.streaming.log.logged_files import LogDamaged
 from peewit.streaming.log.resolution import compacted, live_blocks, resolve
 from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState

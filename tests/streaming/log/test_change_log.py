@@ -9,13 +9,8 @@ import pytest
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels import pair_positions
 from peewit.streaming.log import resolution
-from peewit.streaming.log.change_log import (
-    NO_NODES,
-    ChangeLog,
-    DeadRows,
-    LogDamaged,
-    LogFileMissing,
-)
+from peewit.streaming.log.change_log import NO_NODES, ChangeLog, LogFileMissing
+from peewit.streaming.log.logged_files import DeadRows, LogDamaged
 from peewit.streaming.log.resolution import Resolution, compacted, live_blocks, resolve
 from tests.streaming.graphs import edge_block
 

@@ -1,0 +1,172 @@
+"""Files of a log as they are read: what each block changed, and what of it lives."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, UInt8Array
+from peewit.streaming.durable_files import naming
+from peewit.streaming.edges.blocks import EdgeBlock
+
+SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
+REPLACES: Final = b"peewit.replaces"
+"""In the schema of a file, whether rows that add delete, too."""
+
+BatchKey: TypeAlias = tuple[str, int]
+"""Digest of a file, and the number of a batch in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoggedBlock:
+    """What one block of the stream changed.
+
+    Attributes
+    ----------
+    u, v : (n_rows,) int32
+        Ends.
+    weight : (n_rows,) float32
+        Weights; zero where a row deletes.
+    replaces : bool
+        Whether rows that add delete, too, what stands before their block.
+    """
+
+    u: Int32Array
+    v: Int32Array
+    weight: Float32Array
+    replaces: bool
+
+    @property
+    def adds(self) -> BoolArray:
+        """(n_rows,) mask of the rows that are edges."""
+        return np.asarray(self.weight > 0.0)
+
+    @property
+    def deleted(self) -> tuple[Int32Array, Int32Array]:
+        """Ends of the pairs that are deleted before the block."""
+        if self.replaces:
+            return self.u, self.v
+        n_deletes = int(np.count_nonzero(self.weight == 0.0))
+        return self.u[:n_deletes], self.v[:n_deletes]
+
+    def edges(self, is_taken: BoolArray) -> EdgeBlock:
+        """The edges that are marked."""
+        everything = EdgeBlock(
+            u=self.u, v=self.v, weight=self.weight, n_self_loops=0, n_rows=self.u.size
+        )
+        return everything if is_taken.all() else everything.where(is_taken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """What one file changed.
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies.
+    digest : str
+        Of its content.
+    n_batches : int
+        Blocks it holds, in the order of the stream.
+    """
+
+    path: Path
+    digest: str
+    n_batches: int
+
+    def block(self, number: int) -> LoggedBlock:
+        """Read one block; safe in any thread."""
+        with naming(self.path), pa.memory_map(str(self.path)) as source:
+            reader = open_log(source)
+            batch = reader.get_batch(number)
+            u, v, weight = (batch.column(name).to_numpy() for name in SCHEMA.names)
+            replaces = (reader.schema.metadata or {}).get(REPLACES) == b"1"
+            return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveFile:
+    """The edges of a file that live.
+
+    Attributes
+    ----------
+    file : LoggedFile
+        What it changed.
+    dead : DeadRows
+        Those of the file.
+    """
+
+    file: LoggedFile
+    dead: "DeadRows"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.file.path
+
+    @property
+    def n_batches(self) -> int:
+        """Blocks it holds, in the order of the stream."""
+        return self.file.n_batches
+
+    def block(self, number: int) -> EdgeBlock:
+        """Edges of one block that live; safe in any thread."""
+        block = self.file.block(number)
+        return block.edges(~self.dead.mask((self.file.digest, number), block))
+
+
+class LogDamaged(ValueError):
+    """Parts of the log do not belong together."""
+
+
+class DeadRows:
+    """Which rows of a log are no edges any more, by batch.
+
+    Attributes
+    ----------
+    bits : mapping of (digest, batch) to (n_bytes,) uint8
+        Packed masks of the batches that hold dead rows.
+    generations : mapping of str to int
+        How often files were written anew, by digest; those that are not named never were.
+    """
+
+    def __init__(
+        self, bits: Mapping[BatchKey, UInt8Array], generations: Mapping[str, int] | None = None
+    ) -> None:
+        self.bits = dict(bits)
+        self.generations = dict(generations or {})
+
+    def mask(self, key: BatchKey, block: LoggedBlock) -> BoolArray:
+        """(n_rows,) mask of a block, True for dead rows and for those that delete."""
+        bits = self.bits.get(key)
+        if bits is None:
+            return ~block.adds
+        if bits.size != -(-block.u.size // 8):
+            raise LogDamaged(
+                f"block {key[1]} of {key[0]} must be the one whose dead rows are known"
+            )
+        return np.unpackbits(bits, count=block.u.size).view(np.bool_) | ~block.adds
+
+    def of(self, digests: Collection[str]) -> "DeadRows":
+        """Those of some files."""
+        return DeadRows(
+            {key: bits for key, bits in self.bits.items() if key[0] in digests},
+            {key: each for key, each in self.generations.items() if key in digests},
+        )
+
+    def without(self, file: LoggedFile) -> LiveFile:
+        """What lives of a file."""
+        keys = ((file.digest, number) for number in range(file.n_batches))
+        return LiveFile(
+            file=file, dead=DeadRows({key: self.bits[key] for key in keys if key in self.bits})
+        )
+
+
+def open_log(source: Any) -> Any:
+    """Reader of an Arrow file that is mapped."""
+    options = pa.ipc.IpcReadOptions(use_threads=False)  # callers have threads of their own
+    return pa.ipc.open_file(source, options=options)
