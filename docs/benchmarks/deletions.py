@@ -2,21 +2,23 @@
 
 Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with
 240,000 random edges, and ten between each two of them, are streamed and thinned. Then some edges
-are deleted, and the true error of what is left is found by dense algebra: *struck*, as approximate
-deletions leave it, beside the error they expect; *exact*, after the repair that exact deletions
-make, with the share of the edges that was sampled anew; and *fresh*, of a stream that never had
-the deleted edges. "Apart" counts seeds in which the struck sparsifier has more components than the
-graph, and so an infinite error; the others make the means of its column. The last tables tell CPU:
-an ingest with a log, the resolution of deletes, and strikes, at a million nodes.
+are deleted, at once or in batches, and the true error of what is left is found by dense algebra:
+*struck*, as approximate deletions leave it, beside the error they expect; *exact*, after the
+repairs that exact deletions make, with the largest on the way, how often some and all edges were
+sampled anew for each seed, and how many times what is left; and *fresh*, of a stream that never
+had the deleted edges. "Apart" counts seeds in which the struck sparsifier has more components than
+the graph, and so an infinite error; the others make the means of its column. The last tables tell
+CPU: an ingest with a log, the resolution of deletes, and strikes, at a million nodes.
 """
 
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +26,14 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from peewit.solvers.arrays import BoolArray, FloatArray, Int32Array, Int64Array, IntArray
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+)
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.change_rules import Deletions
@@ -55,19 +64,33 @@ N_BETWEEN: Final = 10
 """Edges between each two communities."""
 
 BLOCKS: Final = 16
+LOOK_AFTER: Final = 10
+"""Batches after which errors are found."""
+
 STRUCK: Final = (1_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edges:
-    """Edges of weight 1, in the order of the stream."""
+    """Edges in the order of the stream."""
 
     u: Int32Array
     v: Int32Array
+    weight: Float32Array
 
-    def where(self, is_taken: BoolArray) -> "Edges":
-        """Those that are marked."""
-        return Edges(u=self.u[is_taken], v=self.v[is_taken])
+    @classmethod
+    def shuffled(cls, u: IntArray, v: IntArray, weight: FloatArray, seed: int) -> "Edges":
+        """Those that are no self-loops, in random order."""
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(u != v))
+        return cls(
+            u=u[order].astype(np.int32),
+            v=v[order].astype(np.int32),
+            weight=weight[order].astype(np.float32),
+        )
+
+    def where(self, taken: BoolArray | IntArray) -> "Edges":
+        """Those that are marked, or of some rows."""
+        return Edges(u=self.u[taken], v=self.v[taken], weight=self.weight[taken])
 
     @property
     def pairs(self) -> Int64Array:
@@ -76,23 +99,48 @@ class Edges:
 
     def graph(self) -> Graph:
         """All of them."""
-        return Graph.from_edges(self.u, self.v, np.ones(self.u.size), n_nodes=N_NODES)
+        return Graph.from_edges(self.u, self.v, self.weight.astype(float), n_nodes=N_NODES)
+
+    def blocks(self) -> list[EdgeBlock]:
+        """What they stream as."""
+        parts = (self.where(rows) for rows in np.array_split(np.arange(self.u.size), BLOCKS))
+        return [
+            EdgeBlock(u=part.u, v=part.v, weight=part.weight, n_self_loops=0, n_rows=part.u.size)
+            for part in parts
+            if part.u.size
+        ]
 
 
-def communities(seed: int) -> Edges:
-    """Dense communities, joined by a few edges."""
+def communities(seed: int, *, heaviest: float = 0.0, n_between: int = N_BETWEEN) -> Edges:
+    """Dense communities, joined by a few edges, or also by one that is heavy."""
     rng = np.random.default_rng(seed)
     own = rng.integers(0, N_COMMUNITIES, N_EDGES) * SIZE
     u, v = (own + rng.integers(0, SIZE, N_EDGES) for _ in range(2))
     first, second = np.triu_indices(N_COMMUNITIES, 1)
     far_u, far_v = (
-        np.repeat(each * SIZE, N_BETWEEN) + rng.integers(0, SIZE, first.size * N_BETWEEN)
+        np.repeat(each * SIZE, n_between) + rng.integers(0, SIZE, first.size * n_between)
         for each in (first, second)
     )
-    u, v = np.concatenate([u, far_u]), np.concatenate([v, far_v])
-    order = rng.permutation(u.size)
-    order = order[u[order] != v[order]]
-    return Edges(u=u[order].astype(np.int32), v=v[order].astype(np.int32))
+    ends = np.concatenate([u, far_u, first * SIZE]), np.concatenate([v, far_v, second * SIZE])
+    weight = np.ones(ends[0].size)
+    weight[u.size + far_u.size :] = heaviest
+    is_there = weight > 0.0
+    return Edges.shuffled(ends[0][is_there], ends[1][is_there], weight[is_there], seed)
+
+
+def _hubs(seed: int) -> Edges:
+    """Communities, and a node that heavy edges join to all."""
+    edges, rest = communities(seed), np.arange(1, N_NODES)
+    return Edges.shuffled(
+        np.concatenate([edges.u, np.zeros(rest.size, np.int64)]),
+        np.concatenate([edges.v, rest]),
+        np.concatenate([edges.weight, np.full(rest.size, 50.0)]),
+        seed,
+    )
+
+
+def _randomly(share: float) -> "Choice":
+    return lambda edges, rng: rng.random(edges.u.size) < share
 
 
 def _users(edges: Edges, rng: np.random.Generator) -> BoolArray:
@@ -111,75 +159,114 @@ def _inside(edges: Edges, rng: np.random.Generator) -> BoolArray:
     return np.asarray(is_inside & (rng.random(edges.u.size) < 0.97))
 
 
-def _hub(edges: Edges, rng: np.random.Generator) -> BoolArray:
+def _node(edges: Edges, rng: np.random.Generator) -> BoolArray:
     touches = np.asarray((edges.u == SIZE) | (edges.v == SIZE))
     return touches & (rng.random(edges.u.size) < 0.95)
 
 
-SCENARIOS: Final[dict[str, Callable[[Edges, np.random.Generator], BoolArray]]] = {
-    "1 % at random": lambda edges, rng: rng.random(edges.u.size) < 0.01,
-    "10 % at random": lambda edges, rng: rng.random(edges.u.size) < 0.1,
-    "30 % at random": lambda edges, rng: rng.random(edges.u.size) < 0.3,
-    "50 % at random": lambda edges, rng: rng.random(edges.u.size) < 0.5,
-    "80 % of 2 % of the nodes": _users,
-    "97 % inside one community": _inside,
-    "9 of 10 edges between communities": _between,
-    "95 % of one node": _hub,
+def _heavy(edges: Edges, rng: np.random.Generator) -> BoolArray:
+    return np.asarray(edges.weight > 1.0)
+
+
+Choice: TypeAlias = Callable[[Edges, np.random.Generator], BoolArray]
+
+SCENARIOS: Final[dict[str, tuple[Callable[[int], Edges], Choice]]] = {
+    "1 % at random": (communities, _randomly(0.01)),
+    "10 % at random": (communities, _randomly(0.1)),
+    "30 % at random": (communities, _randomly(0.3)),
+    "50 % at random": (communities, _randomly(0.5)),
+    "80 % of 2 % of the nodes": (communities, _users),
+    "97 % inside one community": (communities, _inside),
+    "9 of 10 edges between communities": (communities, _between),
+    "heavy edges over 60 light ones": (
+        partial(communities, heaviest=600.0, n_between=60),
+        _heavy,
+    ),
+    "95 % of one node": (communities, _node),
+    "heavy edges of a hub to all": (_hubs, _heavy),
 }
-
-
-def _block(edges: Edges, rows: IntArray) -> EdgeBlock:
-    weight = np.ones(rows.size, np.float32)
-    u, v = edges.u[rows], edges.v[rows]
-    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=rows.size)
 
 
 def streamed(edges: Edges, settings: SparsifierSettings) -> SparsifierState:
     """The sparsifier of a stream, thinned at its end."""
     state = SparsifierState()
-    for rows in np.array_split(np.arange(edges.u.size), BLOCKS):
-        state = absorb(state, settings, [_block(edges, rows)], n_nodes=N_NODES)
+    for block in edges.blocks():
+        state = absorb(state, settings, [block], n_nodes=N_NODES)
         if is_full(state, settings):
             state = resparsify(state, settings)
     return resparsify(state, settings)
 
 
-def show_errors(epsilon: float, n_seeds: int, console: Console) -> None:
+@dataclass(slots=True, kw_only=True, eq=False)
+class Played:
+    """What some deletes did, seed by seed."""
+
+    before: list[float] = field(default_factory=list)
+    struck: list[float] = field(default_factory=list)
+    expected: list[float] = field(default_factory=list)
+    exact: list[float] = field(default_factory=list)
+    worst: list[float] = field(default_factory=list)
+    fresh: list[float] = field(default_factory=list)
+    anew: list[float] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+
+    def play(self, name: str, epsilon: float, seed: int, n_batches: int) -> None:
+        """Delete the edges of a scenario in so many batches, each with a repair."""
+        make, choose = SCENARIOS[name]
+        edges, rng = make(seed), np.random.default_rng(seed)
+        settings = SparsifierSettings(epsilon=epsilon, seed=seed, expected_nodes=N_NODES)
+        pairs = edges.pairs  # each goes with all its parallel edges
+        gone = rng.permutation(np.unique(pairs[choose(edges, rng)]))
+        state = streamed(edges, settings)
+        self.before.append(_error(edges.graph(), state))
+        struck = strike(state, *(part.astype(np.int32) for part in divmod(gone, N_NODES)))
+        lives, errors, n_anew = np.ones(pairs.size, bool), [], 0
+        for number, batch in enumerate(np.array_split(gone, n_batches), 1):
+            dies = lives & np.isin(pairs, batch)
+            lives &= ~dies
+            left = edges.where(lives)
+            told = strike(state, *(part.astype(np.int32) for part in divmod(batch, N_NODES)))
+            state, report = repaired(told, settings, left, edges.where(dies))
+            n_anew += report.n_edges
+            self.kinds.append(report.kind)
+            if number % LOOK_AFTER == 0 or number == n_batches:
+                errors.append(_error(left.graph(), thinned(state, settings)))
+        graph = left.graph()
+        self.struck.append(_error(graph, struck))
+        self.expected.append(expected_epsilon(struck, settings))
+        self.exact.append(errors[-1])
+        self.worst.append(max(errors))
+        self.fresh.append(_error(graph, streamed(left, settings)))
+        self.anew.append(n_anew / left.u.size)
+
+
+def show_errors(epsilon: float, n_seeds: int, n_batches: int, console: Console) -> None:
     """True and expected errors, means and largest over the seeds."""
-    table = Table(title=f"errors, asked {epsilon:g}: mean (largest) over {n_seeds} seeds")
+    title = f"errors, asked {epsilon:g}: mean (largest) over {n_seeds} seeds"
+    table = Table(title=title if n_batches == 1 else f"{title}, in {n_batches} batches")
     table.add_column("deleted")
-    headings = "before", "struck", "expected", "apart", "exact", "anew", "fresh", "to fresh"
-    for heading in headings:
+    headings = "before", "struck", "expected", "apart", "exact", "largest", "parts", "all", "anew"
+    for heading in (*headings, "fresh", "to fresh"):
         table.add_column(heading, justify="right")
-    for name, choose in SCENARIOS.items():
-        found, anew = [], []
+    for name in SCENARIOS:
+        found = Played()
         for seed in range(n_seeds):
-            edges, rng = communities(seed), np.random.default_rng(seed)
-            settings = SparsifierSettings(epsilon=epsilon, seed=seed, expected_nodes=N_NODES)
-            gone = edges.where(choose(edges, rng))
-            lives = ~np.isin(edges.pairs, gone.pairs)  # a pair goes with all its parallel edges
-            left, graph = edges.where(lives), edges.where(lives).graph()
-            state = streamed(edges, settings)
-            struck = strike(state, gone.u, gone.v)
-            exact, report = repaired(struck, settings, left, edges.where(~lives))
-            fresh = streamed(left, settings)
-            errors = [_error(graph, each) for each in (struck, exact, fresh)]
-            found.append(
-                [_error(edges.graph(), state), expected_epsilon(struck, settings), *errors]
-            )
-            anew.append(report.n_edges / left.u.size)
-        before, expected, struck_only, exact_error, fresh_error = np.array(found).T
-        is_apart = np.isinf(struck_only)
+            found.play(name, epsilon, seed, n_batches)
+        struck = np.array(found.struck)
+        is_apart = np.isinf(struck)
         table.add_row(
             name,
-            _text(before),
-            _text(struck_only[~is_apart]),
-            _text(expected),
+            _text(found.before),
+            _text(struck[~is_apart]),
+            _text(found.expected),
             str(is_apart.sum()),
-            _text(exact_error),
-            f"{np.mean(anew):.1%}",
-            _text(fresh_error),
-            f"{exact_error.mean() / fresh_error.mean():.2f}",
+            _text(found.exact),
+            f"{max(found.worst):.2f}",
+            f"{found.kinds.count('part') / n_seeds:.1f}",
+            f"{found.kinds.count('all') / n_seeds:.1f}",
+            f"{np.mean(found.anew):.1%}",
+            _text(found.fresh),
+            f"{np.mean(found.exact) / np.mean(found.fresh):.2f}",
         )
     console.print(table)
 
@@ -187,24 +274,20 @@ def show_errors(epsilon: float, n_seeds: int, console: Console) -> None:
 def repaired(
     struck: SparsifierState, settings: SparsifierSettings, left: Edges, gone: Edges
 ) -> tuple[SparsifierState, Repair]:
-    """What exact deletions make of a struck sparsifier, thinned as for a snapshot."""
+    """What exact deletions make of a struck sparsifier."""
 
     def live(at: BoolArray | None) -> Iterator[tuple[str, EdgeBlock]]:
-        for rows in np.array_split(np.arange(left.u.size), BLOCKS):
-            block = _block(left, rows)
-            if at is not None:
-                block = block.where(at[block.u] | at[block.v])
-            if block.n_rows:
-                yield "", block
+        for block in left.blocks():
+            part = block if at is None else block.where(at[block.u] | at[block.v])
+            if part.n_rows:
+                yield "", part
 
-    number = left.graph().component
-    first = np.full(number.max() + 1, N_NODES)
-    np.minimum.at(first, number, np.arange(N_NODES))
-    told = resolved(struck, degree=left.graph().degree, killed=gone.graph().degree)
-    state, report = repair(
-        told, settings, live, component=first[number].astype(np.int32), group_blocks=1
-    )
-    return thinned(state, settings), report
+    graph = left.graph()
+    first = np.full(graph.component.max() + 1, N_NODES)
+    np.minimum.at(first, graph.component, np.arange(N_NODES))
+    told = resolved(struck, degree=graph.degree, killed=gone.graph().degree)
+    component = first[graph.component].astype(np.int32)
+    return repair(told, settings, live, component=component, group_blocks=1)
 
 
 def _error(graph: Graph, state: SparsifierState) -> float:
@@ -214,8 +297,8 @@ def _error(graph: Graph, state: SparsifierState) -> float:
     )
 
 
-def _text(errors: FloatArray) -> str:
-    return f"{errors.mean():.2f} ({errors.max():.2f})" if errors.size else "-"
+def _text(errors: Sequence[float] | FloatArray) -> str:
+    return f"{np.mean(errors):.2f} ({np.max(errors):.2f})" if len(errors) else "-"
 
 
 def show_costs(n_nodes: int, console: Console) -> None:
@@ -302,13 +385,16 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 40])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.9, 0.5, 0.3])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--quick", action="store_true", help="one seed, .7 alone, 20,000 nodes")
     arguments = parser.parse_args()
-    console = Console(width=120)
+    console = Console(width=150)
+    n_seeds = 1 if arguments.quick else arguments.seeds
     for epsilon in [0.7] if arguments.quick else arguments.epsilon:
-        show_errors(epsilon, 1 if arguments.quick else arguments.seeds, console)
+        for n_batches in [1] if arguments.quick else arguments.batches:
+            show_errors(epsilon, n_seeds, n_batches, console)
     n_nodes = 20_000 if arguments.quick else arguments.nodes
     if n_nodes:
         show_log_costs(n_nodes, console)

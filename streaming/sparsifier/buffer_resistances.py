@@ -127,6 +127,42 @@ def counted_resistances(
     return make(choose, tries_clusters=False)
 
 
+def embedded_resistances(
+    chunks: Sequence[Records],
+    on_forest: Sequence[BoolArray],
+    cards: NodeCards,
+    degree: FloatArray,
+    settings: SparsifierSettings,
+    constant: float,
+    factor: float,
+    *,
+    cancelled: Callable[[], bool] | None,
+    parallel: Parallel,
+) -> NodeCards | None:
+    """Cards with vectors of a buffer of which ``cards`` hold bounds; None as above."""
+    choose = partial(
+        _coarse,
+        cards=cards,
+        settings=settings,
+        constant=constant,
+        was_struck=True,
+        coarse_constant=COARSE_CONSTANT / factor,
+    )
+    return _cards_of(
+        chunks,
+        on_forest,
+        choose,
+        degree=degree,
+        settings=settings,
+        copies=settings.oversampling * constant,
+        factor=factor,
+        cancelled=cancelled,
+        parallel=parallel,
+        tries_bounds=False,
+        tries_clusters=False,
+    )
+
+
 def _cards_of(
     chunks: Sequence[Records],
     on_forest: Sequence[BoolArray],
@@ -138,6 +174,7 @@ def _cards_of(
     factor: float,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
+    tries_bounds: bool = True,
     tries_clusters: bool = True,
 ) -> NodeCards | None:
     """Cards by the sample that ``choose`` makes of every chunk: bounds if they serve."""
@@ -161,7 +198,7 @@ def _cards_of(
     n_kept = partial(_n_kept, u, v, conductance, full, copies)
     fewest = n_kept(local, system.component)
     of_bounds = partial(NodeCards.of_bounds, total_degree=total)
-    returns = system.local_bounds() if settings.ridge == 0.0 else None
+    returns = system.local_bounds() if tries_bounds and settings.ridge == 0.0 else None
     if returns is not None:
         bounds = local + (inverse * (returns - 1.0)).astype(np.float32)
         if n_kept(bounds, system.component) <= (1.0 + MOST_EXCESS) * fewest:

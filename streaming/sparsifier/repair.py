@@ -22,7 +22,10 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.sparsifier.arrivals import MOST_DAMAGE
-from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
+from peewit.streaming.sparsifier.buffer_resistances import (
+    counted_resistances,
+    embedded_resistances,
+)
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
@@ -45,10 +48,14 @@ MOST_SHARE: Final = 0.25
 """Nodes that hold more than this part of the weight are not repaired: everything is rebuilt."""
 
 MOST_THIN: Final = 2.0
-"""A record may err by so many times what is due, not more."""
+"""Records may be thrown for so many times less than is due, not less."""
 
-REBUILD_SLACK: Final = 1.5
-"""A rebuild keeps so many times what is due, and is then thinned, which evens out degrees."""
+MOST_ERROR: Final = 1.0
+"""All that were may err, together, as much as so many that were thrown for what is due."""
+
+REBUILD_SLACK: Final = 3.0
+"""A rebuild keeps so many times what is due. What is published is thinned, and the room is for
+deletes to come."""
 
 LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
 """Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
@@ -128,7 +135,8 @@ def repair(
     """
     if is_whole(state) or state.degree is None:
         return state, Repair()
-    cards = _cards(state, settings, cancelled, parallel)
+    make = partial(_cards, settings=settings, cancelled=cancelled, parallel=parallel)
+    cards = make(state)
     if cards is None:
         n_failed = state.n_failed_embeddings + 1
         return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
@@ -142,11 +150,12 @@ def repair(
     )
     n_edges = 0
     is_spoiled = 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
+    if not is_spoiled and _is_thin(told, cards, settings, is_damaged):
+        # bounds tell of other records from one sample to the next
+        judge = cards if cards.has_vectors else make(told, embeds=True)
+        is_spoiled = judge is None or _is_thin(told, judge, settings, is_damaged)
     if n_damaged and not is_spoiled:
-        told = _without_nodes(told, is_damaged)
-    is_spoiled = is_spoiled or _is_thin(told, cards, settings)
-    if n_damaged and not is_spoiled:
-        told, n_edges = throw(told, settings, live(is_damaged))
+        told, n_edges = throw(_without_nodes(told, is_damaged), settings, live(is_damaged))
     if not (is_spoiled or _is_uneven(told, settings) or _is_apart(told, component)):
         kind: Kind = "part" if n_damaged else "none"
         n_repairs = told.n_repairs + min(n_damaged, 1)
@@ -155,8 +164,6 @@ def repair(
     slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
     told = _emptied(told)
     told, n_edges = throw(told, slack, live(None))
-    if told.chunks and not is_whole(told):
-        told = resparsify(told, settings, cancelled=cancelled, parallel=parallel)
     if _is_apart(told, component):
         told = _joined(told, settings, live(None))
     return told, Repair(kind="all", n_damaged=n_damaged, n_edges=n_edges)
@@ -182,41 +189,50 @@ def _is_uneven(state: SparsifierState, settings: SparsifierSettings) -> bool:
 def _cards(
     state: SparsifierState,
     settings: SparsifierSettings,
+    *,
+    embeds: bool = False,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
-    """Cards of what was not struck, with the degrees of what lives."""
+    """Cards of what was not struck, with the degrees of what lives; with vectors for certain."""
     if not state.chunks:  # nothing is known, and every edge of what lives is kept
         return NodeCards.empty()
     degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
     if state.degree is not None:
         degree[: state.degree.size] = state.degree
+    constant = present_constant(state, settings)
+    factor = local_factor(settings, state.n_nodes)
+    common = state.chunks, on_forest, state.cards, degree, settings, constant, factor
+    if embeds:
+        return embedded_resistances(*common, cancelled=cancelled, parallel=parallel)
+    was_struck = state.n_struck_since_cards > 0
     return counted_resistances(
-        state.chunks,
-        on_forest,
-        state.cards,
-        degree,
-        settings,
-        present_constant(state, settings),
-        local_factor(settings, state.n_nodes),
-        was_struck=state.n_struck_since_cards > 0,
-        cancelled=cancelled,
-        parallel=parallel,
+        *common, was_struck=was_struck, cancelled=cancelled, parallel=parallel
     )
 
 
-def _is_thin(state: SparsifierState, cards: NodeCards, settings: SparsifierSettings) -> bool:
-    """Whether a record errs by far more than it may, by the cards (B24)."""
+def _is_thin(
+    state: SparsifierState, cards: NodeCards, settings: SparsifierSettings, is_damaged: BoolArray
+) -> bool:
+    """Whether records that were thrown for far less than is due err by too much (B24).
+
+    Those at damaged nodes are thrown again anyway.
+    """
+    is_out = np.zeros(state.n_nodes, bool)
+    is_out[: is_damaged.size] = is_damaged
     factor = local_factor(settings, state.n_nodes)
     copies = np.float32(settings.oversampling * present_constant(state, settings))
+    error = 0.0
     for chunk in state.chunks:
         due = counted_leverages(chunk, cards=cards, settings=settings, factor=factor)
         due[np.isinf(due)] = 0.0  # the cards know nothing of these
+        due[is_out[chunk.u] | is_out[chunk.v]] = 0.0
         due *= copies
+        due /= chunk.keep_probability
+        due *= due > MOST_THIN
         due *= 1.0 - chunk.keep_probability
-        if np.any(due > MOST_THIN * chunk.keep_probability):
-            return True
-    return False
+        error += float(due.sum(dtype=np.float64))
+    return error > MOST_ERROR
 
 
 def _is_apart(state: SparsifierState, component: Int32Array) -> bool:
