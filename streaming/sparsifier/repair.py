@@ -101,6 +101,7 @@ def resolved(state: SparsifierState, *, degree: FloatArray, killed: FloatArray) 
     if state.peak is not None:
         known = state.peak.size
         np.maximum(peak[:known], state.peak, out=peak[:known])
+    peak[degree == 0.0] = 0.0  # whoever lost everything has no edge to sample anew
     return replace(state, degree=frozen(degree), peak=frozen(peak))
 
 

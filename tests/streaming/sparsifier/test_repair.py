@@ -236,6 +236,15 @@ def test_parts_of_the_graph_that_came_apart_stay_apart() -> None:
     assert log.error(state) <= 0.9
 
 
+def test_a_node_that_lost_everything_needs_no_repair() -> None:
+    edges = random_graph(500, 0.7, 0)
+    settings = settings_of(edges)
+    log = Log(edges=edges, lives=(edges.u != 7) & (edges.v != 7))
+    state, report = log.repaired(struck(edges, settings, ~log.lives), settings)
+    assert report == Repair()
+    assert log.error(state) <= 0.7
+
+
 def test_where_every_edge_is_kept_nothing_is_sampled() -> None:
     edges = random_graph(100, 0.1, 0)
     settings = settings_of(edges)
