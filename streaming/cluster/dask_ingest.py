@@ -29,7 +29,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
-from peewit.streaming.cluster.connection import Connection
+from peewit.streaming.cluster.dask_folds import DaskExecutor
 from peewit.streaming.cluster.sparsified_shares import (
     Share,
     ShareSettings,
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Cluster(Connection):
-    """Connection to a dask scheduler whose workers sparsify shares.
+class Cluster(DaskExecutor):
+    """Connection to a dask scheduler whose workers sparsify shares, and compute folds over the log.
 
     Parameters
     ----------
     scheduler : str
-        See `Connection`.
+        See `DaskExecutor`.
     settings : ShareSettings
         Of the stream.
     wave_shares : int

@@ -118,6 +118,10 @@ class LiveFile:
         block = self.file.block(number)
         return block.edges(~self.dead.mask((self.file.digest, number), block))
 
+    def only(self, number: int) -> "LiveFile":
+        """The file, to read one block: without the dead rows of others, which would be sent."""
+        return LiveFile(file=self.file, dead=self.dead.only((self.file.digest, number)))
+
 
 class LogDamaged(ValueError):
     """Parts of the log do not belong together."""
@@ -158,12 +162,14 @@ class DeadRows:
             {key: each for key, each in self.generations.items() if key in digests},
         )
 
+    def only(self, *keys: BatchKey) -> "DeadRows":
+        """Those of some batches."""
+        return DeadRows({key: self.bits[key] for key in keys if key in self.bits})
+
     def without(self, file: LoggedFile) -> LiveFile:
         """What lives of a file."""
         keys = ((file.digest, number) for number in range(file.n_batches))
-        return LiveFile(
-            file=file, dead=DeadRows({key: self.bits[key] for key in keys if key in self.bits})
-        )
+        return LiveFile(file=file, dead=self.only(*keys))
 
 
 def open_log(source: Any) -> Any:

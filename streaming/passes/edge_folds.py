@@ -8,7 +8,7 @@ workers compute by themselves.
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -60,6 +60,8 @@ class Chunk:
         Of the block of a spooled file, or the part of a staged one.
     n_rows : int
         How many; of a spooled file about so many.
+    position : int
+        Place among the chunks of all files.
     part : Part or None
         The part of a staged file.
     """
@@ -67,6 +69,7 @@ class Chunk:
     file: OpenedFile
     number: int
     n_rows: int
+    position: int
     part: Part | None = None
 
 
@@ -169,14 +172,33 @@ class Components:
             u, v = frozen_all(edges.u, edges.v)
             n_joins += join_ends(u, v, parent)
             n_edges += len(edges.u)
-        return _components(n_edges, self.n_nodes - n_joins, parent)
+        root = np.empty_like(parent)
+        all_roots(parent, root)
+        return RawComponents(n_edges=n_edges, n_components=self.n_nodes - n_joins, component=root)
 
     def merge(self, a: RawComponents, b: RawComponents) -> RawComponents:
         """Components by the edges of both: every node of b is joined to its smallest."""
-        parent = a.component.copy()
-        nodes, smallest = frozen_all(np.arange(self.n_nodes, dtype=np.int32), b.component)
-        n_joins = join_ends(nodes, smallest, parent)
-        return _components(a.n_edges + b.n_edges, a.n_components - n_joins, parent)
+        component, n_joins = joined(a.component, b.component)
+        return RawComponents(
+            n_edges=a.n_edges + b.n_edges,
+            n_components=a.n_components - n_joins,
+            component=component,
+        )
+
+
+def joined(a: Int32Array, b: Int32Array) -> tuple[Int32Array, int]:
+    """Smallest node of each node's component by the edges of both, and how many more it joins.
+
+    Parameters
+    ----------
+    a, b : (n_nodes,) int32
+        The same by the edges of either.
+    """
+    parent, root = a.copy(), np.empty_like(a)
+    nodes, smallest = frozen_all(np.arange(a.size, dtype=np.int32), b)
+    n_joins = join_ends(nodes, smallest, parent)
+    all_roots(parent, root)
+    return root, n_joins
 
 
 def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Span]:
@@ -217,15 +239,25 @@ def product_bytes(n_nodes: int, n_columns: int) -> int:
 
 
 def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
+    position = count()
     for file, n_rows in files:
         if isinstance(file, StagedFile):
             bare = file.without_parts()
             for part in file.parts:
-                yield Chunk(file=bare, number=part.number, n_rows=part.n_rows, part=part)
+                yield Chunk(
+                    file=bare,
+                    number=part.number,
+                    n_rows=part.n_rows,
+                    position=next(position),
+                    part=part,
+                )
         else:
             for number in range(file.n_batches):
                 first, end = (n_rows * each // file.n_batches for each in (number, number + 1))
-                yield Chunk(file=file, number=number, n_rows=end - first)
+                of_file = file.only(number) if isinstance(file, LiveFile) else file
+                yield Chunk(
+                    file=of_file, number=number, n_rows=end - first, position=next(position)
+                )
 
 
 def _blocks(span: Span, n_nodes: int, advance: Advance) -> Iterator[EdgeBlock]:
@@ -267,12 +299,6 @@ def _read_staged(
     )
     with naming(path), closing(reading) as raw_blocks:
         yield from map(nodes.map_block, raw_blocks)
-
-
-def _components(n_edges: int, n_components: int, parent: Int32Array) -> RawComponents:
-    root = np.empty_like(parent)
-    all_roots(parent, root)
-    return RawComponents(n_edges=n_edges, n_components=n_components, component=root)
 
 
 def _lanes_of(block: FloatArray) -> list[FloatArray]:

@@ -35,6 +35,7 @@ from peewit.streaming.passes.edge_passes import (
     RawEdgesGone,
     raise_if_any,
 )
+from peewit.streaming.passes.log_folds import by_batches
 from peewit.streaming.passes.raw_edge_spool import Spool, SpooledFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore, FilesMovedOn
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
@@ -253,8 +254,7 @@ class LoggedEdges(EdgePasses):
         except LogFileMissing as error:
             fault = "the log has moved on since the snapshot; take a newer one"
             raise RawEdgesGone([(str(error.path), fault)]) from error
-        n_batches = max(sum(file.n_batches for file in found), 1)
-        self._cut([(file, self.n_edges * file.n_batches // n_batches) for file in found])
+        self._cut(by_batches(found, self.n_edges))
         on_fraction(1.0)
 
 

@@ -60,6 +60,9 @@ deletes to come."""
 LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
 """Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
 
+ThrowAll: TypeAlias = Callable[[SparsifierState, SparsifierSettings], SparsifierState]
+"""State with all edges that live, too, thrown as arrivals are."""
+
 Kind: TypeAlias = Literal["none", "part", "all"]
 
 
@@ -112,6 +115,7 @@ def repair(
     *,
     component: Int32Array,
     group_blocks: int,
+    throw_all: ThrowAll | None = None,
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> tuple[SparsifierState, Repair]:
@@ -131,6 +135,8 @@ def repair(
         Component of each node, of what lives.
     group_blocks : int
         Most blocks that are scored together.
+    throw_all : callable, optional
+        Throws all edges that live into a state, where others than this process do.
     cancelled, parallel
         As for `resparsify`.
     """
@@ -141,33 +147,64 @@ def repair(
     if cards is None:
         n_failed = state.n_failed_embeddings + 1
         return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
-    degree, is_damaged = state.degree, _damaged(state)
+    degree, n_edges, is_damaged = state.degree, state.n_edges, _damaged(state)
     n_damaged = int(np.count_nonzero(is_damaged))
     at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
     told = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
     del state
-    throw = partial(
-        _thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel, degree=degree
-    )
-    n_edges = 0
+    throw = partial(thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel)
     is_spoiled = 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
     if not is_spoiled and _is_thin(told, cards, settings, is_damaged):
         # bounds tell of other records from one sample to the next
         judge = cards if cards.has_vectors else make(told, embeds=True)
         is_spoiled = judge is None or _is_thin(told, judge, settings, is_damaged)
     if n_damaged and not is_spoiled:
-        told, n_edges = throw(_without_nodes(told, is_damaged), settings, live(is_damaged))
-    if not (is_spoiled or _is_uneven(told, settings) or _is_apart(told, component)):
-        kind: Kind = "part" if n_damaged else "none"
-        n_repairs = told.n_repairs + min(n_damaged, 1)
-        report = Repair(kind=kind, n_damaged=n_damaged, n_edges=n_edges)
-        return replace(told, n_repairs=n_repairs), report
-    slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
-    told = _emptied(told)
-    told, n_edges = throw(told, slack, live(None))
-    if _is_apart(told, component):
-        told = _joined(told, settings, live(None))
-    return told, Repair(kind="all", n_damaged=n_damaged, n_edges=n_edges)
+        told = throw(_without_nodes(told, is_damaged), settings, live(is_damaged))
+    n_thrown = told.n_edges - n_edges
+    if is_spoiled or _is_uneven(told, settings) or _is_apart(told, component):
+        slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
+        told = replace(_emptied(told), n_edges=n_edges)
+        told = throw_all(told, slack) if throw_all else throw(told, slack, live(None))
+        n_thrown = told.n_edges - n_edges
+        told = replace(told, degree=degree)
+        if _is_apart(told, component):
+            told = _joined(told, settings, live, component)
+        kind: Kind = "all"
+    else:
+        kind = "part" if n_damaged else "none"
+        told = replace(told, degree=degree, n_repairs=told.n_repairs + min(n_damaged, 1))
+    # they are no news: the graph has had them before
+    told = replace(told, n_edges=n_edges)
+    return told, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_thrown)
+
+
+def thrown(
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    edges: Iterable[tuple[str, EdgeBlock]],
+    *,
+    group_blocks: int,
+    cancelled: Callable[[], bool] | None = None,
+    parallel: Parallel = map,
+) -> SparsifierState:
+    """State with edges that are thrown as arrivals are.
+
+    Parameters
+    ----------
+    state : SparsifierState
+        Scores them by its cards.
+    edges : iterable of (str, EdgeBlock)
+        Run and edges of each block, in order.
+    settings, group_blocks, cancelled, parallel
+        As for `repair`.
+    """
+    for run, blocks in groupby(edges, lambda each: each[0]):
+        remaining = (block for _, block in blocks)
+        while group := list(islice(remaining, group_blocks)):
+            if is_full(state, settings):
+                state = resparsify(state, settings, cancelled=cancelled, parallel=parallel)
+            state = absorb(state, settings, group, n_nodes=0, run=run, parallel=parallel)
+    return state
 
 
 def _damaged(state: SparsifierState) -> BoolArray:
@@ -280,39 +317,16 @@ def _emptied(state: SparsifierState) -> SparsifierState:
     )
 
 
-def _thrown(
-    state: SparsifierState,
-    settings: SparsifierSettings,
-    edges: Iterable[tuple[str, EdgeBlock]],
-    *,
-    degree: FloatArray,
-    group_blocks: int,
-    cancelled: Callable[[], bool] | None,
-    parallel: Parallel,
-) -> tuple[SparsifierState, int]:
-    """State with edges that are thrown as arrivals are, and their number.
-
-    They are none: the graph has had them before, and ``degree`` is what it has.
-    """
-    n_edges = state.n_edges
-    for run, blocks in groupby(edges, lambda each: each[0]):
-        remaining = (block for _, block in blocks)
-        while group := list(islice(remaining, group_blocks)):
-            if is_full(state, settings):
-                state = resparsify(state, settings, cancelled=cancelled, parallel=parallel)
-            state = absorb(state, settings, group, n_nodes=0, run=run, parallel=parallel)
-    return replace(state, degree=degree, n_edges=n_edges), state.n_edges - n_edges
-
-
 def _joined(
-    state: SparsifierState, settings: SparsifierSettings, edges: Iterable[tuple[str, EdgeBlock]]
+    state: SparsifierState, settings: SparsifierSettings, live: LiveEdges, component: Int32Array
 ) -> SparsifierState:
     """State with all edges, too, between its components where those of the graph are joined."""
     parent = components(state.chunks, state.n_nodes)
     root = np.empty_like(parent)
     all_roots(parent, root)
     keeping = replace(state, cards=NodeCards.empty(), degree=None)
-    for run, block in edges:
+    # of two components that an edge joins, one does not hold the first node of what they belong to
+    for run, block in live(root != component):
         is_join = root[block.u] != root[block.v]
         if is_join.any():
             joins = block.where(is_join)

@@ -201,6 +201,7 @@ class Absorption:
         is_asked = self.state.n_unresolved or retracted or erased is not None
         if self.deletions is None or not is_asked:
             return None
+        cluster = None if self._settings.scheduler is None else self._connect()
         self._steps.begin("repairing after deletes")
         self._file_start = None
         held = [self.state]
@@ -213,7 +214,9 @@ class Absorption:
             retracted=retracted,
             erased=erased,
             group_blocks=self._settings.blocks_per_group,
+            n_threads=self._settings.n_readers,
             parallel=self._parallel,
+            cluster=cluster,
         )
         self._stop_if_asked()
         self.is_usable = True

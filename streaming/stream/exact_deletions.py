@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,11 +11,15 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.cluster.ordered_folds import FoldExecutor, ThreadExecutor
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.log.change_log import ChangeLog, LogWriter
+from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import LogDamaged
-from peewit.streaming.log.resolution import compacted, live_blocks, resolve
-from peewit.streaming.sparsifier.repair import Repair, repair, resolved
+from peewit.streaming.passes.edge_folds import Span
+from peewit.streaming.passes.log_folds import live_at, log_spans, rebuilt
+from peewit.streaming.passes.resolution import resolve
+from peewit.streaming.sparsifier.repair import Repair, ThrowAll, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.strikes import retract
 
@@ -66,7 +71,9 @@ class ExactDeletions:
         retracted: Collection[str] = (),
         erased: Int32Array | None = None,
         group_blocks: int,
+        n_threads: int,
         parallel: Parallel,
+        cluster: FoldExecutor | None,
     ) -> tuple[SparsifierState, Repair]:
         """State that was repaired after everything that was deleted from some files.
 
@@ -82,8 +89,13 @@ class ExactDeletions:
             Nodes whose edges go, now and for good.
         group_blocks : int
             Most blocks that are scored together.
+        n_threads : int
+            Threads that look through the log, where no cluster does.
         parallel : callable
             Runs independent tasks; the result does not depend on it.
+        cluster : FoldExecutor or None
+            Looks through the log, and throws all edges anew where that is due; only this changes
+            the result, within the error asked.
         """
         for digest in retracted:
             state = retract(state, digest)
@@ -93,9 +105,11 @@ class ExactDeletions:
             n_resolved=min(state.n_resolved_files, len(digests)),
             version=state.log_version,
             n_nodes=state.n_nodes,
+            n_edges=state.n_edges,
             retracted=retracted,
             erased=None if erased is None else _mask(erased, state.n_nodes),
             parallel=parallel,
+            executor=cluster or ThreadExecutor(n_threads),
             on_block=self._on_block,
         )
         n_live = state.n_edges - state.n_self_loops - state.n_dead - found.n_killed
@@ -125,8 +139,23 @@ class ExactDeletions:
             )
         ]
         del state  # only `repair` has it now, and lets it go
+        throw_all: ThrowAll | None = None
+        spans: Sequence[Span] = ()
+        if cluster is not None:
+            spans = log_spans(self._log, left, dead, n_edges=found.n_live, n_nodes=held[0].n_nodes)
+            throw_all = partial(
+                rebuilt,
+                cluster,
+                spans,
+                group_blocks=group_blocks,
+                on_block=self._on_block,
+                cancelled=self._cancelled,
+                parallel=parallel,
+            )
 
         def live(at: BoolArray | None) -> Iterable[tuple[str, EdgeBlock]]:
+            if cluster is not None and at is not None:
+                return live_at(cluster, spans, at, self._on_block)
             return live_blocks(
                 self._log, left, dead, at=at, parallel=parallel, on_block=self._on_block
             )
@@ -137,6 +166,7 @@ class ExactDeletions:
             live,
             component=found.component,
             group_blocks=group_blocks,
+            throw_all=throw_all,
             cancelled=self._cancelled,
             parallel=parallel,
         )

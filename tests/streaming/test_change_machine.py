@@ -27,7 +27,7 @@ from peewit.streaming.events import IngestEvent
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.log.change_log import ChangeLog
-from peewit.streaming.log.resolution import live_blocks
+from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings

@@ -12,7 +12,7 @@ from peewit.service.database.engine import open_database
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.streaming.log.change_log import ChangeLog
-from peewit.streaming.log.resolution import live_blocks
+from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.end_to_end.crashing.checks import History

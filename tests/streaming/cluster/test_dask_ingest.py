@@ -25,7 +25,7 @@ from peewit.streaming.events import Committed, IngestEvent, Progress, Quarantine
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted, Stream
 from peewit.streaming.log.change_log import ChangeLog
-from peewit.streaming.log.resolution import live_blocks
+from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore

@@ -8,13 +8,17 @@ import pytest
 
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels import pair_positions
-from peewit.streaming.log import resolution
 from peewit.streaming.log.change_log import NO_NODES, ChangeLog, LogFileMissing
+from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import DeadRows, LogDamaged
-from peewit.streaming.log.resolution import Resolution, compacted, live_blocks, resolve
+from peewit.streaming.passes import resolution
+from peewit.streaming.passes.resolution import Resolution, resolve
 from tests.streaming.graphs import edge_block
 
 N_NODES = 30
+N_EDGES = 600
+"""About as many as two files have, so that scans have two spans."""
+
 Pair = tuple[int, int]
 
 
@@ -74,7 +78,9 @@ def log(tmp_path: Path) -> ChangeLog:
 
 
 def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) -> Resolution:
-    return resolve(log, digests, n_resolved=n_resolved, version=version, n_nodes=N_NODES)
+    return resolve(
+        log, digests, n_resolved=n_resolved, version=version, n_nodes=N_NODES, n_edges=N_EDGES
+    )
 
 
 @pytest.mark.parametrize("most_pairs", [1 << 20, 7])

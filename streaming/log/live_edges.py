@@ -1,0 +1,135 @@
+"""Edges of a log that live: read block by block, or written anew without what is dead."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, TypeAlias
+
+from peewit.solvers.arrays import BoolArray
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.log.change_log import NO_NODES, ChangeLog
+from peewit.streaming.log.logged_files import BatchKey, DeadRows, LoggedBlock
+
+_AHEAD: Final = 4
+"""Blocks that are read at a time."""
+
+_Read: TypeAlias = tuple[BatchKey, Callable[[], LoggedBlock]]
+
+
+def logged_blocks(
+    log: ChangeLog,
+    digests: Sequence[str],
+    dead: DeadRows,
+    *,
+    first_file: int = 0,
+    parallel: Parallel = map,
+    on_block: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, BatchKey, LoggedBlock]]:
+    """Position in the whole log, key and content of every block from some file on.
+
+    Parameters
+    ----------
+    log : ChangeLog
+    digests : sequence of str
+        The committed files, in order.
+    dead : DeadRows
+        Tells the generation of each file.
+    first_file : int
+        Number of the file to begin with.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    on_block : callable
+        Called after each block that was read; what it raises ends the scan.
+    """
+    files = [log.file(digest, dead) for digest in digests]
+    position = sum(file.n_batches for file in files[:first_file])
+    reads: Iterator[_Read] = (
+        ((file.digest, number), partial(file.block, number))
+        for file in files[first_file:]
+        for number in range(file.n_batches)
+    )
+    while together := list(islice(reads, _AHEAD)):
+
+        def read(place: int, together: Sequence[_Read] = together) -> LoggedBlock:
+            return together[place][1]()
+
+        blocks = parallel(read, range(len(together)))
+        for (key, _), block in zip(together, blocks, strict=True):
+            yield position, key, block
+            position += 1
+            on_block()
+
+
+def live_blocks(
+    log: ChangeLog,
+    digests: Sequence[str],
+    dead: DeadRows,
+    *,
+    at: BoolArray | None = None,
+    parallel: Parallel = map,
+    on_block: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[str, EdgeBlock]]:
+    """Digest and edges of each block that has some which live, in the order of the stream.
+
+    Parameters
+    ----------
+    log, digests, parallel, on_block
+        As for `logged_blocks`.
+    dead : DeadRows
+        What does not live.
+    at : (n_nodes,) bool, optional
+        Only edges with an end at one of these nodes.
+    """
+    reading = logged_blocks(log, digests, dead, parallel=parallel, on_block=on_block)
+    for _, key, block in reading:
+        if edges := live_edges(block, dead.mask(key, block), at):
+            yield key[0], edges
+
+
+def live_edges(
+    block: LoggedBlock, is_dead: BoolArray, at: BoolArray | None = None
+) -> EdgeBlock | None:
+    """Edges of a block that live, those at marked nodes where some are given; None without any."""
+    is_taken = ~is_dead
+    if at is not None:
+        is_taken &= at[block.u] | at[block.v]
+    return block.edges(is_taken) if is_taken.any() else None
+
+
+def compacted(
+    log: ChangeLog,
+    digests: Collection[str],
+    dead: DeadRows,
+    *,
+    generation: int,
+    on_block: Callable[[], None] = lambda: None,
+) -> DeadRows:
+    """Write some files anew without their dead rows and deletes; what is dead then.
+
+    Blocks keep their numbers, if they hold nothing, so that positions stay what they were.
+
+    Parameters
+    ----------
+    log : ChangeLog
+    digests : collection of str
+        Files whose deletes are resolved.
+    dead : DeadRows
+        What does not live.
+    generation : int
+        What to call them: the version that they are written for.
+    on_block : callable
+        Called after each block.
+    """
+    bits, generations = dict(dead.bits), dict(dead.generations)
+    for digest in sorted(digests):
+        file = log.file(digest, dead)
+        with log.writing(digest, replaces=False, generation=generation) as writer:
+            for number in range(file.n_batches):
+                block = file.block(number)
+                is_dead = dead.mask((digest, number), block)
+                writer.append(block.edges(~is_dead), NO_NODES, NO_NODES)
+                bits.pop((digest, number), None)
+                on_block()
+        generations[digest] = generation
+    return DeadRows(bits, generations)

@@ -1,0 +1,311 @@
+"""Resolution: which edges of a log live, told from the deletes that came since the last time.
+
+One pass over the log marks what is dead by now, and adds up the exact degrees and components of
+what lives: a fold over spans of it, by threads or by the workers of a dask scheduler, with the same
+bits. All of it follows from the stream alone, never from what the sparsifier kept: what is to be
+sampled anew may be chosen by it (B24).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import (
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+    frozen,
+)
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.cluster.ordered_folds import Advance, FoldExecutor, ThreadExecutor
+from peewit.streaming.kernels.edge_passes import all_roots
+from peewit.streaming.kernels.pair_positions import fill_pair_positions, mark_dead, survey_live
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.live_edges import logged_blocks
+from peewit.streaming.log.logged_files import BatchKey, DeadRows, LoggedBlock
+from peewit.streaming.passes.edge_folds import Span, joined
+from peewit.streaming.passes.log_folds import log_spans, read_span
+
+MOST_PAIRS: Final = 1 << 23
+"""Pairs that are looked for in one scan, which take 36 bytes each; more take more scans."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resolution:
+    """What lives in a log.
+
+    Attributes
+    ----------
+    dead : DeadRows
+        Which rows do not.
+    degree, killed : (n_nodes,) float64
+        Weight at each node that lives, and that died since the resolution before.
+    component : (n_nodes,) int32
+        The smallest node of each node's component of what lives.
+    n_live, n_killed : int
+        Edges that live, and that died since.
+    n_unmatched : int
+        Different pairs that were deleted since, and of which no edge was there.
+    dead_share : mapping of str to float
+        Part of the rows of each file that are no edges, or no edges any more.
+    """
+
+    dead: DeadRows
+    dead_share: Mapping[str, float]
+    degree: FloatArray
+    killed: FloatArray
+    component: Int32Array
+    n_live: int
+    n_killed: int
+    n_unmatched: int
+
+
+def resolve(
+    log: ChangeLog,
+    digests: Sequence[str],
+    *,
+    n_resolved: int,
+    version: int,
+    n_nodes: int,
+    n_edges: int,
+    retracted: Collection[str] = (),
+    erased: BoolArray | None = None,
+    parallel: Parallel = map,
+    executor: FoldExecutor | None = None,
+    on_block: Callable[[], None] = lambda: None,
+) -> Resolution:
+    """Resolve the deletes of all files but the first ones, whose deletes are resolved already.
+
+    The new deletes are read here, what they kill is looked for by the executor.
+
+    Parameters
+    ----------
+    log : ChangeLog
+    digests : sequence of str
+        The committed files, in order.
+    n_resolved : int
+        How many of them are resolved.
+    version : int
+        Of the rows that these left dead.
+    n_nodes : int
+        Nodes known.
+    n_edges : int
+        Edges of the log, about; spans are cut by it, so that sums depend on it in their last bits.
+    retracted : collection of str
+        Files of which all edges die, too; their deletes stay.
+    erased : (n_nodes,) bool, optional
+        Nodes of which all edges die.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    executor : FoldExecutor, optional
+        Looks through the log, by default one thread; the result does not depend on it either.
+    on_block : callable
+        Called as blocks are read, in any thread; what it raises ends the resolution.
+    """
+    executor = executor or ThreadExecutor(1)
+    dead = log.dead(version)
+    reading = logged_blocks(
+        log, digests, dead, first_file=n_resolved, parallel=parallel, on_block=on_block
+    )
+    killed = np.zeros(n_nodes)
+    n_killed = n_unmatched = 0
+    for table in _tables(reading, n_nodes):
+        found = executor.fold(
+            _Survey(n_nodes=n_nodes),
+            log_spans(log, digests, dead, n_edges=n_edges, n_nodes=n_nodes),
+            _Deletes(table=table, retracted=frozenset(retracted), erased=erased),
+            lambda _n_rows: on_block(),
+        )
+        dead = DeadRows({**dead.bits, **found.bits}, dead.generations)
+        killed += found.killed
+        n_killed += found.n_killed
+        n_unmatched += table.n_pairs - int(np.bitwise_count(found.matched).sum())
+        del table  # before the next one is filled
+    n_rows, n_live = found.n_rows, found.n_live
+    return Resolution(
+        dead=dead,
+        dead_share={each: 1.0 - n_live[each] / n_rows[each] for each in n_rows if n_rows[each]},
+        degree=frozen(found.degree),
+        killed=frozen(killed),
+        component=frozen(found.component),
+        n_live=n_live.total(),
+        n_killed=n_killed,
+        n_unmatched=n_unmatched,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Table:
+    """Pairs that are deleted, and the last position that deletes each of them."""
+
+    pairs: UInt64Array
+    positions: Int64Array
+    is_touched: UInt8Array
+    n_pairs: int
+    last: int
+
+    @classmethod
+    def of(
+        cls, deletes: Sequence[tuple[int, Int32Array, Int32Array]], n_rows: int, n_nodes: int
+    ) -> "_Table":
+        size = 1 << (2 * max(n_rows, 1) - 1).bit_length()
+        pairs, positions = np.zeros(size, np.uint64), np.zeros(size, np.int64)
+        is_touched = np.zeros(n_nodes, np.uint8)
+        n_pairs = 0
+        with np.errstate(over="ignore"):  # hashes count modulo 2^64
+            for position, u, v in deletes:
+                n_pairs += fill_pair_positions(u, v, position, pairs, positions, is_touched)
+        return cls(
+            pairs=frozen(pairs),
+            positions=frozen(positions),
+            is_touched=frozen(is_touched),
+            n_pairs=n_pairs,
+            last=deletes[-1][0] if deletes else 0,
+        )
+
+
+def _tables(reading: Iterator[tuple[int, BatchKey, LoggedBlock]], n_nodes: int) -> Iterator[_Table]:
+    """The deletes of some blocks in tables of bounded size, at least one."""
+    waiting: list[tuple[int, Int32Array, Int32Array]] = []
+    n_rows = 0
+    for position, _, block in reading:
+        u, v = block.deleted
+        if not u.size:
+            continue
+        if n_rows and n_rows + u.size > MOST_PAIRS:
+            yield _Table.of(waiting, n_rows, n_nodes)
+            waiting, n_rows = [], 0
+        waiting.append((position, u, v))
+        n_rows += u.size
+    yield _Table.of(waiting, n_rows, n_nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Deletes:
+    """What kills edges: pairs, files of which all die, and nodes."""
+
+    table: _Table
+    retracted: frozenset[str]
+    erased: BoolArray | None
+
+    def kill(
+        self,
+        position: int,
+        digest: str,
+        block: LoggedBlock,
+        is_dead: BoolArray,
+        is_matched: UInt8Array,
+        killed: FloatArray,
+    ) -> int:
+        """Mark the rows of a block that die, and note what they weigh; returns how many lived."""
+        n_killed = 0
+        if self.erased is not None:
+            n_killed += _kill(block, self.erased[block.u] | self.erased[block.v], is_dead, killed)
+        table = self.table
+        if digest in self.retracted:
+            n_killed += _kill(block, np.ones(block.u.size, bool), is_dead, killed)
+        elif position < table.last:
+            with np.errstate(over="ignore"):  # as above
+                n_killed += mark_dead(
+                    block.u,
+                    block.v,
+                    block.weight,
+                    position,
+                    table.pairs,
+                    table.positions,
+                    table.is_touched,
+                    is_matched,
+                    is_dead,
+                    killed,
+                )
+        return n_killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """What lives of some spans, and what died.
+
+    Attributes
+    ----------
+    degree, killed, component, n_killed
+        As of `Resolution`.
+    bits : mapping of (digest, batch) to (n_bytes,) uint8
+        Dead rows of the batches of which some died.
+    matched : (n_bytes,) uint8
+        Places of the table that something died by, packed.
+    n_rows, n_live : Counter of str
+        Rows of each file, and edges that live.
+    """
+
+    degree: FloatArray
+    killed: FloatArray
+    component: Int32Array
+    bits: dict[BatchKey, UInt8Array]
+    matched: UInt8Array
+    n_rows: Counter[str]
+    n_live: Counter[str]
+    n_killed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """Fold of what lives, and of what deletes kill."""
+
+    n_nodes: int
+
+    def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Found:
+        """What lives of one span."""
+        degree, killed = np.zeros(self.n_nodes), np.zeros(self.n_nodes)
+        parent = np.arange(self.n_nodes, dtype=np.int32)
+        is_matched = np.zeros(shared.table.pairs.size, np.uint8)
+        bits: dict[BatchKey, UInt8Array] = {}
+        n_rows, n_live = Counter[str](), Counter[str]()
+        n_killed = 0
+        for position, key, block, is_dead in read_span(item, advance):
+            n_more = shared.kill(position, key[0], block, is_dead, is_matched, killed)
+            n_rows[key[0]] += block.u.size
+            n_live[key[0]] += survey_live(block.u, block.v, block.weight, is_dead, degree, parent)
+            if n_more:
+                bits[key] = np.packbits(is_dead & block.adds)
+                n_killed += n_more
+        component = np.empty(self.n_nodes, np.int32)
+        all_roots(parent, component)
+        return _Found(
+            degree=degree,
+            killed=killed,
+            component=component,
+            bits=bits,
+            matched=np.packbits(is_matched),
+            n_rows=n_rows,
+            n_live=n_live,
+            n_killed=n_killed,
+        )
+
+    def merge(self, a: _Found, b: _Found) -> _Found:
+        """What lives of the spans of both."""
+        component, _ = joined(a.component, b.component)
+        return _Found(
+            degree=a.degree + b.degree,
+            killed=a.killed + b.killed,
+            component=component,
+            bits={**a.bits, **b.bits},
+            matched=a.matched | b.matched,
+            n_rows=a.n_rows + b.n_rows,
+            n_live=a.n_live + b.n_live,
+            n_killed=a.n_killed + b.n_killed,
+        )
+
+
+def _kill(block: LoggedBlock, is_hit: BoolArray, is_dead: BoolArray, killed: FloatArray) -> int:
+    """Have rows die that are hit; returns how many lived."""
+    is_killed = is_hit & ~is_dead
+    for ends in (block.u, block.v):
+        np.add.at(killed, ends[is_killed], block.weight[is_killed])
+    is_dead |= is_hit
+    return int(np.count_nonzero(is_killed))
