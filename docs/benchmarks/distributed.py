@@ -123,12 +123,20 @@ class Meter:
         self.sent_bytes: tuple[int, int] | None = None
 
     def __enter__(self) -> Self:
-        self._traffic = None if self._client is None else Traffic(self._client)
-        self._before = {pid: _cpu_seconds(pid) for pid in (os.getpid(), *self._pids)}
-        self._started = time.perf_counter()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to count, once more where that was done before."""
+        self._traffic = None if self._client is None else Traffic(self._client)
+        self._before = {pid: _cpu_seconds(pid) for pid in (os.getpid(), *self._pids)}
+        self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        """Count up to now."""
         self.wall_seconds = time.perf_counter() - self._started
         self.own_seconds = _cpu_seconds(os.getpid()) - self._before[os.getpid()]
         living = [pid for pid in self._pids if psutil.pid_exists(pid)]
@@ -319,7 +327,7 @@ def compare_errors(directory: Path, n_nodes: int, n_seeds: int) -> Table:
         for seed in range(n_seeds):
             path = directory / f"{seed}"
             path.mkdir()
-            u, v, weight = _two_communities(n_nodes, seed)
+            u, v, weight = two_communities(n_nodes, seed)
             n_edges = u.size
             table = pa.table({"src": u, "dst": v, "weight": weight})
             pq.write_table(table, path / "edges.parquet", row_group_size=8_192)
@@ -340,7 +348,8 @@ def compare_errors(directory: Path, n_nodes: int, n_seeds: int) -> Table:
     return table
 
 
-def _two_communities(n_nodes: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def two_communities(n_nodes: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends and weights of the edges of two dense halves that few edges join."""
     rng = np.random.default_rng(seed)
     half = n_nodes // 2
     u, v = np.triu_indices(n_nodes, 1)
