@@ -27,9 +27,10 @@ DELETE_NODE_BYTES = 40
 """What a strike adds up for a node, and what is kept of it."""
 
 LOG_NODE_BYTES = 50
-"""Degrees, components and marks of a node while a log is resolved."""
+"""Degrees, components and marks of a node once a log is resolved. While that lasts it takes three
+times as much, as spans are added up, but less than an embedding, which is not there then."""
 
-LOG_BYTES = 300 * 2**20
+LOG_BYTES = 320 * 2**20
 """Pairs that are looked for in a log, and blocks of it."""
 
 INDEX_BYTES = 120

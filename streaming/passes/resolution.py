@@ -9,7 +9,8 @@ sampled anew may be chosen by it (B24).
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from peewit.solvers.arrays import (
     UInt8Array,
     UInt64Array,
     frozen,
+    frozen_all,
 )
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.ordered_folds import Advance, FoldExecutor, ThreadExecutor
@@ -115,18 +117,23 @@ def resolve(
     )
     killed = np.zeros(n_nodes)
     n_killed = n_unmatched = 0
-    for table in _tables(reading, n_nodes):
+    for pairs in _deleted_pairs(reading):
+        deletes = _Deletes(
+            pairs=pairs, n_nodes=n_nodes, retracted=frozenset(retracted), erased=erased
+        )
+        if isinstance(executor, ThreadExecutor):
+            deletes.table  # noqa: B018 - made once, before threads meet at it
         found = executor.fold(
-            _Survey(n_nodes=n_nodes),
+            _Survey(),
             log_spans(log, digests, dead, n_edges=n_edges, n_nodes=n_nodes),
-            _Deletes(table=table, retracted=frozenset(retracted), erased=erased),
+            deletes,
             lambda _n_rows: on_block(),
         )
         dead = DeadRows({**dead.bits, **found.bits}, dead.generations)
         killed += found.killed
         n_killed += found.n_killed
-        n_unmatched += table.n_pairs - int(np.bitwise_count(found.matched).sum())
-        del table  # before the next one is filled
+        n_unmatched += found.n_pairs - int(np.bitwise_count(found.matched).sum())
+        del deletes, pairs  # before the next table is filled
     n_rows, n_live = found.n_rows, found.n_live
     return Resolution(
         dead=dead,
@@ -140,6 +147,26 @@ def resolve(
     )
 
 
+_Pairs: TypeAlias = list[tuple[int, Int32Array, Int32Array]]
+"""Position and ends of what blocks delete."""
+
+
+def _deleted_pairs(reading: Iterator[tuple[int, BatchKey, LoggedBlock]]) -> Iterator[_Pairs]:
+    """The deletes of some blocks, in lists of bounded size, at least one."""
+    pairs: _Pairs = []
+    n_pairs = 0
+    for position, _, block in reading:
+        u, v = block.deleted
+        if not u.size:
+            continue
+        if n_pairs and n_pairs + u.size > MOST_PAIRS:
+            yield pairs
+            pairs, n_pairs = [], 0
+        pairs.append((position, u, v))
+        n_pairs += u.size
+    yield pairs
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Table:
     """Pairs that are deleted, and the last position that deletes each of them."""
@@ -151,16 +178,16 @@ class _Table:
     last: int
 
     @classmethod
-    def of(
-        cls, deletes: Sequence[tuple[int, Int32Array, Int32Array]], n_rows: int, n_nodes: int
-    ) -> "_Table":
+    def of(cls, deletes: _Pairs, n_nodes: int) -> "_Table":
+        n_rows = sum(u.size for _, u, _ in deletes)
         size = 1 << (2 * max(n_rows, 1) - 1).bit_length()
         pairs, positions = np.zeros(size, np.uint64), np.zeros(size, np.int64)
         is_touched = np.zeros(n_nodes, np.uint8)
         n_pairs = 0
         with np.errstate(over="ignore"):  # hashes count modulo 2^64
             for position, u, v in deletes:
-                n_pairs += fill_pair_positions(u, v, position, pairs, positions, is_touched)
+                near, far = frozen_all(u, v)
+                n_pairs += fill_pair_positions(near, far, position, pairs, positions, is_touched)
         return cls(
             pairs=frozen(pairs),
             positions=frozen(positions),
@@ -170,29 +197,19 @@ class _Table:
         )
 
 
-def _tables(reading: Iterator[tuple[int, BatchKey, LoggedBlock]], n_nodes: int) -> Iterator[_Table]:
-    """The deletes of some blocks in tables of bounded size, at least one."""
-    waiting: list[tuple[int, Int32Array, Int32Array]] = []
-    n_rows = 0
-    for position, _, block in reading:
-        u, v = block.deleted
-        if not u.size:
-            continue
-        if n_rows and n_rows + u.size > MOST_PAIRS:
-            yield _Table.of(waiting, n_rows, n_nodes)
-            waiting, n_rows = [], 0
-        waiting.append((position, u, v))
-        n_rows += u.size
-    yield _Table.of(waiting, n_rows, n_nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Deletes:
     """What kills edges: pairs, files of which all die, and nodes."""
 
-    table: _Table
+    pairs: _Pairs
+    n_nodes: int
     retracted: frozenset[str]
     erased: BoolArray | None
+
+    @cached_property
+    def table(self) -> _Table:
+        """The pairs, as edges are looked for; four times as large, so that workers make it."""
+        return _Table.of(self.pairs, self.n_nodes)
 
     def kill(
         self,
@@ -241,6 +258,8 @@ class _Found:
         Places of the table that something died by, packed.
     n_rows, n_live : Counter of str
         Rows of each file, and edges that live.
+    n_pairs : int
+        Different pairs of the table.
     """
 
     degree: FloatArray
@@ -251,18 +270,18 @@ class _Found:
     n_rows: Counter[str]
     n_live: Counter[str]
     n_killed: int
+    n_pairs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Survey:
     """Fold of what lives, and of what deletes kill."""
 
-    n_nodes: int
-
     def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Found:
         """What lives of one span."""
-        degree, killed = np.zeros(self.n_nodes), np.zeros(self.n_nodes)
-        parent = np.arange(self.n_nodes, dtype=np.int32)
+        n_nodes = shared.n_nodes
+        degree, killed = np.zeros(n_nodes), np.zeros(n_nodes)
+        parent = np.arange(n_nodes, dtype=np.int32)
         is_matched = np.zeros(shared.table.pairs.size, np.uint8)
         bits: dict[BatchKey, UInt8Array] = {}
         n_rows, n_live = Counter[str](), Counter[str]()
@@ -274,7 +293,7 @@ class _Survey:
             if n_more:
                 bits[key] = np.packbits(is_dead & block.adds)
                 n_killed += n_more
-        component = np.empty(self.n_nodes, np.int32)
+        component = np.empty(n_nodes, np.int32)
         all_roots(parent, component)
         return _Found(
             degree=degree,
@@ -285,6 +304,7 @@ class _Survey:
             n_rows=n_rows,
             n_live=n_live,
             n_killed=n_killed,
+            n_pairs=shared.table.n_pairs,
         )
 
     def merge(self, a: _Found, b: _Found) -> _Found:
@@ -299,6 +319,7 @@ class _Survey:
             n_rows=a.n_rows + b.n_rows,
             n_live=a.n_live + b.n_live,
             n_killed=a.n_killed + b.n_killed,
+            n_pairs=a.n_pairs,
         )
 
 
