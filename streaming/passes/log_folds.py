@@ -96,7 +96,8 @@ def rebuilt(
     start = replace(leaf(state, first_block=state.n_blocks), runs=runs)
     fold = _Thrown(settings=settings, group_blocks=group_blocks)
     root = executor.fold(fold, spans, start, lambda _n_rows: on_block())
-    return merge(state, root, settings, cancelled=cancelled, parallel=parallel)
+    state = merge(state, root, settings, cancelled=cancelled, parallel=parallel)
+    return replace(state, n_leaning=0)  # what each span leaves uneven adds up
 
 
 @dataclass(frozen=True, slots=True)
