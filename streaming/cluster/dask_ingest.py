@@ -180,20 +180,20 @@ class Cluster(DaskExecutor):
     ) -> SparsifierState:
         """The shares' sparsifiers merged on the workers, leaving out what is here already."""
         cards = self._cards_of(state)
-        bare = without_embedding(state)
+        start = without_embedding(leaf(state, first_block=0))
         if isinstance(nodes, DenseNodes):
             leaves = [
                 self.submit(
                     sparsify_dense,
                     share,
                     self._settings,
-                    leaf(bare, first_block=share.first_block),
+                    replace(start, n_blocks=share.first_block),
                     cards,
                 )
                 for share in shares
             ]
         else:
-            leaves = self._number_shares(bare, nodes, shares, cards)
+            leaves = self._number_shares(start, nodes, shares, cards)
         settings = self._settings.sparsifier
         root = fold_tree(leaves, lambda a, b: self.submit(merge_shares, a, b, settings))
         del leaves
@@ -201,7 +201,7 @@ class Cluster(DaskExecutor):
         return _good(result)
 
     def _number_shares(
-        self, bare: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
+        self, start: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
     ) -> list[Future[Any]]:
         """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
         coded = [self.submit(code_share, share, self._settings) for share in shares]
@@ -216,7 +216,7 @@ class Cluster(DaskExecutor):
                 numbers,
                 nodes.n_nodes,
                 self._settings,
-                leaf(bare, first_block=share.first_block),
+                replace(start, n_blocks=share.first_block),
                 cards,
             )
             leaves.append(sparsified)
