@@ -53,7 +53,7 @@ class Duplicate:
     original : str
         Path of the file that it came with.
     replaced : AbsorbedFile or None
-        Earlier version of the file, which is out of the graph for good.
+        File that it takes the place of, which is out of the graph for good.
     """
 
     file: EdgeFile
@@ -63,11 +63,12 @@ class Duplicate:
 
     @property
     def has_replaced(self) -> bool:
-        """Whether no earlier version of the file is in the graph, as it takes the place of all.
+        """Whether no file that it takes the place of is in the graph.
 
         It may have left before, when this could not be told any more.
         """
-        return self.file.replaces and self.original != self.file.path
+        takes_a_place = self.file.replaces or self.file.replaces_siblings
+        return takes_a_place and not self.file.takes_place_of(self.original)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class Retracted:
 class Committed:
     """Files that are in the clean checkpoint on disk, hence in the graph for good.
 
-    Earlier versions of their paths are out of it. Sent without files, too, when nothing but a
+    What they take the place of is out of it. Sent without files, too, when nothing but a
     snapshot is new.
     """
 

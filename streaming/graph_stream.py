@@ -472,17 +472,18 @@ class Stream:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
             original = self._commitment.path_of(staged.digest)
-            earlier = self._commitment.file_of(file.path)
+            earlier = self._commitment.earlier_than(file)
             if original is not None:
-                replaced = earlier if file.replaces and original != file.path else None
-                if replaced is not None:
-                    self._require_replaceable(replaced)
-                    self._take_out([replaced])
-                raise _AlreadyAbsorbed(staged.digest, original, replaced)
+                leaving = None if file.takes_place_of(original) else earlier
+                if leaving is not None and file.takes_place_of(leaving.path):
+                    self._require_replaceable(leaving)
+                    self._take_out([leaving])
+                    raise _AlreadyAbsorbed(staged.digest, original, leaving)
+                raise _AlreadyAbsorbed(staged.digest, original, None)
             if staged.digest == file.withheld and self.is_between_files:
                 raise _Unwanted(staged.digest)
             if earlier is not None:
-                if not file.replaces:
+                if not file.takes_place_of(earlier.path):
                     raise BadEdges("an earlier version of this path is already in the graph")
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before
@@ -504,7 +505,8 @@ class Stream:
                 max_bad_rows=file.max_bad_rows,
                 has_removals=self.state.n_removals > start.removals_before,
                 is_counted=start.is_counted,
-            )
+            ),
+            earlier=earlier,
         )
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
@@ -513,7 +515,7 @@ class Stream:
     def _require_replaceable(self, earlier: AbsorbedFile) -> None:
         reason = self._why_not_retractable(earlier, inserts_only=False)
         if reason is not None:
-            raise BadEdges(f"an earlier version of this path cannot be replaced: {reason}")
+            raise BadEdges(f"an earlier version cannot be replaced: {reason}")
 
     def _report_bad_rows(self, staged: StagedFile) -> None:
         """Write what was left out beside the graph, before the file counts as absorbed."""

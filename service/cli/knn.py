@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.catalog import GraphSettings
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import (
     AsJson,
@@ -55,8 +56,8 @@ def knn(
 ) -> None:
     """Make edges between nodes whose features are near, and ingest them.
 
-    The job goes through the queue; while no worker is alive this command runs it itself. A graph
-    takes such edges once, as edges cannot be deleted.
+    The job goes through the queue; while no worker is alive this command runs it itself. In a graph
+    with deletions the edges take the place of those of the last time; others take them once.
     """
     values = given(
         k=k,
@@ -74,14 +75,14 @@ def knn(
         job = JobQueue(session.database).submit(kind.spec(graph_id, parameters=values))
         job = wait_for_job(session, job, is_quiet=json)
         made = _ingest_edges(session, graph_id, job, is_quiet=json)
-        progress = session.graph(name).progress
+        graph = session.graph(name)
     refused = [file for file in made if file.status == "quarantined"]
     if json:
-        print_json({"job": job, "files": made, "progress": progress})
+        print_json({"job": job, "files": made, "progress": graph.progress})
     elif job.status is not JobStatus.SUCCEEDED:
         print_failure(job)
     else:
-        _tell_outcome(name, job)
+        _tell_outcome(graph.settings, job)
     for file in refused:
         say(f"quarantined {Path(file.path).name}: {file.reason}")
     if job.status is not JobStatus.SUCCEEDED or refused:
@@ -111,11 +112,11 @@ def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) 
     ]
 
 
-def _tell_outcome(name: str, job: Job) -> None:
+def _tell_outcome(graph: GraphSettings, job: Job) -> None:
     result = job.result or {}
     width = "" if result["width"] is None else f", width {as_text(result['width'])}"
     typer.echo(
-        f"{name}: {result['n_edges']:,} edges between the {result['k']} nearest of "
+        f"{graph.name}: {result['n_edges']:,} edges between the {result['k']} nearest of "
         f"{result['n_nodes'] - result['n_without_features']:,} nodes{width}, "
         f"{result['seconds']:.1f} s"
     )
@@ -125,7 +126,8 @@ def _tell_outcome(name: str, job: Job) -> None:
             f"{result['recall_rows']:,} nodes"
         )
     if result["recall"] < _ENOUGH_RECALL:
-        say("note: raise --n-probes to find more of them, in another graph")
+        where = ", in another graph" if graph.deletions == "off" else ""
+        say(f"note: raise --n-probes to find more of them{where}")
     if result["n_without_features"]:
         say(f"{result['n_without_features']:,} nodes have no features, and got no edges")
     if result["n_short"]:

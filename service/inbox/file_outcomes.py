@@ -16,6 +16,7 @@ file is carried out once it is whole.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, select, update
@@ -23,6 +24,7 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exist
 from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import REPLACED, FileNotListed, FileOutcome, FileStatus
+from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.push_log import take_positions, wait_again
 
 _NO_COLUMNS: Final = ("file_id", "status", "is_kept", "has_replaced")
@@ -145,14 +147,23 @@ def _copies(graph_id: str, digest: str) -> ColumnElement[bool]:
 def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: int) -> int:
     """Note that the version before is out of the graph; how many files with its content wait.
 
-    They lie at other paths, and so are still wanted.
+    They lie elsewhere, and so are still wanted.
     """
+    place: ColumnElement[bool] = files.c.path == path
+    statuses = ["committed", "retracting"]
+    if is_made(path, graph_id):
+        place = files.c.path.startswith(f"{Path(path).parent}/", autoescape=True)
+        statuses.append("duplicate")
     earlier = and_(
         files.c.graph_id == graph_id,
-        files.c.path == path,
+        place,
         files.c.id != file_id,
-        files.c.status.in_(("committed", "retracting")),
+        files.c.status.in_(statuses),
     )
+    if is_made(path, graph_id):  # each file has a source of its own, which has given what it had
+        given = select(files.c.source_id).where(earlier)
+        used = update(sources).where(sources.c.id.in_(given))
+        connection.execute(used.values(removed_at=now()))
     gone = connection.execute(
         update(files)
         .where(earlier)
@@ -162,7 +173,7 @@ def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: i
     n_offered = 0
     for digest in [each for each in gone if each is not None]:
         copies = _copies(graph_id, digest)
-        connection.execute(delete(files).where(copies, files.c.path == path))
+        connection.execute(delete(files).where(copies, place))
         n_offered += offer_again(connection, graph_id, copies, statuses=("duplicate",))
     return n_offered
 

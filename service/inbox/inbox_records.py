@@ -266,7 +266,7 @@ class FileOutcome:
     is_kept : bool
         Whether it is in the graph though it was to be retracted.
     has_replaced : bool
-        Whether an earlier version of its path left the graph.
+        Whether what it takes the place of left the graph.
     """
 
     file_id: int

@@ -22,6 +22,7 @@ from peewit.service.database.leases import Lease
 from peewit.service.inbox.confinement import confine_redirects, is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
+from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_lister import list_files
@@ -518,7 +519,11 @@ class OpenGraph:
             readings = self._readings()
             withheld = self._manifest.retractions.withheld(self.record.id)
             edge_files = [
-                replace(_edge_file(file, readings), withheld=withheld.get(file.path))
+                replace(
+                    _edge_file(file, readings),
+                    withheld=withheld.get(file.path),
+                    replaces_siblings=is_made(file.path, self.record.id),
+                )
                 for file in files
             ]
             try:

@@ -1,19 +1,19 @@
 """k-NN jobs: their parameters, how a child runs them, and how their edges come in.
 
-The edges go the way of all edges: a file of the manifest, pending until ingest takes it. It is
-listed in the transaction that ends the job, so that a job that succeeded has given its file, and
-one that was cancelled or changed hands has not.
+The edges go the way of all edges: a file of the manifest, pending until ingest takes it, in the
+place of the one that an earlier job gave. It is listed in the transaction that ends the job, so
+that a job that succeeded has given its file, and one that was cancelled or changed hands has not.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, ClassVar, Final
 
-from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.inbox_records import ListedFile
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.inbox.inbox_records import REPLACED, FileRecord, ListedFile
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
 from peewit.service.tasks.estimate import newest_snapshot
@@ -35,7 +35,7 @@ _SUFFIX: Final = ".parquet"
 
 
 class ConnectedBefore(ValueError):
-    """The graph has edges made from features already; edges cannot be taken out of a graph."""
+    """The graph has edges made from features already, which cannot leave it."""
 
 
 class NoFeatures(ValueError):
@@ -137,14 +137,16 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         """The job with its edges in the manifest, or without; a file that nobody names goes."""
         path = edges_file(GraphPaths(root=stores.directory(job.graph_id)), job.id, job.attempt)
         queue, manifest = stores.queue, stores.manifest
+        graph = Catalog(stores.database).get_by_id(job.graph_id)
         (file,) = EdgeFiles(path).list()
         listed = ListedFile(path=file.path, version=file.version, size=file.size)
         try:
             with stores.database.write() as connection:
                 ended = queue.finish(job.id, job.attempt, result, connection)
                 if ended.status is JobStatus.SUCCEEDED:
-                    if manifest.files_in(job.graph_id, path.parent, connection):
-                        raise ConnectedBefore("another job has made edges from features meanwhile")
+                    _require_replaceable(
+                        manifest.files_in(job.graph_id, path.parent, connection), graph
+                    )
                     manifest.add_file(job.graph_id, listed, connection)
         except ConnectedBefore as error:
             path.unlink(missing_ok=True)
@@ -160,11 +162,17 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         return ended
 
     def sweep(self, graph_id: str, stores: JobStores) -> None:
-        """Remove what jobs that are over have left of lists, and of edges that came to nothing.
+        """Remove what jobs that are over have left of lists, and edges that nobody will read.
 
-        An attempt that was interrupted leaves lists to the next, until the job is over.
+        Those came to nothing, or others took their place. An attempt that was interrupted leaves
+        lists to the next, until the job is over.
         """
         paths = GraphPaths(root=stores.directory(graph_id))
+
+        def has_given_way(path: Path) -> bool:
+            listed = stores.manifest.retractions.of_path(graph_id, str(path))
+            return bool(listed) and all(file.reason == REPLACED for file in listed)
+
         for left in [*paths.knn_work.glob("*-*"), *paths.knn.glob(f"*-*{_SUFFIX}")]:
             try:
                 status = stores.queue.get(left.name.split("-")[-2]).status  # of unfinished ones too
@@ -173,7 +181,7 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
             if left.parent == paths.knn_work:
                 if status.is_final:
                     shutil.rmtree(left, ignore_errors=True)
-            elif status in {JobStatus.CANCELLED, JobStatus.FAILED}:
+            elif status in {JobStatus.CANCELLED, JobStatus.FAILED} or has_given_way(left):
                 left.unlink(missing_ok=True)
 
 
@@ -187,23 +195,35 @@ def require_features(graph: GraphRecord) -> None:
 
 
 def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
-    """Raise unless the graph has features and no edges made from features.
+    """Raise unless the graph has features, and no edges made from features that must stay.
 
     Raises
     ------
     NoFeatures
         There are none.
     ConnectedBefore
-        A file of such edges is in the graph, or waits.
+        A file of such edges is in the graph, or waits, and none can take its place.
     """
     require_features(graph)
-    name = graph.settings.name
-    before = manifest.files_in(graph.id, GraphPaths(root=directory).knn)
-    if before:
+    _require_replaceable(manifest.files_in(graph.id, GraphPaths(root=directory).knn), graph)
+
+
+def _require_replaceable(before: Sequence[FileRecord], graph: GraphRecord) -> None:
+    """Raise `ConnectedBefore` where edges that were made from features cannot give way."""
+    for file in before:
+        if graph.settings.deletions == "off":
+            reason = "its deletions are off"
+        elif graph.settings.parallel == "replace" or file.retractable == "inserts_only":
+            reason = "they took the place of others, as edges of one pair do there"
+        elif file.retractable == "no":
+            reason = "they came while its deletions were off"
+        else:
+            continue
         raise ConnectedBefore(
-            f"graph {name} has edges from knn already ({Path(before[0].path).name}, "
-            f"{before[0].status}) and edges cannot be deleted; make another graph for other "
-            "features or another k"
+            f"graph {graph.settings.name} has edges from knn already ({Path(file.path).name}, "
+            f"{file.status}), which cannot give way to others: {reason}; make another graph, with "
+            "deletions exact or approximate and parallel edges that sum: there knn works again and "
+            "again"
         )
 
 

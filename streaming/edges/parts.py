@@ -56,6 +56,8 @@ class EdgeFile:
         Most rows that may be left out because they break a rule.
     replaces : bool
         Whether it takes the place of an earlier version of its path.
+    replaces_siblings : bool
+        Whether it takes the place of any file of its directory.
     withheld : str or None
         Digest of a content that is not to be taken, as it was retracted.
     """
@@ -67,7 +69,14 @@ class EdgeFile:
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0
     replaces: bool = False
+    replaces_siblings: bool = False
     withheld: str | None = None
+
+    def takes_place_of(self, path: str) -> bool:
+        """Whether an absorbed file of that path gives way to this one."""
+        if self.replaces_siblings:
+            return Path(path).parent == Path(self.path).parent
+        return self.replaces and path == self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,9 +140,8 @@ class Commitment:
             reading=self._reading(staged),
         )
 
-    def finish(self, file: AbsorbedFile) -> None:
-        """Count a file as absorbed, in place of an earlier version."""
-        earlier = self._by_path.get(file.path)
+    def finish(self, file: AbsorbedFile, *, earlier: AbsorbedFile | None) -> None:
+        """Count a file as absorbed, in place of an earlier one."""
         if earlier is not None:
             self.remove(earlier)
         self._by_path[file.path] = file
@@ -154,6 +153,13 @@ class Commitment:
     def file_of(self, path: str) -> AbsorbedFile | None:
         """The absorbed file of a path."""
         return self._by_path.get(path)
+
+    def earlier_than(self, file: EdgeFile) -> AbsorbedFile | None:
+        """The absorbed file of its path, or else one that it takes the place of."""
+        earlier = self._by_path.get(file.path)
+        if earlier is not None or not file.replaces_siblings:
+            return earlier
+        return next((each for each in self.files if file.takes_place_of(each.path)), None)
 
     def remove(self, file: AbsorbedFile) -> None:
         """Count a file as never absorbed."""

@@ -26,8 +26,9 @@ def test_graph_from_features_is_as_good_as_one_made_outside(home: Home, tmp_path
     pq.write_table(truth, tmp_path / "truth.parquet")
     pq.write_table(truth.slice(0, 50), tmp_path / "known.parquet")
     options = ("--expected-nodes", digits.size, "--epsilon", 0.05)  # which keeps every edge
-    home.run("graph", "create", "g", "--node-ids", "dense", *options)
+    home.run("graph", "create", "g", "--node-ids", "dense", "--deletions", "exact", *options)
     home.run("features", "g", tmp_path / "images.parquet")
+    home.run("graph", "knn", "g", "--k", 4)  # too few; the next takes its place
     made = home.json("graph", "knn", "g", "--k", 10)
     assert made["progress"]["edges_kept"] == made["job"]["result"]["n_edges"]
     home.run("labels", "put", "g", tmp_path / "known.parquet")

@@ -65,6 +65,11 @@ class Featured:
         """All jobs."""
         return JobQueue(self.database)
 
+    @property
+    def manifest(self) -> Manifest:
+        """All files."""
+        return Manifest(self.database)
+
     def give(self, values: Float32Array) -> None:
         """Give n0, n1, ... these features, and bring them in."""
         sets = FeatureSets(

@@ -123,6 +123,38 @@ def test_a_new_version_that_equals_another_file_takes_the_earlier_one_out(tmp_pa
     assert live_of(paths, "string") == pytest.approx(weights_of({0}))
 
 
+@pytest.mark.parametrize("deletions", ["approximate", "exact"])
+def test_one_file_of_a_directory_is_in_the_graph_whatever_it_is_called(
+    tmp_path: Path, deletions: Deletions
+) -> None:
+    paths = GraphPaths(root=tmp_path / "graph")
+    others, made = tmp_path / "others", tmp_path / "made"
+    events: list[IngestEvent] = []
+
+    def ingest() -> set[str]:
+        stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
+        alone = [replace(file, replaces_siblings=True) for file in files_of(made)]
+        stream.ingest([*files_of(others), *alone[-1:]])
+        return {Path(file.path).stem for file in stream.files}
+
+    write(others, "a", 0)
+    write(made, "1", 1)
+    assert ingest() == {"a", "1"}
+    write(made, "2", 1)
+    assert ingest() == {"a", "1"}
+    assert [event.replaced for event in events if isinstance(event, Duplicate)] == [None]
+    write(made, "3", 2)
+    assert ingest() == {"a", "3"}
+    assert live_of(paths, "string") == pytest.approx(weights_of({0, 2}))
+    n_snapshots = len(SnapshotStore(paths.snapshots).list())
+    (made / "4.parquet").write_bytes((others / "a.parquet").read_bytes())
+    assert ingest() == {"a"}
+    *_, duplicate = (event for event in events if isinstance(event, Duplicate))
+    assert duplicate.has_replaced
+    assert live_of(paths, "string") == pytest.approx(weights_of({0}))
+    assert len(SnapshotStore(paths.snapshots).list()) == n_snapshots + 1
+
+
 def test_a_content_that_is_withheld_stays_out_and_another_comes(tmp_path: Path) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     path = write(folder, "a", 0)

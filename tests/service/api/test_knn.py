@@ -53,7 +53,7 @@ def test_a_graph_without_features_or_with_such_edges_refuses_at_once(api: Api) -
     job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
     api.run_job(job["id"])
     problem = api.problem("POST", "/graphs/g/jobs", 409, json=body)
-    assert "edges cannot be deleted; make another graph" in problem["detail"]
+    assert "its deletions are off; make another graph" in problem["detail"]
     assert len(api.call("GET", "/jobs", 200).json()["jobs"]) == 1
 
 

@@ -8,9 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database
+from peewit.service.inbox.inbox_records import REPLACED
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
 from peewit.service.tasks.job_kind import Child
@@ -27,6 +30,7 @@ from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
+from peewit.streaming.events import Committed, IngestEvent, Progress
 from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
@@ -221,12 +225,130 @@ def test_of_two_jobs_that_run_together_one_gives_its_edges(
     assert len(Manifest(database).files_in(graph.graph_id, graph.paths.knn)) == 1
 
 
+@pytest.fixture(params=["approximate", "exact"])
+def deleting(request: pytest.FixtureRequest, database: Database, settings: Settings) -> Featured:
+    graph = Featured.create(database, settings, deletions=request.param)
+    graph.give(clusters())
+    return graph
+
+
+def connect(graph: Featured, **parameters: Any) -> Path:
+    job = claimed(graph, **parameters)
+    assert finished(graph, job, answer_to(graph, job)).status is JobStatus.SUCCEEDED
+    return edges_of(graph, job)
+
+
+def holds(graph: Featured, *tables: Path) -> None:
+    """The newest snapshot is of these files exactly, and the manifest says so."""
+    edges = SnapshotStore(graph.paths.snapshots).edges(graph.record.progress.snapshot or 0)
+    held = sum(pq.read_metadata(path).num_rows for path in tables)
+    assert edges.num_rows == held
+    listed = graph.manifest.list_files(graph.graph_id, status="committed")
+    assert {file.path for file in listed} == {str(path) for path in tables}
+
+
+def test_edges_take_the_place_of_those_before_at_once(deleting: Featured) -> None:
+    first = connect(deleting, k=3)
+    deleting.ingest()
+    same = connect(deleting, k=3)
+    deleting.ingest()
+    holds(deleting, first)
+    snapshot = deleting.record.progress.snapshot or 0
+    second = connect(deleting, k=5)
+    holds(deleting, first)
+    deleting.ingest()
+    holds(deleting, second)
+    assert deleting.record.progress.snapshot == snapshot + 1
+    for path in (first, same):
+        gone = deleting.manifest.retractions.of_path(deleting.graph_id, str(path))
+        assert [(file.status, file.reason) for file in gone] == [("retracted", REPLACED)]
+    assert len(deleting.manifest.sources.list(deleting.graph_id)) == 1
+    KnnKind().sweep(deleting.graph_id, JobStores.create(deleting.database, deleting.settings))
+    assert deleting.files() == [second]
+    third = connect(deleting, k=4)
+    fourth = connect(deleting, k=2)  # before the third is in
+    deleting.ingest()
+    holds(deleting, fourth)
+    KnnKind().sweep(deleting.graph_id, JobStores.create(deleting.database, deleting.settings))
+    assert (fourth.exists(), third.exists()) == (True, False)
+
+
+def test_edges_that_are_refused_leave_those_before(deleting: Featured) -> None:
+    first = connect(deleting, k=3)
+    deleting.ingest()
+    second = connect(deleting, k=5)
+    second.write_bytes(b"no table")
+    deleting.ingest()
+    holds(deleting, first)
+    (refused,) = deleting.manifest.list_files(deleting.graph_id, status="quarantined")
+    assert refused.path == str(second)
+    holds(deleting, first)
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("dies_at", [Progress, Committed])
+def test_a_kill_loses_neither_the_edges_before_nor_those_after(
+    deleting: Featured, dies_at: type[IngestEvent]
+) -> None:
+    first = connect(deleting, k=3)
+    deleting.ingest()
+    second = connect(deleting, k=5)
+
+    def die(event: IngestEvent) -> None:
+        if isinstance(event, dies_at):
+            raise Crash
+
+    with pytest.raises(Crash):
+        Ingestor(deleting.database, deleting.settings).ingest_graph(deleting.graph_id, on_event=die)
+    if dies_at is Progress:
+        holds(deleting, first)
+    deleting.ingest()
+    holds(deleting, second)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ({}, "its deletions are off; make another graph, with deletions exact or"),
+        ({"deletions": "exact", "parallel": "replace"}, "they took the place of others"),
+    ],
+)
+def test_edges_that_cannot_leave_refuse_others(
+    database: Database, settings: Settings, chosen: dict[str, Any], reason: str
+) -> None:
+    graph = Featured.create(database, settings, **chosen)
+    graph.give(clusters())
+    first, other = claimed(graph, k=3), claimed(graph, k=4)
+    answer = answer_to(graph, other)
+    finished(graph, first, answer_to(graph, first))
+    graph.ingest()
+    with pytest.raises(ConnectedBefore, match=reason):
+        require_connectable(graph.manifest, graph.record, graph.paths.root)
+    failed = finished(graph, other, answer)  # which began before the first was there
+    assert (failed.status, edges_of(graph, other).exists()) == (JobStatus.FAILED, False)
+    assert reason in (failed.error or "")
+    holds(graph, edges_of(graph, first))
+
+
+def test_edges_that_came_while_deletions_were_off_refuse_others(graph: Featured) -> None:
+    connect(graph, k=3)
+    graph.ingest()
+    Catalog(graph.database).update(
+        graph.graph_id, lambda settings: replace(settings, deletions="approximate")
+    )
+    with pytest.raises(ConnectedBefore, match="they came while its deletions were off"):
+        require_connectable(graph.manifest, graph.record, graph.paths.root)
+
+
 def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database: Database) -> None:
     manifest = Manifest(database)
     require_connectable(manifest, graph.record, graph.paths.root)
     job = claimed(graph)
     finished(graph, job, answer_to(graph, job))
-    with pytest.raises(ConnectedBefore, match="pending\\) and edges cannot be deleted; make an"):
+    with pytest.raises(ConnectedBefore, match="pending\\), which cannot give way"):
         require_connectable(manifest, graph.record, graph.paths.root)
     (source,) = manifest.sources.list(graph.graph_id)
     manifest.sources.remove(graph.graph_id, source.id)
