@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile
+from peewit.streaming.snapshots.store import SnapshotMeta
 from peewit.streaming.sparsifier.repair import Repair
 
 
@@ -21,6 +22,8 @@ class StreamSummary:
         How often the buffer was thinned.
     snapshot : int or None
         Number of the newest snapshot.
+    newest : SnapshotMeta or None
+        Its provenance, as it was published.
     """
 
     n_nodes: int
@@ -29,6 +32,7 @@ class StreamSummary:
     n_records: int
     n_resparsifications: int
     snapshot: int | None
+    newest: SnapshotMeta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

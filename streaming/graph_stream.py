@@ -39,6 +39,7 @@ from peewit.streaming.snapshots.checkpoints import (
     FilePosition,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.degrees import present_damage
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
@@ -199,6 +200,7 @@ class Stream:
             n_records=self.state.n_records,
             n_resparsifications=self.state.n_resparsifications,
             snapshot=self._publication.latest,
+            newest=self._publication.newest,
         )
 
     def ingest(
@@ -577,8 +579,15 @@ class Stream:
         if self._commitment.is_dirty:
             self._save()
         if is_news:
+            log = self._absorption.deletions
             self._publication.publish(
-                self._absorption.thinned(), files=self.files, n_removed_files=n_removed
+                self._absorption.thinned(),
+                files=self.files,
+                n_removed_files=n_removed,
+                damage=None if log is None else present_damage(self.state),
+                log_bytes=None
+                if log is None
+                else log.n_bytes(self._digests, self.state.log_version),
             )
             self._retain_log()
         return is_news
@@ -590,7 +599,9 @@ class Stream:
     def _tell(self, repair: Repair | None, started: float) -> None:
         """Report a repair, if there was one."""
         if repair is not None:
-            self._on_event(Repaired(repair=repair, seconds=self._clock() - started))
+            seconds = self._clock() - started
+            self._publication.note_repair(repair, seconds)
+            self._on_event(Repaired(repair=repair, seconds=seconds))
 
     def _retain_log(self) -> None:
         """Remove what neither the clean checkpoint nor the newest snapshot needs of the log."""

@@ -1,6 +1,6 @@
 """`peewit graph create`, `set` and `show`: settings of a graph, and how it stands."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Annotated
 
 import typer
@@ -36,9 +36,9 @@ from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
+from peewit.service.wire.graphs import DeletedEdges
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
@@ -147,9 +147,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         classes = labels.class_counts(record.id)
         named = [each for each in labels.described_columns(record.id) if each.name]
         paths = GraphPaths(root=session.settings.graphs_directory / record.id)
-        snapshots = SnapshotStore(paths.snapshots)
-        newest = snapshots.latest()
-        meta = None if newest is None else snapshots.meta(newest)
+        meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
         features = feature_sets(session).status(record)
     note = "" if meta is None else meta.note
@@ -164,6 +162,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "note": note,
                 "certificate": certificate,
                 "features": features,
+                "deleted": None if meta is None else _deleted(record.settings, meta),
             }
         )
         return
@@ -175,7 +174,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges seen": progress.edges_seen,
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
-            **({} if meta is None else _deletes(meta, paths)),
+            **({} if meta is None else _deletes(record.settings, meta)),
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
@@ -194,19 +193,39 @@ def show(name: GraphName, json: AsJson = False) -> None:
         say(f"note: {note}")
 
 
-def _deletes(meta: SnapshotMeta, paths: GraphPaths) -> dict[str, object]:
-    """What was deleted, where something was."""
+def _deleted(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
+    """What was deleted and what came of it; None where deletions are off."""
+    if settings.deletions == "off":
+        return None
+    return {each.name: getattr(meta, each.name) for each in fields(DeletedEdges)}
+
+
+def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
+    """The same in words, of what there is."""
     told: dict[str, object] = {}
+    if settings.deletions == "off":
+        return told
     if meta.n_deletes:
         told["rows that delete"] = meta.n_deletes
     if meta.n_live is not None:
-        told["live edges"] = (
-            f"{meta.n_live:,}, in a log of {ChangeLog(paths.log).n_bytes():,} bytes"
-        )
+        told["live edges"] = meta.n_live
+        told["deleted edges"] = meta.n_deleted
     if meta.n_unmatched:
         told["deleted pairs without edges"] = meta.n_unmatched
+    if meta.damage is not None and meta.damage.n_nodes:
+        told["damage"] = (
+            f"{meta.damage.largest:.0%} of a node's weight at most; {meta.damage.n_nodes:,} nodes "
+            f"that hold {meta.damage.weight_share:.1%} of all weight lost some"
+        )
     if meta.n_repairs or meta.n_rebuilds:
         told["sampled anew"] = f"{meta.n_repairs:,} times in part, {meta.n_rebuilds:,} times whole"
+    if (last := meta.last_repair) is not None:
+        told["last repair"] = (
+            f"{last.kind} of the edges before snapshot {last.snapshot}: "
+            f"{last.n_edges:,} in {last.seconds:.1f} s"
+        )
+    if meta.log_bytes is not None:
+        told["log"] = f"{meta.log_bytes:,} bytes"
     return told
 
 

@@ -18,6 +18,7 @@ from prometheus_client import (
     PROCESS_COLLECTOR,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     make_wsgi_app,
     start_http_server,
@@ -43,6 +44,7 @@ from peewit.streaming.events import (
     Retracted,
     Withheld,
 )
+from peewit.streaming.snapshots.store import SnapshotMeta
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -312,6 +314,13 @@ class IngestMetrics:
         self._repair_seconds = histogram(
             "peewit_repair_seconds", "Seconds of a repair, with the reading of the log."
         )
+        gauge = partial(Gauge, labelnames=["graph"], registry=self.registry)
+        self._live_edges = gauge("peewit_live_edges", "Edges that are not deleted.")
+        self._deleted_edges = gauge("peewit_deleted_edges", "Edges that were deleted.")
+        self._damage_max = gauge(
+            "peewit_damage_max", "Largest part that a node has lost since its edges were sampled."
+        )
+        self._log_bytes = gauge("peewit_log_bytes", "Bytes of the log of all edges.")
         self._listings = histogram("peewit_listing_seconds", "Seconds of a listing of a source.")
         self._listing_errors = counter("peewit_listing_errors", "Listings that failed.")
         self._failures = counter(
@@ -331,6 +340,7 @@ class IngestMetrics:
                     self._resparsify.labels(label).observe(event.resparsify_seconds)
             case Committed():
                 self._files.labels(label, "committed").inc(len(event.files))
+                self._note_deletions(label, event.summary.newest)
             case Duplicate():
                 self._files.labels(label, "duplicate").inc()
             case Quarantined():
@@ -339,10 +349,20 @@ class IngestMetrics:
                 self._files.labels(label, "withheld").inc()
             case Retracted():
                 self._files.labels(label, "retracted").inc(len(event.files))
+                self._note_deletions(label, event.summary.newest)
             case Repaired():
                 kind = "failed" if event.repair.has_failed else event.repair.kind
                 self._repairs.labels(label, kind).inc()
                 self._repair_seconds.labels(label).observe(event.seconds)
+
+    def _note_deletions(self, label: str, newest: SnapshotMeta | None) -> None:
+        """Tell what the newest snapshot says of deletes; nothing where no log tells."""
+        if newest is None or newest.damage is None or label == OTHERS:
+            return
+        self._live_edges.labels(label).set(newest.n_live or 0)
+        self._deleted_edges.labels(label).set(newest.n_deleted or 0)
+        self._damage_max.labels(label).set(newest.damage.largest)
+        self._log_bytes.labels(label).set(newest.log_bytes or 0)
 
     def note_listing(self, graph: str, seconds: float | None) -> None:
         """Count a listing of a source; None when it failed."""

@@ -82,6 +82,43 @@ class Certificate:
 
 
 @record
+class Damage:
+    """What nodes have lost since their edges were sampled, of those with edges that live."""
+
+    n_nodes: int = described("Nodes that have lost more than a hundredth of their weight.")
+    weight_share: float = described("Part of the live weight that is at them.")
+    largest: float = described("The largest part that any node has lost.")
+
+
+@record
+class LastRepair:
+    """When edges were last sampled anew after deletes."""
+
+    kind: Literal["part", "all"] = described("Edges of damaged nodes, or all.")
+    n_edges: int = described("Edges that were sampled anew.")
+    seconds: float = described("How long it took, with the reading of the log.")
+    snapshot: int = described("Number of the first snapshot after it.")
+
+
+@record
+class DeletedEdges:
+    """What was deleted and what came of it, as of the newest snapshot.
+
+    Null where deletions are approximate: what only a log tells.
+    """
+
+    n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
+    n_live: int | None = described("Edges that are not deleted, self-loops not counted.")
+    n_deleted: int | None = described("Edges that were deleted or retracted.")
+    n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
+    damage: Damage | None
+    n_repairs: int = described("How often edges of damaged nodes had been sampled anew.")
+    n_rebuilds: int = described("How often all edges had been sampled anew after deletes.")
+    last_repair: LastRepair | None = described("Null before the first, too.")
+    log_bytes: int | None = described("Bytes of the log on disk.")
+
+
+@record
 class GraphDetails(Graph):
     """A graph with the state of its files, its features and its newest certificate."""
 
@@ -92,6 +129,9 @@ class GraphDetails(Graph):
     features: Features
     backlog: Backlog
     files: dict[FileStatus, int] = described("Files by status.")
+    deleted: DeletedEdges | None = described(
+        "Null where deletions are off, and before the first snapshot."
+    )
 
 
 @record
@@ -124,6 +164,9 @@ class Snapshot:
     n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
     n_repairs: int = described("How often edges of damaged nodes had been sampled anew.")
     n_rebuilds: int = described("How often all edges had been sampled anew after deletes.")
+    damage: Damage | None = described("Null unless deletions are exact.")
+    last_repair: LastRepair | None = described("Null before the first.")
+    log_bytes: int | None = described("Bytes of the log on disk; null unless deletions are exact.")
     seed: int
     created_at: datetime
     certificate: Certificate | None = described("Null until it is certified.")

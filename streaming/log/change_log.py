@@ -217,20 +217,21 @@ class ChangeLog:
         if not self._directory.exists():
             return
         versions = {version, *filter(self.keeps, also)}
-        kept = set(map(self._dead_path, versions))
-        for each in versions:
-            generations = self.dead(each).generations
-            kept |= {self._path(digest, generations.get(digest, 0)) for digest in digests}
+        kept = {path for each in versions for path in self._paths(digests, each)}
         self._guard()
         remove_unfinished(self._directory)
         for path in set(self._directory.iterdir()) - kept:
             path.unlink()
 
-    def n_bytes(self) -> int:
-        """Bytes that the log takes."""
-        if not self._directory.exists():
-            return 0
-        return sum(path.stat().st_size for path in self._directory.iterdir())
+    def n_bytes(self, digests: Collection[str], version: int) -> int:
+        """Bytes of what a version of the log has of some files; raises as `retain`."""
+        paths = self._paths(digests, version)
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    def _paths(self, digests: Collection[str], version: int) -> set[Path]:
+        generations = self.dead(version).generations
+        paths = {self._path(digest, generations.get(digest, 0)) for digest in digests}
+        return paths | {self._dead_path(version)} if version else paths
 
     def _path(self, digest: str, generation: int) -> Path:
         name = digest if generation == 0 else f"{digest}-{generation}"

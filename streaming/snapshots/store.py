@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.sparsifier.degrees import Damage
 
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
@@ -38,6 +40,28 @@ _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64
 
 class SnapshotNotFound(LookupError):
     """No snapshot of that number is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRepair:
+    """When edges were last sampled anew.
+
+    Attributes
+    ----------
+    kind : {"part", "all"}
+        Edges of damaged nodes, or all.
+    n_edges : int
+        Edges that were sampled anew.
+    seconds : float
+        How long it took, with the reading of the log.
+    snapshot : int
+        Number of the first snapshot after it.
+    """
+
+    kind: Literal["part", "all"]
+    n_edges: int
+    seconds: float
+    snapshot: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +111,12 @@ class SnapshotMeta:
         Version of the log's dead rows that it was made of.
     n_repairs, n_rebuilds : int
         How often a part of the edges, and all of them, had been sampled anew after deletes.
+    damage : Damage or None
+        What its nodes have lost since their edges were sampled; None where no log tells.
+    last_repair : LastRepair or None
+        None where none was made.
+    log_bytes : int or None
+        Of the log, as far as it needs it; None where there is none.
     n_erased : int
         Nodes that were erased, before it was published or since.
     n_removed_files : int
@@ -121,9 +151,27 @@ class SnapshotMeta:
     log_version: int = 0
     n_repairs: int = 0
     n_rebuilds: int = 0
+    damage: Damage | None = None
+    last_repair: LastRepair | None = None
+    log_bytes: int | None = None
     n_erased: int = 0
     n_removed_files: int = 0
     files_digest: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The provenance that a page tells, as `asdict` gave it."""
+        values = json.loads(text)
+        parts: dict[str, type[Damage | LastRepair]] = {"damage": Damage, "last_repair": LastRepair}
+        for name, kind in parts.items():
+            if values.get(name) is not None:
+                values[name] = kind(**values[name])
+        return cls(**values)
+
+    @property
+    def n_deleted(self) -> int | None:
+        """Edges that were deleted; None where no log tells."""
+        return None if self.n_live is None else self.edges_seen - self.self_loops - self.n_live
 
     @property
     def note(self) -> str:
@@ -183,6 +231,11 @@ class SnapshotStore:
         numbers = self.numbers()
         return numbers[-1] if numbers else None
 
+    def newest(self) -> SnapshotMeta | None:
+        """Provenance of the newest snapshot, None before the first."""
+        latest = self.latest()
+        return None if latest is None else self.meta(latest)
+
     def meta(self, number: int) -> SnapshotMeta:
         """Provenance of one snapshot.
 
@@ -195,7 +248,7 @@ class SnapshotStore:
             text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
         except FileNotFoundError:
             raise self._missing(number) from None
-        return SnapshotMeta(**json.loads(text))
+        return SnapshotMeta.read(text)
 
     def edges(self, number: int) -> pa.Table:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""

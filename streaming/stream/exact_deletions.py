@@ -174,6 +174,10 @@ class ExactDeletions:
             repaired = replace(repaired, n_unresolved=1)
         return repaired, report
 
+    def n_bytes(self, digests: Collection[str], version: int) -> int:
+        """Bytes of the log, see `ChangeLog.n_bytes`."""
+        return self._log.n_bytes(digests, version)
+
     def retain(self, digests: Collection[str], version: int, *, also: Collection[int]) -> None:
         """Remove what others need, see `ChangeLog.retain`."""
         self._log.retain(digests, version, also=also)

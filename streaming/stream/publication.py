@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.store import LastRepair, SnapshotMeta, SnapshotStore
+from peewit.streaming.sparsifier.degrees import Damage
+from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
 from peewit.streaming.sparsifier.strikes import n_split
@@ -30,11 +32,11 @@ class Publication:
 
     Attributes
     ----------
-    log_version : int
-        Version of the log that the newest snapshot was made of; 0 where nothing was deleted.
+    newest : SnapshotMeta or None
+        Provenance of the newest snapshot; None before the first.
     """
 
-    log_version: int
+    newest: SnapshotMeta | None
 
     def __init__(
         self,
@@ -52,16 +54,31 @@ class Publication:
         self._steps = steps
         self._clock = clock
         self._wall_clock = wall_clock
-        latest = snapshots.latest()
-        self._note(None if latest is None else snapshots.meta(latest))
+        self._note(snapshots.newest())
 
     def _note(self, newest: SnapshotMeta | None) -> None:
-        self.log_version = newest.log_version if newest else 0
+        self.newest = newest
+        self._last_repair = newest.last_repair if newest else None
         self._position = (0, 0, 0, 0, 0, 0)
         if newest is not None:
             self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
         self._time = self._clock()
+
+    @property
+    def log_version(self) -> int:
+        """Version of the log that the newest snapshot was made of; 0 where nothing was deleted."""
+        return self.newest.log_version if self.newest else 0
+
+    def note_repair(self, repair: Repair, seconds: float) -> None:
+        """Have the next snapshot tell of a repair, if anything was sampled anew."""
+        if repair.kind != "none":
+            self._last_repair = LastRepair(
+                kind=repair.kind,
+                n_edges=repair.n_edges,
+                seconds=round(seconds, 3),
+                snapshot=(self.latest or 0) + 1,
+            )
 
     @property
     def latest(self) -> int | None:
@@ -81,7 +98,13 @@ class Publication:
         return (*_moment(state), n_removed_files) != self._position
 
     def publish(
-        self, state: SparsifierState, *, files: Sequence[AbsorbedFile], n_removed_files: int
+        self,
+        state: SparsifierState,
+        *,
+        files: Sequence[AbsorbedFile],
+        n_removed_files: int,
+        damage: Damage | None,
+        log_bytes: int | None,
     ) -> None:
         """Publish a thinned state of some files as the next snapshot."""
         self._steps.begin("publishing a snapshot")
@@ -116,6 +139,9 @@ class Publication:
             log_version=state.log_version,
             n_repairs=state.n_repairs,
             n_rebuilds=state.n_rebuilds,
+            damage=damage,
+            last_repair=self._last_repair,
+            log_bytes=log_bytes,
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),

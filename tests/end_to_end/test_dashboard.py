@@ -70,11 +70,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         write_pictures(home.directory / "items" / "digits")
         server = Server(home, "serve")
         peewit = server.client
-        peewit.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0)
+        peewit.create_graph("digits", epsilon=0.6, expected_nodes=1797, seed=0, deletions="exact")
         peewit.add_source("digits", str(edges))
         peewit.add_source("digits", str(bad.parent))
         eventually(lambda: peewit.graph("digits").files["quarantined"] == 1)
         eventually(lambda: peewit.graph("digits").snapshot is not None)
+        gone = digit_edges().slice(0, 40).select(["src", "dst"]).to_pydict()
+        peewit.delete_edges("digits", list(zip(*gone.values(), strict=True)), wait=60)
         peewit.put_labels("digits", draw_labels(digit_labels(), 2, seed=0))
         peewit.solve("digits", "stable-hfs")
         yield server
@@ -136,6 +138,7 @@ def test_every_page_shows_real_data_and_serves_everybody(
             requires_no_mending(page)
         page.goto("/graphs/digits")
         expect(page.locator(".tile", has_text="Nodes").locator(".value")).to_have_text("1,797")
+        expect(page.locator(".facts", has_text="Edges deleted")).to_contain_text("Largest damage")
         expect(page.locator("[data-growth] canvas")).to_be_visible()
         page.goto("/graphs/digits/predictions")
         expect(page.locator("[data-bins] canvas")).to_be_visible()

@@ -13,6 +13,7 @@ from peewit.service.api.schemas.graphs import (
     GraphCreate,
     GraphPatch,
     certificate_of,
+    deleted_of,
     graph_fields,
     graph_of,
 )
@@ -27,6 +28,7 @@ from peewit.service.catalog import (
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
 from peewit.streaming.passes.certificate_store import CertificateStore
+from peewit.streaming.snapshots.store import SnapshotStore
 
 router = resource("graphs", "/v1/graphs")
 
@@ -81,7 +83,10 @@ def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
 
 def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     """A graph with all that is told of it."""
-    certificate = CertificateStore(stores.paths(graph).snapshots).newest()
+    directory = stores.paths(graph).snapshots
+    certificate = CertificateStore(directory).newest()
+    has_deletions = graph.settings.deletions != "off"
+    newest = SnapshotStore(directory).newest() if has_deletions else None
     return GraphDetails(
         **graph_fields(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
@@ -89,4 +94,5 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         features=features_of(stores.features.status(graph)),
         backlog=answer_of(Backlog, stores.manifest.backlog(graph.id)),
         files=dict(stores.manifest.counts(graph.id)),
+        deleted=deleted_of(newest),
     )

@@ -9,7 +9,15 @@ from pydantic import Field, model_validator
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
-from peewit.service.wire.graphs import Certificate, Graph, Settings, Snapshot
+from peewit.service.wire.graphs import (
+    Certificate,
+    Damage,
+    DeletedEdges,
+    Graph,
+    LastRepair,
+    Settings,
+    Snapshot,
+)
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
@@ -131,6 +139,19 @@ def certificate_of(certificate: CertificateRecord) -> Certificate:
     return answer_of(Certificate, certificate, created_at=created_at)
 
 
+def deleted_of(meta: SnapshotMeta | None) -> DeletedEdges | None:
+    """What people see of what was deleted, as of a snapshot."""
+    return None if meta is None else answer_of(DeletedEdges, meta, **_parts(meta))
+
+
+def _parts(meta: SnapshotMeta) -> dict[str, Any]:
+    damage, repair = meta.damage, meta.last_repair
+    return {
+        "damage": None if damage is None else answer_of(Damage, damage),
+        "last_repair": None if repair is None else answer_of(LastRepair, repair),
+    }
+
+
 def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Snapshot:
     """What people see of a snapshot."""
     return answer_of(
@@ -138,4 +159,5 @@ def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Sn
         meta,
         created_at=datetime.fromtimestamp(meta.created_at, UTC),
         certificate=None if certificate is None else certificate_of(certificate),
+        **_parts(meta),
     )

@@ -183,11 +183,34 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     newest, first = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"]
     assert (first["n_live"], newest["n_live"]) == (4, 2)
     assert (newest["n_unmatched"], newest["n_rebuilds"]) == (1, 0)
+    told = api.call("GET", "/graphs/g", 200).json()["deleted"]
+    assert (told["n_live"], told["n_deleted"], told["n_unmatched"]) == (2, 2, 1)
+    assert told["damage"] == {"n_nodes": 0, "weight_share": 0.0, "largest": 0.0}
+    assert told["last_repair"] is None  # every edge is kept
+    root = api.stores.settings.graphs_directory / api.stores.catalog.get("g").id
+    assert told["log_bytes"] == sum(path.stat().st_size for path in (root / "log").iterdir())
+    assert told == {name: newest[name] for name in told if name != "n_deleted"} | {"n_deleted": 2}
     job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
     api.run_job(job["id"])
     ended = api.call("GET", f"/jobs/{job['id']}", 200).json()
     assert ended["status"] == "succeeded", ended
     assert ended["result"]["n_edges"] == 2
+
+
+def test_a_graph_tells_what_was_deleted_where_something_can_be(api: Api) -> None:
+    api.create_graph("g", deletions="approximate")
+    assert api.call("GET", "/graphs/g", 200).json()["deleted"] is None  # no snapshot yet
+    api.push(b"src,dst\na,b\nb,c\n", CSV)
+    api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
+    api.ingest()
+    told = api.call("GET", "/graphs/g", 200).json()["deleted"]
+    assert (told.pop("n_deletes"), told.pop("n_unmatched")) == (1, 0)
+    assert (told.pop("n_repairs"), told.pop("n_rebuilds")) == (0, 0)
+    assert set(told.values()) == {None}
+    api.create_graph("plain")
+    api.push(b"src,dst\na,b\n", CSV, "plain")
+    api.ingest()
+    assert api.call("GET", "/graphs/plain", 200).json()["deleted"] is None
 
 
 def test_deletions_are_exact_from_the_start_or_never(api: Api) -> None:

@@ -1,5 +1,6 @@
 """Edges that leave a graph again, through the command line."""
 
+import re
 from pathlib import Path
 
 from tests.service.cli.conftest import Peewit
@@ -35,6 +36,21 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     told = peewit("delete", "g", "ann", "bob", "--json").json
     assert (told["status"], told["rows"]) == ("committed", 1)
     assert edges_of(peewit, tmp_path) == []
+
+
+def test_what_came_of_deletes_is_told(peewit: Peewit, tmp_path: Path) -> None:
+    table = tmp_path / "changes.csv"
+    table.write_text(ROWS)
+    peewit("graph", "create", "g", "--deletions", "exact")
+    assert peewit("graph", "show", "g", "--json").json["deleted"] is None
+    peewit("ingest", "g", table)
+    told = peewit("graph", "show", "g", "--json").json["deleted"]
+    assert (told["n_live"], told["n_deleted"], told["n_deletes"]) == (3, 1, 1)
+    assert (told["damage"]["n_nodes"], told["last_repair"]) == (0, None)
+    shown = peewit("graph", "show", "g").out
+    assert re.search(r"deleted edges +1\n", shown)
+    assert re.search(rf"log +{told['log_bytes']:,} bytes\n", shown)
+    assert "damage" not in shown
 
 
 def test_what_cannot_be_deleted_is_told(peewit: Peewit, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import LANES, JobSpec, JobStatus
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
+from peewit.streaming.durable_files import publish_json
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed
+from peewit.streaming.snapshots.store import LastRepair, SnapshotStore
+from peewit.streaming.sparsifier.degrees import Damage
 from tests.service.api.conftest import CSV, Api, bring_communities
 from tests.service.dashboard.forms import PIECE, look, seen_in, send
 
@@ -145,6 +149,41 @@ def test_files_leave_and_come_again_by_a_button(pages: Api, tmp_path: Path) -> N
     pages.ingest()
     assert button in look(pages, "/graphs/g")
     send(pages, "/graphs/g/files/99/retract", 404)
+
+
+def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
+    bring_communities(pages)
+    assert "<h2>Deletions</h2>" not in look(pages, "/graphs/g")
+    for deletions in ("approximate", "exact"):
+        pages.create_graph(deletions, deletions=deletions)
+        assert "<h2>Deletions</h2>" not in look(pages, f"/graphs/{deletions}")  # nothing is in it
+        pages.push(b"src,dst\na,b\nb,c\nc,d\n", CSV, deletions)
+        pages.ingest(deletions)
+        pages.call("DELETE", f"/graphs/{deletions}/edges?src=a&src=a&dst=b&dst=d", 202)
+        pages.ingest(deletions)
+    text = look(pages, "/graphs/approximate")
+    assert "<dt>Rows that delete</dt><dd>2</dd>" in text
+    assert "no log tells which edges live" in text
+    text = look(pages, "/graphs/exact")
+    assert "<dt>Edges that live</dt><dd>2</dd>" in text
+    assert '<dt>Edges deleted</dt><dd>1 <span class="hint">1 deleted pairs had none</span>' in text
+    assert "<dt>Damaged nodes</dt><dd>0</dd>" in text
+    assert "<dt>Last repair</dt>" not in text
+    graph = pages.stores.catalog.get("exact")
+    paths = GraphPaths(root=pages.stores.settings.graphs_directory / graph.id)
+    store = SnapshotStore(paths.snapshots)
+    newest = store.newest()
+    assert newest is not None
+    told = replace(
+        newest,
+        damage=Damage(n_nodes=1_200, weight_share=0.034, largest=0.28),
+        last_repair=LastRepair(kind="part", n_edges=9_876, seconds=1.25, snapshot=2),
+    )
+    publish_json(store.directory(newest.number) / "meta.json", asdict(told))
+    text = look(pages, "/graphs/exact")
+    assert "<dt>Largest damage</dt><dd>28.0 % <span" in text
+    assert '<dt>Damaged nodes</dt><dd>1,200 <span class="hint">3.4 % of the weight' in text
+    assert '9,876 edges in 1.2 s <span class="hint">part, snapshot 2</span>' in text
 
 
 def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:

@@ -1,5 +1,6 @@
 """Numbers for Prometheus: those of the stores, those of ingest, and how many series there are."""
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -26,7 +27,9 @@ from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
+from peewit.streaming.sparsifier.degrees import Damage
 from tests.service.pushing import pushed
+from tests.streaming.snapshots.test_store import META
 
 SUMMARY = StreamSummary(
     n_nodes=1, edges_seen=1, self_loops=0, n_records=1, n_resparsifications=0, snapshot=None
@@ -143,10 +146,14 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
         path="a", n_rows=9, n_bytes=1, summary=SUMMARY, block_seconds=0.2, resparsify_seconds=7.0
     )
     file = EdgeFile(path="a", size=1, version="1")
+    damage = Damage(n_nodes=3, weight_share=0.1, largest=0.25)
+    deleting = replace(META, n_live=880, damage=damage, log_bytes=1_234)
     for event in (
         progress,
         thinning,
         Committed(files=(), summary=SUMMARY),
+        Committed(files=(), summary=replace(SUMMARY, newest=deleting)),
+        Committed(files=(), summary=replace(SUMMARY, newest=META)),  # which no log tells of
         Quarantined(file=file, reason="bad", row=None, value=None),
     ):
         metrics.note_event("g", event)
@@ -166,6 +173,9 @@ def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path:
     assert found["peewit_resparsify_seconds_sum", "g"] == 7.0
     assert found["peewit_ingest_files_total", "g", "quarantined"] == 1
     assert found["peewit_listing_seconds_count", "g"] == 1
+    assert found["peewit_live_edges", "g"] == 880
+    assert found["peewit_deleted_edges", "g"] == 900 - 2 - 880
+    assert (found["peewit_damage_max", "g"], found["peewit_log_bytes", "g"]) == (0.25, 1_234)
     assert ("process_resident_memory_bytes",) in found
 
 
