@@ -10,11 +10,11 @@ import numpy as np
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.deletions_cost import DeletionsCost, ingest_memory
 from peewit.service.cli.edge_files import listed
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import Session, print_json, print_rows
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
-from peewit.service.ingest.ingestor import stream_settings
 from peewit.service.redaction import shown_url
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.blocks import BadEdges
@@ -23,7 +23,6 @@ from peewit.streaming.edges.parts import BadRow, EdgeFile
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
-from peewit.streaming.memory import least_memory
 
 _FIRST_ROWS = 3
 _SHOWN_FAULTS = 10
@@ -75,24 +74,22 @@ def dry_run(
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
     reports = list(_reports(graph, sources, max_bad_rows))
     seconds = time.monotonic() - started
-    settings = stream_settings(graph, session.settings)
-    n_bytes = least_memory(
-        settings.sparsifier,
-        node_kind=settings.node_kind,
-        n_nodes=max(graph.progress.n_nodes, graph.settings.expected_nodes),
-        block_rows=settings.part_rows * (2 * settings.n_readers + 1),
-        deletions=settings.deletions,
-    )
+    n_bytes = ingest_memory(graph, session.settings)
+    n_rows = sum(report.n_rows for report in reports if report.refusal is None)
+    cost = DeletionsCost.of(graph, session.settings, n_more=n_rows)
     if as_json:
         value = {
             "files": reports,
             "passed_over": [path for source in sources for path in source.passed_over],
             "memory_bytes": n_bytes,
             "read_seconds": round(seconds, 3),
+            "exact_deletions": cost,
         }
         print_json(value)
     else:
         _tell(reports, n_bytes, seconds, graph)
+        if cost.are_on:
+            typer.echo(f"exact deletions add {cost}")
     if any(report.refusal is not None for report in reports):
         raise typer.Exit(1)
 

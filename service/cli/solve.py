@@ -1,12 +1,14 @@
 """`peewit solve` and `peewit estimate`: ask for predictions, or for what they would take."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from shlex import quote
 from typing import Annotated, Any, Final
 
 import typer
 
+from peewit.service.cli.deletions_cost import DeletionsCost
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -84,16 +86,19 @@ def estimate(
     """Say what a solve would take, and whether it fits; exit with 1 where it does not.
 
     Memory follows from the newest snapshot, the present features and the model. Seconds are those
-    of the last equal solve, if there was one.
+    of the last equal solve, if there was one. Of the edges that came so far it also says what exact
+    deletions add to ingest, or would.
     """
     values = _check_parameters(model, parameters, label_column)
     with open_session() as session:
         stores = JobStores.create(session.database, session.settings)
-        found = stores.estimator.estimate(session.graph(name), model, values)
+        graph = session.graph(name)
+        found = stores.estimator.estimate(graph, model, values)
+        cost = DeletionsCost.of(graph, session.settings)
     if json:
-        print_json(found)
+        print_json({**asdict(found), "exact_deletions": cost})
     else:
-        _tell_estimate(found)
+        _tell_estimate(found, cost)
     if not found.fits:
         raise typer.Exit(1)
 
@@ -107,7 +112,7 @@ def _check_parameters(
     return values
 
 
-def _tell_estimate(found: Estimate) -> None:
+def _tell_estimate(found: Estimate, cost: DeletionsCost) -> None:
     told: dict[str, object] = {
         "model": found.model,
         "input": found.input,
@@ -120,6 +125,7 @@ def _tell_estimate(found: Estimate) -> None:
     needed = "-" if found.n_bytes is None else _size(found.n_bytes)
     told["memory"] = f"{needed} of {_size(found.limit_bytes)}"
     told["seconds"] = found.seconds
+    told["exact deletions"] = f"{'add' if cost.are_on else 'would add'} {cost}"
     print_fields(told)
     if found.seconds is None:
         say("no equal solve tells how long it takes")
