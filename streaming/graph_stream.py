@@ -398,6 +398,28 @@ class Stream:
             self._save_clean(publish=True)
         self._absorption.nodes.erase(nodes)
 
+    def repair(self, *, everything: bool = False) -> None:
+        """Repair the sparsifier now, where deletes are exact, and publish what has changed.
+
+        Parameters
+        ----------
+        everything : bool
+            Whether all edges are sampled anew from the log, in any case.
+
+        Raises
+        ------
+        RuntimeError
+            A file is half absorbed, or the stream is not usable.
+        """
+        if not (self._absorption.is_usable and self.is_between_files):
+            raise RuntimeError("a graph can be repaired only between files, of a usable stream")
+        with self._absorption.workers():
+            started = self._clock()
+            repair = self._absorption.settle(self._digests, everything=everything)
+            self._tell(repair, started)
+            self._commitment.is_dirty |= repair is not None
+            self._save_clean(publish=True)
+
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":
             return "deletions of the graph are off"

@@ -24,6 +24,10 @@ _MEMBERS: Final = {
         "Forget nodes: their edges, labels, features and predictions, and their ids.",
     ),
     "retract": Member("retract", "Take all edges of some files out of a graph again."),
+    "repair": Member(
+        "repair",
+        "Sample edges anew that deletes have spoiled, now instead of before the next snapshot.",
+    ),
     "graph": Member("graphs", "Graphs and their settings."),
     "source": Member("sources", "What the ingest daemon reads."),
     "features": Member(

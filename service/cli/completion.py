@@ -24,6 +24,7 @@ WORDS: Final = {
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
     "erase": "GRAPH --node= --nodes= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
+    "repair": "GRAPH --rebuild --json",
     "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
     "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",

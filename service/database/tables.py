@@ -114,6 +114,7 @@ graphs = Table(
     _counter("labels_seq"),
     _counter("features_version"),
     Column("erasures_seq", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("repair_wanted", Text),  # "due" or "all", until ingest has made it
     CheckConstraint("state IN ('active', 'deleted')", name="state"),
 )
 _unique_among("state = 'active'", "uq_graphs_active_name", graphs, "name")

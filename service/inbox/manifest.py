@@ -52,6 +52,7 @@ from peewit.service.inbox.push_log import (
     take_positions,
     waiting_count,
 )
+from peewit.service.inbox.repairs import Repairs
 from peewit.service.inbox.retractions import Retractions, is_leaving
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 
@@ -72,6 +73,8 @@ class Manifest:
         Those that are in no file yet, and what became of the others.
     retractions : Retractions
         Files that leave the graph again.
+    repairs : Repairs
+        That somebody asked for.
     features : FeatureLog
         Sets of features, those that wait and what became of the others.
     erasures : ErasureLog
@@ -84,6 +87,7 @@ class Manifest:
         self.sources = SourceStore(database)
         self.pushes = PushLog(database)
         self.retractions = Retractions(database)
+        self.repairs = Repairs(database)
         self.features = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)
@@ -161,7 +165,7 @@ class Manifest:
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
-        """Whether a file, a push, features, a retraction or an erasure waits, asked for nothing."""
+        """Whether a file, a push, features or another wish waits, asked for nothing."""
         offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         leaving = select(files.c.id).where(is_leaving(graph_id))
         pushed = select(pushes.c.position).where(push_waits(graph_id))
@@ -169,10 +173,13 @@ class Manifest:
         erased = select(erasures.c.id).where(
             erasures.c.graph_id == graph_id, erasures.c.status == "hidden"
         )
+        repaired = select(graphs.c.id).where(
+            graphs.c.id == graph_id, graphs.c.repair_wanted.is_not(None)
+        )
         with self._database.read() as connection:
             return any(
                 connection.execute(each.limit(1)).first() is not None
-                for each in (offered, leaving, pushed, features, erased)
+                for each in (offered, leaving, pushed, features, erased, repaired)
             )
 
     def list_files(

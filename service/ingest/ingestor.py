@@ -326,8 +326,9 @@ class OpenGraph:
     ) -> IngestReport:
         """Ingest what the manifest has pending, and what it wrongly takes for ingested.
 
-        Sets of features come first, then retractions, unless a file is half absorbed. Retractions
-        that are asked for meanwhile are carried out once the file in hand is whole.
+        Sets of features come first, then retractions and a repair, unless a file is half absorbed.
+        Retractions that are asked for meanwhile are carried out once the file in hand is whole, and
+        repairs at the end.
 
         Parameters
         ----------
@@ -359,6 +360,7 @@ class OpenGraph:
             self._erase()
             if self._stream.is_between_files:
                 self._retract_files()
+                self._repair()
             self._steps.begin("gathering pushes")
             gather_pushes(
                 self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
@@ -370,7 +372,8 @@ class OpenGraph:
             files = self._without_refused([*lost, *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable, is_whole=bool(lost))
-            if not (self._books.n_waiting_again or self._is_retracting()):
+            repairs = self._manifest.repairs.wanted(self.record.id)
+            if not (self._books.n_waiting_again or self._is_retracting() or repairs):
                 break
         self._books.record_snapshot(summary)
         if not features_first:
@@ -436,6 +439,14 @@ class OpenGraph:
         for file, result in zip(there, found, strict=True):
             if isinstance(result, NotRetractable):
                 self._books.keep(file, result, self._stream.summary())
+
+    def _repair(self) -> None:
+        """Repair the graph if somebody asked for it."""
+        wanted = self._manifest.repairs.wanted(self.record.id)
+        if wanted is not None:
+            self._stream.repair(everything=wanted == "all")
+            self._books.record_snapshot(self._stream.summary())
+            self._manifest.repairs.done(self.record.id, wanted, lease=self.lease)
 
     def _is_retracting(self) -> bool:
         return self._manifest.retractions.are_wanted(self.record.id)

@@ -116,6 +116,7 @@ def repair(
     component: Int32Array,
     group_blocks: int,
     throw_all: ThrowAll | None = None,
+    everything: bool = False,
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> tuple[SparsifierState, Repair]:
@@ -137,6 +138,8 @@ def repair(
         Most blocks that are scored together.
     throw_all : callable, optional
         Throws all edges that live into a state, where others than this process do.
+    everything : bool
+        Whether all edges are thrown again though it may not be necessary.
     cancelled, parallel
         As for `resparsify`.
     """
@@ -153,7 +156,7 @@ def repair(
     told = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
     del state
     throw = partial(thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel)
-    is_spoiled = 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
+    is_spoiled = everything or 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
     if not is_spoiled and _is_thin(told, cards, settings, is_damaged):
         # bounds tell of other records from one sample to the next
         judge = cards if cards.has_vectors else make(told, embeds=True)

@@ -196,9 +196,13 @@ class Absorption:
         *,
         retracted: Collection[str] = (),
         erased: Int32Array | None = None,
+        everything: bool = False,
     ) -> Repair | None:
-        """Repair the sparsifier after deletes, where they are exact and there were some."""
-        is_asked = self.state.n_unresolved or retracted or erased is not None
+        """Repair the sparsifier after deletes, where they are exact and there were some.
+
+        With ``everything`` all edges are sampled anew in any case.
+        """
+        is_asked = self.state.n_unresolved or retracted or erased is not None or everything
         if self.deletions is None or not is_asked:
             return None
         cluster = None if self._settings.scheduler is None else self._connect()
@@ -213,6 +217,7 @@ class Absorption:
             digests,
             retracted=retracted,
             erased=erased,
+            everything=everything,
             group_blocks=self._settings.blocks_per_group,
             n_threads=self._settings.n_readers,
             parallel=self._parallel,

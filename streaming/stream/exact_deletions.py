@@ -70,6 +70,7 @@ class ExactDeletions:
         *,
         retracted: Collection[str] = (),
         erased: Int32Array | None = None,
+        everything: bool = False,
         group_blocks: int,
         n_threads: int,
         parallel: Parallel,
@@ -87,6 +88,8 @@ class ExactDeletions:
             Some of them, which go.
         erased : (n_erased,) int32, optional
             Nodes whose edges go, now and for good.
+        everything : bool
+            Whether all edges are sampled anew though it may not be necessary.
         group_blocks : int
             Most blocks that are scored together.
         n_threads : int
@@ -167,6 +170,7 @@ class ExactDeletions:
             component=found.component,
             group_blocks=group_blocks,
             throw_all=throw_all,
+            everything=everything,
             cancelled=self._cancelled,
             parallel=parallel,
         )

@@ -85,6 +85,10 @@ def of_a_seventh(edges: EdgeList, rng: np.random.Generator) -> BoolArray:
     return (edges.u < 150) & (edges.v < 150) & (rng.random(edges.n_edges) < 1 / 7)
 
 
+def of_a_few(edges: EdgeList, rng: np.random.Generator) -> BoolArray:
+    return rng.random(edges.n_edges) < 1e-3
+
+
 def of_a_half(edges: EdgeList, rng: np.random.Generator) -> BoolArray:
     return rng.random(edges.n_edges) < 0.5
 
@@ -138,3 +142,40 @@ def test_where_no_log_tells_nothing_is_told(tmp_path: Path, deletions: Deletions
         place.delete(of_a_half)
     meta = place.meta
     assert (meta.damage, meta.last_repair, meta.log_bytes, meta.n_deleted) == (None,) * 4
+
+
+def test_a_repair_that_is_asked_for_samples_what_is_due_or_everything(tmp_path: Path) -> None:
+    place = Place(tmp_path, "exact")
+    place.delete(of_a_few)
+    before = place.meta
+    assert before.last_repair is None
+    stream = Stream(place.paths, place.settings)
+    stream.repair()
+    assert place.meta == before  # nothing was due
+    stream.repair(everything=True)
+    after = place.meta
+    assert after.last_repair is not None
+    assert (after.last_repair.kind, after.last_repair.n_edges) == ("all", before.n_live)
+    assert (after.number, after.n_rebuilds) == (before.number + 1, before.n_rebuilds + 1)
+    assert (after.n_live, after.edges_seen) == (before.n_live, before.edges_seen)
+    assert after.damage == Damage()
+    edges = SnapshotStore(place.paths.snapshots).edges(after.number)
+    lives = {
+        frozenset(pair)
+        for pair in zip(
+            place.edges.u[place.lives].tolist(), place.edges.v[place.lives].tolist(), strict=True
+        )
+    }
+    ends = (edges[name].to_pylist() for name in ("u", "v"))
+    assert {frozenset(pair) for pair in zip(*ends, strict=True)} <= lives
+    again = Stream(place.paths, place.settings)
+    again.repair()
+    assert again.summary().snapshot == after.number
+
+
+def test_graphs_without_a_log_stay_as_they_are(tmp_path: Path) -> None:
+    place = Place(tmp_path, "approximate")
+    place.delete(of_a_half)
+    before = place.meta
+    Stream(place.paths, place.settings).repair(everything=True)
+    assert place.meta == before

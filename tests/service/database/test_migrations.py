@@ -220,7 +220,13 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
 
 
 ADDED = {
-    "graphs": {"columns": None, "deletions": "off", "parallel": "sum", "erasures_seq": 0},
+    "graphs": {
+        "columns": None,
+        "deletions": "off",
+        "parallel": "sum",
+        "erasures_seq": 0,
+        "repair_wanted": None,
+    },
     "sources": {"columns": None, "max_bad_rows": 0, "replaces": 0},
     "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
     "label_events": {"column_name": ""},

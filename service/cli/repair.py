@@ -1,0 +1,70 @@
+"""`peewit repair`: edges are sampled anew after deletes, now and not with the next snapshot."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_session, print_json
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
+
+app = command_group()
+
+
+@app.command()
+def repair(
+    name: GraphName,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Sample all edges anew, in any case.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Sample edges anew that deletes have spoiled, now instead of before the next snapshot.
+
+    What waits to be ingested goes in, too. The graph needs --deletions exact; the whole log is
+    read, with --rebuild twice. A graph of which every edge is kept stays as it is.
+    """
+    with open_session() as session:
+        graph = session.graph(name)
+        repairs = session.manifest.repairs
+        snapshots = SnapshotStore(
+            GraphPaths(root=session.settings.graphs_directory / graph.id).snapshots
+        )
+        before = snapshots.newest()
+        repairs.want(graph.id, "all" if rebuild else "due")
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the next ingest repairs the graph"),
+        ):
+            read_all(
+                session,
+                graph.id,
+                (),
+                stop,
+                is_quiet=True,
+                is_done=lambda: repairs.wanted(graph.id) is None,
+            )
+        newest = snapshots.newest()
+    known = 0 if before is None else before.number
+    last = None if newest is None else newest.last_repair
+    made = None if last is None or last.snapshot <= known else last
+    if json:
+        snapshot = None if newest is None else newest.number
+        print_json(
+            {
+                "graph": name,
+                "snapshot": snapshot,
+                "repair": None if made is None else asdict(made),
+            }
+        )
+    elif made is None:
+        typer.echo(f"{name}: nothing to repair")
+    else:
+        typer.echo(
+            f"{name}: {made.kind} of the edges sampled anew, {made.n_edges:,} in "
+            f"{made.seconds:.1f} s; snapshot {made.snapshot}"
+        )
