@@ -93,27 +93,26 @@ def mark_dead(
 
 
 @njit(cache=True, nogil=True)
-def survey_live(
-    u: Int32Array,
-    v: Int32Array,
-    weight: Float32Array,
-    is_dead: BoolArray,
-    degree: FloatArray,
-    parent: Int32Array,
-) -> int:
-    """Add up the degrees of the edges that live, and join their ends in ``parent``; their number.
+def add_live_degrees(
+    u: Int32Array, v: Int32Array, weight: Float32Array, is_dead: BoolArray, degree: FloatArray
+) -> None:
+    """Add up the degrees of the edges that live."""
+    for row in range(u.size):
+        if not is_dead[row]:
+            degree[u[row]] += np.float64(weight[row])
+            degree[v[row]] += np.float64(weight[row])
 
-    ``parent`` is a union-find of which each root is the smallest node of its component.
+
+@njit(cache=True, nogil=True)
+def join_live_ends(u: Int32Array, v: Int32Array, is_dead: BoolArray, parent: Int32Array) -> None:
+    """Join the ends of the edges that live in ``parent``.
+
+    It is a union-find of which each root is the smallest node of its component.
     """
-    n_live = 0
     for row in range(u.size):
         if is_dead[row]:
             continue
-        n_live += 1
-        degree[u[row]] += np.float64(weight[row])
-        degree[v[row]] += np.float64(weight[row])
         near = find_root(parent, np.int64(u[row]))
         far = find_root(parent, np.int64(v[row]))
         if near != far:
             parent[max(near, far)] = min(near, far)
-    return n_live

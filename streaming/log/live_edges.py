@@ -103,6 +103,7 @@ def compacted(
     dead: DeadRows,
     *,
     generation: int,
+    parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
 ) -> DeadRows:
     """Write some files anew without their dead rows and deletes; what is dead then.
@@ -118,18 +119,23 @@ def compacted(
         What does not live.
     generation : int
         What to call them: the version that they are written for.
+    parallel : callable
+        Runs independent tasks, a file each.
     on_block : callable
-        Called after each block.
+        Called after each block, in any thread.
     """
-    bits, generations = dict(dead.bits), dict(dead.generations)
-    for digest in sorted(digests):
-        file = log.file(digest, dead)
-        with log.writing(digest, replaces=False, generation=generation) as writer:
+    files = [log.file(digest, dead) for digest in sorted(digests)]
+
+    def write(place: int) -> None:
+        file = files[place]
+        with log.writing(file.digest, replaces=False, generation=generation) as writer:
             for number in range(file.n_batches):
                 block = file.block(number)
-                is_dead = dead.mask((digest, number), block)
+                is_dead = dead.mask((file.digest, number), block)
                 writer.append(block.edges(~is_dead), NO_NODES, NO_NODES)
-                bits.pop((digest, number), None)
                 on_block()
-        generations[digest] = generation
-    return DeadRows(bits, generations)
+
+    for _ in parallel(write, range(len(files))):
+        pass
+    bits = {key: each for key, each in dead.bits.items() if key[0] not in digests}
+    return DeadRows(bits, {**dead.generations, **dict.fromkeys(digests, generation)})

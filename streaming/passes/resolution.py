@@ -27,12 +27,28 @@ from peewit.solvers.arrays import (
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.ordered_folds import Advance, FoldExecutor, ThreadExecutor
 from peewit.streaming.kernels.edge_passes import all_roots
-from peewit.streaming.kernels.pair_positions import fill_pair_positions, mark_dead, survey_live
+from peewit.streaming.kernels.pair_positions import (
+    add_live_degrees,
+    fill_pair_positions,
+    join_live_ends,
+    mark_dead,
+)
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.live_edges import logged_blocks
 from peewit.streaming.log.logged_files import BatchKey, DeadRows, LoggedBlock
 from peewit.streaming.passes.edge_folds import Span, joined
 from peewit.streaming.passes.log_folds import log_spans, read_span
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a resolution tells beyond what is dead."""
+
+    degree: bool
+    component: bool
+
+
+ALL: Final = Survey(degree=True, component=True)
 
 MOST_PAIRS: Final = 1 << 23
 """Pairs that are looked for in one scan, which take 36 bytes each; more take more scans."""
@@ -46,10 +62,12 @@ class Resolution:
     ----------
     dead : DeadRows
         Which rows do not.
-    degree, killed : (n_nodes,) float64
-        Weight at each node that lives, and that died since the resolution before.
-    component : (n_nodes,) int32
-        The smallest node of each node's component of what lives.
+    degree : (n_nodes,) float64 or None
+        Weight at each node that lives, if asked for.
+    killed : (n_nodes,) float64
+        Weight that died since the resolution before.
+    component : (n_nodes,) int32 or None
+        The smallest node of each node's component of what lives, if asked for.
     n_live, n_killed : int
         Edges that live, and that died since.
     n_unmatched : int
@@ -60,9 +78,9 @@ class Resolution:
 
     dead: DeadRows
     dead_share: Mapping[str, float]
-    degree: FloatArray
+    degree: FloatArray | None
     killed: FloatArray
-    component: Int32Array
+    component: Int32Array | None
     n_live: int
     n_killed: int
     n_unmatched: int
@@ -78,6 +96,7 @@ def resolve(
     n_edges: int,
     retracted: Collection[str] = (),
     erased: BoolArray | None = None,
+    survey: Survey = ALL,
     parallel: Parallel = map,
     executor: FoldExecutor | None = None,
     on_block: Callable[[], None] = lambda: None,
@@ -103,6 +122,8 @@ def resolve(
         Files of which all edges die, too; their deletes stay.
     erased : (n_nodes,) bool, optional
         Nodes of which all edges die.
+    survey : Survey
+        What else to find out: each makes the pass take a few times as long.
     parallel : callable
         Runs independent tasks; the result does not depend on it.
     executor : FoldExecutor, optional
@@ -124,7 +145,7 @@ def resolve(
         if isinstance(executor, ThreadExecutor):
             deletes.table  # noqa: B018 - made once, before threads meet at it
         found = executor.fold(
-            _Survey(),
+            _Resolving(survey),
             log_spans(log, digests, dead, n_edges=n_edges, n_nodes=n_nodes),
             deletes,
             lambda _n_rows: on_block(),
@@ -138,9 +159,9 @@ def resolve(
     return Resolution(
         dead=dead,
         dead_share={each: 1.0 - n_live[each] / n_rows[each] for each in n_rows if n_rows[each]},
-        degree=frozen(found.degree),
+        degree=None if found.degree is None else frozen(found.degree),
         killed=frozen(killed),
-        component=frozen(found.component),
+        component=None if found.component is None else frozen(found.component),
         n_live=n_live.total(),
         n_killed=n_killed,
         n_unmatched=n_unmatched,
@@ -262,9 +283,9 @@ class _Found:
         Different pairs of the table.
     """
 
-    degree: FloatArray
+    degree: FloatArray | None
     killed: FloatArray
-    component: Int32Array
+    component: Int32Array | None
     bits: dict[BatchKey, UInt8Array]
     matched: UInt8Array
     n_rows: Counter[str]
@@ -274,14 +295,17 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Survey:
+class _Resolving:
     """Fold of what lives, and of what deletes kill."""
+
+    survey: Survey
 
     def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Found:
         """What lives of one span."""
         n_nodes = shared.n_nodes
-        degree, killed = np.zeros(n_nodes), np.zeros(n_nodes)
-        parent = np.arange(n_nodes, dtype=np.int32)
+        killed = np.zeros(n_nodes)
+        degree = np.zeros(n_nodes) if self.survey.degree else None
+        component = np.arange(n_nodes, dtype=np.int32) if self.survey.component else None
         is_matched = np.zeros(shared.table.pairs.size, np.uint8)
         bits: dict[BatchKey, UInt8Array] = {}
         n_rows, n_live = Counter[str](), Counter[str]()
@@ -289,12 +313,16 @@ class _Survey:
         for position, key, block, is_dead in read_span(item, advance):
             n_more = shared.kill(position, key[0], block, is_dead, is_matched, killed)
             n_rows[key[0]] += block.u.size
-            n_live[key[0]] += survey_live(block.u, block.v, block.weight, is_dead, degree, parent)
+            n_live[key[0]] += is_dead.size - int(np.count_nonzero(is_dead))
+            if degree is not None:
+                add_live_degrees(block.u, block.v, block.weight, is_dead, degree)
+            if component is not None:
+                join_live_ends(block.u, block.v, is_dead, component)
             if n_more:
                 bits[key] = np.packbits(is_dead & block.adds)
                 n_killed += n_more
-        component = np.empty(n_nodes, np.int32)
-        all_roots(parent, component)
+        if component is not None:
+            all_roots(component, component)
         return _Found(
             degree=degree,
             killed=killed,
@@ -309,9 +337,13 @@ class _Survey:
 
     def merge(self, a: _Found, b: _Found) -> _Found:
         """What lives of the spans of both."""
-        component, _ = joined(a.component, b.component)
+        degree = component = None
+        if a.degree is not None and b.degree is not None:
+            degree = a.degree + b.degree
+        if a.component is not None and b.component is not None:
+            component, _ = joined(a.component, b.component)
         return _Found(
-            degree=a.degree + b.degree,
+            degree=degree,
             killed=a.killed + b.killed,
             component=component,
             bits={**a.bits, **b.bits},

@@ -88,17 +88,21 @@ class Repair:
     has_failed: bool = False
 
 
-def resolved(state: SparsifierState, *, degree: FloatArray, killed: FloatArray) -> SparsifierState:
+def resolved(
+    state: SparsifierState, *, degree: FloatArray | None, killed: FloatArray
+) -> SparsifierState:
     """State that knows the exact degrees of what lives, and how much each node had at most.
 
     Parameters
     ----------
     state : SparsifierState
         With everything struck that was deleted.
-    degree, killed : (n_nodes,) float64
-        Weight that lives at each node, and that died since the resolution before.
+    degree : (n_nodes,) float64 or None
+        Weight that lives at each node; None where every edge is kept.
+    killed : (n_nodes,) float64
+        Weight that died at each node since the resolution before.
     """
-    if is_whole(state):  # the records are what lives
+    if degree is None or is_whole(state):  # the records are what lives
         return replace(state, struck_variance=None, lost=None, peak=None, torn=None)
     peak = degree + killed
     if state.peak is not None:
@@ -113,7 +117,7 @@ def repair(
     settings: SparsifierSettings,
     live: LiveEdges,
     *,
-    component: Int32Array,
+    component: Int32Array | None,
     group_blocks: int,
     throw_all: ThrowAll | None = None,
     everything: bool = False,
@@ -132,8 +136,8 @@ def repair(
         What decides which edges stay.
     live : callable
         The edges that live.
-    component : (n_nodes,) int32
-        Component of each node, of what lives.
+    component : (n_nodes,) int32 or None
+        Component of each node, of what lives; None where it is that of the records.
     group_blocks : int
         Most blocks that are scored together.
     throw_all : callable, optional
@@ -145,6 +149,8 @@ def repair(
     """
     if is_whole(state) or state.degree is None:
         return state, Repair()
+    if component is None:
+        component = _roots(state)
     make = partial(_cards, settings=settings, cancelled=cancelled, parallel=parallel)
     cards = make(state)
     if cards is None:
@@ -283,6 +289,13 @@ def _is_apart(state: SparsifierState, component: Int32Array) -> bool:
     return bool(np.count_nonzero(root == np.arange(root.size)) > n_components)
 
 
+def _roots(state: SparsifierState) -> Int32Array:
+    """Component of each node by the records: its smallest node."""
+    root = components(state.chunks, state.n_nodes)
+    all_roots(root, root)
+    return root
+
+
 def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierState:
     """State without the records at some nodes; the degrees of their neighbors are uneven now."""
     is_gone = np.zeros(state.n_nodes, bool)
@@ -324,9 +337,7 @@ def _joined(
     state: SparsifierState, settings: SparsifierSettings, live: LiveEdges, component: Int32Array
 ) -> SparsifierState:
     """State with all edges, too, between its components where those of the graph are joined."""
-    parent = components(state.chunks, state.n_nodes)
-    root = np.empty_like(parent)
-    all_roots(parent, root)
+    root = _roots(state)
     keeping = replace(state, cards=NodeCards.empty(), degree=None)
     # of two components that an edge joins, one does not hold the first node of what they belong to
     for run, block in live(root != component):

@@ -18,7 +18,8 @@ from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import LogDamaged
 from peewit.streaming.passes.edge_folds import Span
 from peewit.streaming.passes.log_folds import live_at, log_spans, rebuilt
-from peewit.streaming.passes.resolution import resolve
+from peewit.streaming.passes.resolution import Survey, resolve
+from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.repair import Repair, ThrowAll, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.strikes import retract
@@ -111,6 +112,7 @@ class ExactDeletions:
             n_edges=state.n_edges,
             retracted=retracted,
             erased=None if erased is None else _mask(erased, state.n_nodes),
+            survey=_due(state),
             parallel=parallel,
             executor=cluster or ThreadExecutor(n_threads),
             on_block=self._on_block,
@@ -129,7 +131,9 @@ class ExactDeletions:
             or (erased is not None and found.dead_share.get(digest, 0.0) > 0.0)
         }
         version = state.log_version + 1
-        dead = compacted(self._log, worn, dead, generation=version, on_block=self._on_block)
+        dead = compacted(
+            self._log, worn, dead, generation=version, parallel=parallel, on_block=self._on_block
+        )
         self._log.publish_dead(version, dead)
         held = [
             replace(
@@ -185,6 +189,16 @@ class ExactDeletions:
     def retain(self, digests: Collection[str], version: int, *, also: Collection[int]) -> None:
         """Remove what others need, see `ChangeLog.retain`."""
         self._log.retain(digests, version, also=also)
+
+
+def _due(state: SparsifierState) -> Survey:
+    """What the log alone can tell.
+
+    The records do of graphs of which every edge is kept; and where none of them left a sparsifier
+    that fell apart without it, its components are those of what lives.
+    """
+    is_sampled = not is_whole(state)
+    return Survey(degree=is_sampled, component=is_sampled and state.torn is not None)
 
 
 def _mask(nodes: Int32Array, n_nodes: int) -> BoolArray:

@@ -12,7 +12,7 @@ from peewit.streaming.log.change_log import NO_NODES, ChangeLog, LogFileMissing
 from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import DeadRows, LogDamaged
 from peewit.streaming.passes import resolution
-from peewit.streaming.passes.resolution import Resolution, resolve
+from peewit.streaming.passes.resolution import Resolution, Survey, resolve
 from tests.streaming.graphs import edge_block
 
 N_NODES = 30
@@ -108,6 +108,23 @@ def test_what_lives_is_what_a_list_holds(
     at_once = resolved(log, digests, n_resolved=0, version=0)
     assert lives(log, digests, at_once.dead) == expected
     np.testing.assert_array_equal(at_once.component, found.component)
+
+
+def test_what_is_dead_does_not_depend_on_what_else_is_asked(log: ChangeLog) -> None:
+    for seed in range(3):
+        write(log, f"file-{seed}", random_blocks(seed), replaces=False)
+    digests = [f"file-{seed}" for seed in range(3)]
+    counts = {"n_resolved": 0, "version": 0, "n_nodes": N_NODES, "n_edges": N_EDGES}
+    everything = resolve(log, digests, **counts)
+    nothing = resolve(log, digests, survey=Survey(degree=False, component=False), **counts)
+    assert nothing.degree is None
+    assert nothing.component is None
+    assert everything.dead.bits.keys() == nothing.dead.bits.keys()
+    for key, bits in everything.dead.bits.items():
+        np.testing.assert_array_equal(nothing.dead.bits[key], bits)
+    np.testing.assert_array_equal(nothing.killed, everything.killed)
+    assert (nothing.n_live, nothing.n_killed) == (everything.n_live, everything.n_killed)
+    assert nothing.dead_share == everything.dead_share
 
 
 def test_files_are_written_anew_without_what_is_dead(log: ChangeLog, tmp_path: Path) -> None:

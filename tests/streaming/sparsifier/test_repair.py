@@ -226,6 +226,20 @@ def test_whoever_came_apart_is_joined_as_the_graph_is() -> None:
     assert state.torn is None
 
 
+def test_where_nothing_was_torn_the_components_are_those_of_the_records() -> None:
+    n_whole = n_torn = 0
+    for seed in range(20):
+        edges = two_communities(100, 0.5, 10, seed)
+        log = Log(edges=edges, lives=~of_users(edges, seed, (0.3, 0.97)[seed % 2]))
+        state = struck(edges, settings_of(edges, seed=seed, epsilon=0.9), ~log.lives)
+        is_equal = np.array_equal(sparsifier_graph(state).component, log.left.graph().component)
+        assert is_equal or state.torn is not None
+        n_whole += state.torn is None
+        n_torn += not is_equal
+    assert n_whole
+    assert n_torn
+
+
 def test_parts_of_the_graph_that_came_apart_stay_apart() -> None:
     edges = two_communities(300, 0.8, 40, 1)
     settings = settings_of(edges, epsilon=0.9)
