@@ -430,7 +430,7 @@ def test_without_its_package_a_scheduler_is_refused_with_the_name_of_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pq.write_table(pa.table({"src": [0], "dst": [1]}), tmp_path / "edges.parquet")
-    for module in ("connection", "dask_ingest"):
+    for module in ("connection", "dask_folds", "dask_ingest"):
         monkeypatch.delitem(sys.modules, f"peewit.streaming.cluster.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)  # what a missing package looks like
     with pytest.raises(ValueError, match=r"scheduler needs dask.distributed.*peewit\[cluster\]"):
