@@ -1,8 +1,9 @@
 """Suggestions: which nodes to label next, by the latest predictions and where the nodes lie.
 
 Where they lie is told by the graph's embedding, which a job of kind ``embed`` makes; `Suggester`
-asks for that job where there is none, and again once the graph has grown by a tenth. Of a large
-graph a fixed sample of nodes is looked at, so that an answer takes no longer than one of a small.
+asks for that job where there is none, and again once a tenth of the graph has come or gone. Of a
+large graph a fixed sample of nodes is looked at, so that an answer takes no longer than one of a
+small.
 """
 
 from collections import OrderedDict
@@ -260,7 +261,7 @@ class Suggester:
         return EmbeddingStore(GraphPaths(root=self._graphs_directory / graph.id))
 
     def _has_outgrown(self, graph: GraphRecord, snapshot: int, present: NodeEmbedding) -> bool:
-        """Whether the newest snapshot has a tenth more nodes or edges than the embedded one."""
+        """Whether nodes or edges have come or gone, a tenth of those of the embedded snapshot."""
         if snapshot == present.meta.snapshot:
             return False
         paths = GraphPaths(root=self._graphs_directory / graph.id)
@@ -268,9 +269,10 @@ class Suggester:
             newest = SnapshotStore(paths.snapshots).meta(snapshot)
         except SnapshotNotFound:  # replaced since the row was read
             return False
+        n_changes = newest.edges_seen + newest.n_gone - present.meta.n_deleted
         return (
             newest.n_nodes > _GROWTH * present.meta.n_nodes
-            or newest.edges_seen > _GROWTH * present.meta.edges_seen
+            or n_changes > _GROWTH * present.meta.edges_seen
         )
 
     def _file(

@@ -53,6 +53,8 @@ class EmbeddingMeta:
         Number of the snapshot.
     n_nodes, edges_seen : int
         Its nodes, and the rows it was made from.
+    n_deleted : int
+        Edges that had been deleted; where no log tells, pairs.
     n_coordinates : int
         Numbers of each node.
     status : str
@@ -70,6 +72,7 @@ class EmbeddingMeta:
     status: str
     preconditioner: str
     n_iter: int
+    n_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,6 +205,7 @@ def embed(
         snapshot=number,
         n_nodes=graph.n_nodes,
         edges_seen=made_of.edges_seen,
+        n_deleted=made_of.n_gone,
         n_coordinates=found.n_probes,
         status=found.status.value,
         preconditioner=str(found.stats["preconditioner"]),

@@ -174,6 +174,11 @@ class SnapshotMeta:
         return None if self.n_live is None else self.edges_seen - self.self_loops - self.n_live
 
     @property
+    def n_gone(self) -> int:
+        """Edges that were deleted; where no log tells, pairs."""
+        return self.n_removals if self.n_deleted is None else self.n_deleted
+
+    @property
     def note(self) -> str:
         """Warning where the accuracy to expect is not the one asked, or is not known."""
         told = []

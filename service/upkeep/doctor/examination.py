@@ -18,6 +18,7 @@ CHECKS: Final[dict[str, Check]] = {
     "database": database_and_rows.check_database,
     "clock": installation.check_clock,
     "checkpoints": graph_files.check_checkpoints,
+    "logs": graph_files.check_logs,
     "node index": graph_files.check_node_index,
     "snapshots": graph_files.check_snapshots,
     "predictions": graph_files.check_predictions,

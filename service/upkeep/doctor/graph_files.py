@@ -20,6 +20,8 @@ from peewit.service.tables.uploads import id_type
 from peewit.service.upkeep.backup import pointer_of
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information, warning
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.logged_files import LogDamaged
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
@@ -43,6 +45,16 @@ def check_checkpoints(patient: Patient) -> Iterator[Finding]:
             if damage:
                 text = f"the {which} checkpoint cannot be read ({damage}); restore a backup"
                 yield _fault(graph, text)
+
+
+def check_logs(patient: Patient) -> Iterator[Finding]:
+    """Each graph with exact deletions has the log of all its files."""
+    for graph in patient.graphs():
+        paths = patient.paths(graph)
+        if graph.settings.deletions == "exact" and paths.checkpoints.exists():
+            damage = _damage_of(patient, graph, partial(_open_log, paths))
+            if damage:
+                yield _fault(graph, f"the log of its edges is damaged ({damage}); restore a backup")
 
 
 def check_node_index(patient: Patient) -> Iterator[Finding]:
@@ -147,6 +159,15 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
         if graph_id in names:
             text = f"{path} is missing, which rows name; restore a backup or push it again"
             yield _fault(names[graph_id], text)
+
+
+def _open_log(paths: GraphPaths) -> None:
+    checkpoint, log = CheckpointStore(paths.checkpoints).clean(), ChangeLog(paths.log)
+    dead = log.dead(checkpoint.state.log_version)
+    n_blocks = {file.digest: log.file(file.digest, dead).n_batches for file in checkpoint.files}
+    for digest, number in dead.bits:
+        if number >= n_blocks.get(digest, 0):
+            raise LogDamaged(f"dead rows must be of its blocks, some are of {number} of {digest}")
 
 
 def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:

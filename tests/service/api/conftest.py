@@ -158,9 +158,9 @@ def solved(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield api
 
 
-def bring_communities(api: Api) -> None:
+def bring_communities(api: Api, **settings: object) -> None:
     """A graph g of two communities, pushed and ingested, with a label in each."""
-    api.create_graph("g", seed=1)
+    api.create_graph("g", seed=1, **settings)
     api.push(community_edges(PARQUET), PARQUET)
     api.ingest()
     api.put_labels({"n3": "left", "n33": "right"})

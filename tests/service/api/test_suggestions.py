@@ -171,6 +171,20 @@ def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
     assert len(answer["suggestions"]) == 98
 
 
+@pytest.mark.parametrize("deletions", ["approximate", "exact"])
+def test_embedding_is_made_again_once_edges_have_gone(api: Api, deletions: str) -> None:
+    bring_communities(api, deletions=deletions)
+    located(api)
+    edges = list(zip(*two_communities(), strict=True))
+    for n_gone, is_made_again in ((len(edges) // 20, False), (len(edges) // 5, True)):
+        pairs = "&".join(f"src=n{u}&dst=n{v}" for u, v in edges[:n_gone])
+        api.call("DELETE", f"/graphs/g/edges?{pairs}", 202)
+        api.ingest()
+        suggested(api, "strategy=coverage")
+        waiting = api.stores.jobs.newest(api.stores.catalog.get("g").id, "embed")
+        assert (waiting is not None and waiting.status == "queued") == is_made_again
+
+
 @pytest.mark.usefixtures("processes")
 def test_an_embedding_that_failed_is_not_tried_for_ever(api: Api) -> None:
     bring_communities(api)

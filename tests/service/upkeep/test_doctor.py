@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import delete, insert, text, update
 
@@ -31,8 +33,11 @@ from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, insta
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
 from peewit.service.upkeep.restore import MARK
 from peewit.service.worker.worker import Worker
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.logged_files import DeadRows
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.nodes.segments import list_segments
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.service.places import Place, create, random_edges
 
 
@@ -117,6 +122,32 @@ def test_a_checkpoint_that_cannot_be_read(place: Place, which: str) -> None:
 def test_checkpoints_that_are_gone(place: Place) -> None:
     shutil.rmtree(place.paths().checkpoints)
     assert "is missing; restore a backup" in the_finding(place, "checkpoints").text
+
+
+def test_a_log_that_is_gone_or_damaged(tmp_path: Path) -> None:
+    place = Place(tmp_path / "home")
+    create(place, deletions="exact")
+    place.push("g", random_edges(0))
+    place.ingest()
+    log = place.paths().log
+    assert looked_at(place) == []
+    (logged,) = log.glob("*.arrow")
+    content = logged.read_bytes()
+    for broken in (content[:-1], b""):
+        logged.write_bytes(broken)
+        found = the_finding(place, "logs")
+        assert found.level is Level.FAULT
+        assert "the log of its edges is damaged" in found.text
+    logged.unlink()
+    assert "must be there, which is a part of the log" in the_finding(place, "logs").text
+    logged.write_bytes(content)
+    ChangeLog(log).publish_dead(1, DeadRows({(logged.stem, 7): np.ones(1, np.uint8)}))
+    assert looked_at(place) == []  # no checkpoint knows of it
+    checkpoints = CheckpointStore(place.paths().checkpoints)
+    clean = checkpoints.clean()
+    checkpoints.save(replace(clean, state=replace(clean.state, log_version=1)))
+    assert "some are of 7" in the_finding(place, "logs").text
+    place.database.close()
 
 
 def test_a_node_index_that_is_short_or_damaged(place: Place) -> None:
