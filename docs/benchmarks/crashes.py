@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="end after so long, with fewer kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--serve", action="store_true", help="kill `peewit serve` itself")
-    parser.add_argument("--deletes", action="store_true", help="delete edges as well")
+    parser.add_argument("--deletes", action="store_true", help="edges, files and nodes leave, too")
     parser.add_argument("--quick", action="store_true", help="10 kills")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="peewit-crashes-"))

@@ -231,6 +231,19 @@ class ErasureLog:
             .order_by(erasures.c.created_at, erasures.c.id)
         )
 
+    def last_turn(self, graph_id: str) -> int | None:
+        """The last turn of a graph before an erasure whose edges are not out; None where none is.
+
+        What comes later may bring the nodes anew, and waits until they are out.
+        """
+        statement = select(func.min(erasures.c.position)).where(
+            erasures.c.graph_id == graph_id,
+            erasures.c.status == "hidden",
+            erasures.c.struck_at.is_(None),
+        )
+        with self._database.read() as connection:
+            return connection.execute(statement).scalar()
+
     def overdue(self) -> Sequence[tuple[str, ErasureRecord]]:
         """Erasures of all graphs that should be done by now, with the name of the graph."""
         statement = (

@@ -4,7 +4,7 @@ The file is on disk before the manifest names it, and pushes join it in the tran
 so a process killed at any line leaves either pushes that wait or a file that waits, never both.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -25,10 +25,17 @@ _LOOK_AT: Final = 20_000
 """Pushes that are looked at together; more are gathered in the next round."""
 
 
-def gather_pushes(log: PushLog, graph: GraphRecord, directory: Path, *, lease: Lease) -> int:
+def gather_pushes(
+    log: PushLog,
+    graph: GraphRecord,
+    directory: Path,
+    *,
+    lease: Lease,
+    admitted: Callable[[Sequence[WaitingPush]], Sequence[WaitingPush]] = lambda listed: listed,
+) -> int:
     """Make pending files of the pushes that wait; returns the number of files.
 
-    The directory need not exist.
+    The directory need not exist. Of the pushes that wait only those ``admitted`` are gathered.
 
     Raises
     ------
@@ -36,7 +43,7 @@ def gather_pushes(log: PushLog, graph: GraphRecord, directory: Path, *, lease: L
         Another process may ingest the graph.
     """
     n_files = 0
-    for group in _groups(log.waiting(graph.id, limit=_LOOK_AT)):
+    for group in _groups(admitted(log.waiting(graph.id, limit=_LOOK_AT))):
         _gather(log, graph, group, directory, lease)
         n_files += 1
     return n_files

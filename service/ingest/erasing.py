@@ -8,7 +8,7 @@ step is taken again.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,16 @@ _LEAVING_FILES: Final = ("certify", "embed", "filter", "knn")
 """Kinds of jobs whose directories `Traces.erase_made` removes."""
 
 _log = structlog.get_logger(__name__)
+
+
+class _HasTurn(Protocol):
+    """A push, a file or a set of features."""
+
+    @property
+    def position(self) -> int: ...
+
+
+_Turn = TypeVar("_Turn", bound=_HasTurn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +78,20 @@ class Eraser:
     def is_asked(self) -> bool:
         """Whether any nodes are to be erased."""
         return bool(self._manifest.erasures.waiting(self.record.id))
+
+    def admitted(self, listed: Sequence[_Turn]) -> Sequence[_Turn]:
+        """Those that came before all nodes that are not out of the graph yet.
+
+        Others may bring an id anew, which is another node then. Asked after they were listed, as an
+        erasure that was answered before one of them is known by then.
+        """
+        last = self._manifest.erasures.last_turn(self.record.id)
+        return [each for each in listed if last is None or each.position <= last]
+
+    def is_due(self) -> bool:
+        """Whether nodes can be taken out of the graph now."""
+        last = self._manifest.erasures.last_turn(self.record.id)
+        return last is not None and not self._is_running(jobs.c.kind == "knn")
 
     def resolve(self) -> None:
         """Hide nodes that files brought since the erasure was asked for.

@@ -327,8 +327,8 @@ class OpenGraph:
         """Ingest what the manifest has pending, and what it wrongly takes for ingested.
 
         Sets of features come first, then retractions and a repair, unless a file is half absorbed.
-        Retractions that are asked for meanwhile are carried out once the file in hand is whole, and
-        repairs at the end.
+        Retractions and erasures that are asked for meanwhile are carried out once the file in hand
+        is whole, and repairs at the end; what came after an erasure is taken in after it.
 
         Parameters
         ----------
@@ -363,17 +363,22 @@ class OpenGraph:
                 self._repair()
             self._steps.begin("gathering pushes")
             gather_pushes(
-                self._manifest.pushes, self.record, self._pushes_directory, lease=self.lease
+                self._manifest.pushes,
+                self.record,
+                self._pushes_directory,
+                lease=self.lease,
+                admitted=self._eraser.admitted,
             )
             self._steps.begin("choosing files")
             pending = self._manifest.pending(self.record.id, passed_over=passed_over)
-            taken = _up_to(pending, max_bytes)
+            admitted = self._eraser.admitted(pending)
+            taken = _up_to(admitted, max_bytes)
             lost = self._lost_files(pending)
             files = self._without_refused([*lost, *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable, is_whole=bool(lost))
             repairs = self._manifest.repairs.wanted(self.record.id)
-            if not (self._books.n_waiting_again or self._is_retracting() or repairs):
+            if not (self._books.n_waiting_again or self._has_leaving() or repairs):
                 break
         self._books.record_snapshot(summary)
         if not features_first:
@@ -389,7 +394,7 @@ class OpenGraph:
             summary=summary,
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
-            is_cut=len(taken) < len(pending),
+            is_cut=len(taken) < len(admitted),
         )
 
     def _erase(self) -> None:
@@ -448,8 +453,9 @@ class OpenGraph:
             self._books.record_snapshot(self._stream.summary())
             self._manifest.repairs.done(self.record.id, wanted, lease=self.lease)
 
-    def _is_retracting(self) -> bool:
-        return self._manifest.retractions.are_wanted(self.record.id)
+    def _has_leaving(self) -> bool:
+        """Whether files or nodes are to leave the graph, which can be done between two files."""
+        return self._manifest.retractions.are_wanted(self.record.id) or self._eraser.is_due()
 
     def commit_features(self) -> None:
         """Bring the sets of features that wait into the graph, in order.
@@ -468,8 +474,9 @@ class OpenGraph:
             self.ingest_pending()
             return
         with self._loss_told():
-            for waiting in self._manifest.features.waiting(self.record.id):
-                self._commit_features(waiting)
+            waiting = self._manifest.features.waiting(self.record.id)
+            for each in self._eraser.admitted(waiting):
+                self._commit_features(each)
 
     @contextmanager
     def _loss_told(self) -> Iterator[None]:
@@ -520,9 +527,9 @@ class OpenGraph:
     ) -> StreamSummary:
         """Take files in turn; one that cannot be read now is left out, then its whole source.
 
-        Unless the pass must be ``is_whole``, it ends early where files are to be retracted.
+        Unless the pass must be ``is_whole``, it ends early where files or nodes are to leave.
         """
-        is_enough = (lambda: False) if is_whole else self._is_retracting
+        is_enough = (lambda: False) if is_whole else self._has_leaving
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}

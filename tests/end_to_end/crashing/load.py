@@ -26,6 +26,7 @@ from tests.end_to_end.crashing.record import (
     LabelEvent,
     Record,
     TableRead,
+    is_forgettable,
 )
 
 GRAPH = "g"
@@ -263,7 +264,11 @@ class Deleter(Pusher):
 
     def work(self, number: int) -> None:
         """One push; sometimes one again that was taken."""
-        sent = [batch for batch in self.record.edge_batches if not batch.deletes]
+        sent = [
+            batch
+            for batch in self.record.edge_batches
+            if not (batch.deletes or batch.is_forgettable)
+        ]
         before = self.rng.choice(sent)
         rows = self.rng.sample(range(len(before.src)), min(len(before.src), 25))
         batch = EdgeBatch(
@@ -302,8 +307,15 @@ class Dropper(Client):
             batch.fate, content = "quarantined", self.encoded(batch, last_weight=float("nan"))
         elif number % 8 == 7 and self._good is not None:
             batch.fate, content = "duplicate", self.encoded(self._good)
+            self._good.copies.append(batch)
+            if self._good.fate != "committed":  # its content may be out of the graph
+                batch.fate = "unknown"
         elif number % 8 == 0:
             self._good = batch
+        self.put(path, batch, content)
+
+    def put(self, path: Path, batch: EdgeBatch, content: bytes) -> None:
+        """Let a file appear with its content."""
         beside = self._outside / path.name
         beside.write_bytes(content)
         self.record.edge_batches.append(batch)
@@ -379,6 +391,7 @@ class Reader(Client):
         (self._table, self._one, self._some)[number % 3]()
 
     def _table(self) -> None:
+        hidden = set(self.record.forgotten)
         answer = self.call("GET", f"/v1/graphs/{GRAPH}/predictions", headers=_IPC)
         if answer is None or not self.expect(answer, 200, what="the predictions"):
             return
@@ -389,14 +402,19 @@ class Reader(Client):
             self.record.violate(f"torn predictions of {dict(answer.headers)}: {error}")
             return
         self._check_labels(table["label"].to_pylist())
+        nodes = table["node"].to_pylist()
+        self.record.n_seen_hidden += bool(hidden)
+        if shown := hidden & set(nodes) & self.record.forgotten:
+            self.record.violate(f"predictions show {shown}, which were erased")
+        left = table.filter(pa.array([not is_forgettable(node) for node in nodes]))
         told = TableRead(
             job=answer.headers["Peewit-Job"],
             snapshot=int(answer.headers["Peewit-Snapshot"]),
             labels_seq=int(answer.headers["Peewit-Labels-Seq"]),
-            n_rows=table.num_rows,
-            digest=hashlib.blake2b(answer.body).hexdigest(),
+            n_rows=left.num_rows,
+            digest=hashlib.blake2b(str(left.to_pydict()).encode()).hexdigest(),
         )
-        if len(set(table["node"].to_pylist())) != table.num_rows:
+        if len(set(nodes)) != table.num_rows:
             self.record.violate(f"predictions of job {told.job} name a node twice")
         self.record.read(told)
         self._note((told.snapshot, told.labels_seq))

@@ -19,7 +19,7 @@ class Standing:
     n_answers : int
         Requests that the API has answered.
     n_ended_files : int
-        Files and gathered pushes that ingest has committed.
+        Files and gathered pushes that ingest is done with.
     n_solved : int
         Solves that children have finished.
     attempts : dict
@@ -43,7 +43,7 @@ class Watch:
     def standing(self) -> Standing | None:
         """How far things are now; None while the database does not answer."""
         committed = select(func.count()).where(
-            files.c.graph_id == self._graph_id, files.c.status == "committed"
+            files.c.graph_id == self._graph_id, files.c.finished_at.is_not(None)
         )
         solved = select(func.count()).where(jobs.c.kind == "solve", jobs.c.status == "succeeded")
         attempts = (

@@ -10,18 +10,28 @@ CLASSES = ("red", "green", "blue")
 N_NODES = 240
 """Nodes of the first push, `n0` to `n239`; node number modulo 3 tells its community."""
 
+FORGETTABLE = "somebody-who-asks-to-be-forgotten-"
+"""How the ids begin that are erased, and that nobody else names."""
+
 LabelEvent = tuple[str, str | None]
+
+
+def is_forgettable(node: str | None) -> bool:
+    """Whether a node may be erased."""
+    return node is not None and node.startswith(FORGETTABLE)
 
 
 @dataclass(slots=True, kw_only=True)
 class LabelBatch:
     """Label events of one request, whole or not at all; ``labels_seq`` where it was answered.
 
-    ``n_optional`` is true for a removal, which stores nothing when there is no label.
+    A removal stores nothing where there is no label. Events of a node that may be erased are alone
+    in their batch; ``is_erased`` tells whether that was done, None while nobody knows.
     """
 
     events: list[LabelEvent]
     is_removal: bool = False
+    is_erased: bool | None = False
     labels_seq: int | None = None
     accepted: int | None = None
 
@@ -33,13 +43,26 @@ class EdgeBatch:
     number: int
     src: list[str]
     dst: list[str]
-    fate: Literal["committed", "quarantined", "duplicate", "unknown"] = "unknown"
+    fate: Literal["committed", "quarantined", "duplicate", "retracted", "unknown"] = "unknown"
     """What must become of it; unknown while it was not acknowledged."""
     key: str | None = None
     push_id: str | None = None
     path: str | None = None
     deletes: bool = False
     """Whether its rows delete their pairs, but for the last one, which sets the weight of its."""
+    is_version: bool = False
+    """Whether its path has other contents at other times, of which the last one counts."""
+    is_forgettable: bool = False
+    """Whether it names nodes that may be erased."""
+    copies: "list[EdgeBatch]" = field(default_factory=list)
+    """Of one in a file, those of other files with the same content."""
+    erased: dict[str, bool | None] = field(default_factory=dict)
+    """Nodes of it that were erased later; None where nobody knows."""
+
+    def keeps(self, u: str, v: str) -> bool | None:
+        """Whether an edge of it is there still, as far as erasures say; None if nobody knows."""
+        told = [self.erased.get(node, False) for node in (u, v)]
+        return False if True in told else None if None in told else True
 
     @property
     def weighted(self) -> list[tuple[str, str]]:
@@ -61,9 +84,19 @@ class AskedJob:
     is_cancelled: bool = False
 
 
+@dataclass(slots=True, kw_only=True)
+class AskedErasure:
+    """An erasure that was acknowledged; ``holding`` are files that hold one of the nodes."""
+
+    id: str
+    nodes: list[str]
+    holding: list[str]
+    is_erased: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
-    """Whole predictions as a reader got them."""
+    """Whole predictions as a reader got them, without rows of nodes that may be erased."""
 
     job: str
     snapshot: int
@@ -80,6 +113,18 @@ class Record:
     edge_batches: list[EdgeBatch] = field(default_factory=list)
     jobs: list[AskedJob] = field(default_factory=list)
     tables: dict[str, TableRead] = field(default_factory=dict)
+    erasures: list[AskedErasure] = field(default_factory=list)
+    n_erasures_sent: int = 0
+    forgotten: set[str] = field(default_factory=set)
+    """Nodes that nobody may be shown: their erasure was acknowledged, they have not come again."""
+    n_reborn: int = 0
+    """Nodes that came again after their erasure was acknowledged."""
+    n_seen_hidden: int = 0
+    """Answers that were looked through for nodes that nobody may be shown."""
+    n_searched: int = 0
+    """Times that the home was searched for a node that was reported as erased."""
+    retractions: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How often files were retracted, taken in again, replaced, and how often that was refused."""
     violations: list[str] = field(default_factory=list)
     n_reads: int = 0
     n_answers: int = 0

@@ -18,6 +18,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import (
@@ -31,6 +32,9 @@ from tests.end_to_end.crashing.checks import (
     count_jobs,
 )
 from tests.end_to_end.crashing.cluster import Cluster
+from tests.end_to_end.crashing.forgotten import check_forgotten
+from tests.end_to_end.crashing.leaving import Forgetter, Replacer, Retractor
+from tests.end_to_end.crashing.live_edges import check_live_edges
 from tests.end_to_end.crashing.load import (
     ANCHORS,
     AUTO_MODEL,
@@ -84,7 +88,8 @@ class Plan:
     is_supervised : bool
         Kill `peewit serve` itself.
     deletes : bool
-        Delete edges as well, in a graph whose deletions are exact.
+        Delete edges, retract and replace files and erase nodes as well, in a graph whose deletions
+        are exact.
     """
 
     database: Literal["sqlite", "postgresql"]
@@ -123,7 +128,12 @@ class Report:
         fates = Counter(each.fate for each in edges if each.path is not None)
         lines = {
             "database, seed": f"{self.plan.database}, {self.plan.seed}",
-            "deletes": f"{sum(each.deletes for each in edges)} batches",
+            "deletes": f"{sum(each.deletes for each in edges)} batches; "
+            f"files: {_counts(record.retractions) or 'none retracted'}",
+            "erasures": f"{len(record.erasures)} acknowledged of "
+            f"{sum(len(each.nodes) for each in record.erasures)} nodes, of which "
+            f"{record.n_reborn} came again; {record.n_seen_hidden} answers and "
+            f"{record.n_searched} times the home looked through",
             "kills": f"{self.kills.total()} in {self.n_blows} blows: {_counts(self.kills)}",
             "labels": f"{sum(each.accepted or 0 for each in acknowledged)} events acknowledged in "
             f"{len(acknowledged)} batches, {len(batches) - len(acknowledged)} without answer",
@@ -256,10 +266,12 @@ class _Run:
         settings = b'{"auto_solve": {"model": "%b"}}' % AUTO_MODEL.encode()
         kind = {"Content-Type": "application/json"}
         path = f"/v1/graphs/{GRAPH}"
+        versions = [self.system.versions] if self.plan.deletes else []
         for method, where, content in (
             ("PATCH", path, settings),
             ("POST", f"{path}/sources", _followed(self.system.inbox)),
             ("POST", f"{path}/sources", _followed(self.system.exports, columns=EXPORTED)),
+            *(("POST", f"{path}/sources", _followed(each, replaces=True)) for each in versions),
         ):
             answer = pusher.until_answered(method, where, content=content, headers=kind)
             assert answer is not None
@@ -284,7 +296,13 @@ class _Run:
         dropper = Dropper("dropper", *others, inbox=self.system.inbox)
         exporter = Exporter("exporter", *others, inbox=self.system.exports)
         if self.plan.deletes:
-            clients.append(Deleter("deleter", *others))
+            clients += [Deleter("deleter", *others), Retractor("retractor", *others)]
+            clients.append(Replacer("replacer", *others, inbox=self.system.versions))
+            home = self.system.home.directory
+            clients += [
+                Forgetter(f"forgetter-{number}", *others, home=home, inbox=self.system.inbox)
+                for number in range(2)
+            ]
         return [*clients, dropper, exporter]
 
     def _kill_at_random(self, watch: Watch) -> None:
@@ -359,7 +377,9 @@ class _Run:
         manifest, queue = Manifest(database), JobQueue(database)
         paths = GraphPaths(root=self.settings.graphs_directory / graph_id)
         snapshots = SnapshotStore(paths.snapshots)
-        n_dropped = sum(each.path is not None for each in self.record.edge_batches)
+        n_dropped = sum(
+            each.path is not None and not each.is_version for each in self.record.edge_batches
+        )
 
         def is_drained() -> bool:
             self.system.ended()
@@ -367,7 +387,8 @@ class _Run:
             n_of_sources = sum(
                 manifest.counts(graph_id, source_id=source.id)[status]
                 for source in manifest.sources.list(graph_id)
-                for status in ("committed", "quarantined", "duplicate")
+                if not source.replaces
+                for status in ("committed", "quarantined", "duplicate", "retracted")
             )
             # Before the jobs: the transaction that stores the snapshot asks for the solve.
             graph = Catalog(database).get_by_id(graph_id)
@@ -384,6 +405,12 @@ class _Run:
                 is_published
                 and n_of_sources >= n_dropped
                 and not any(waiting)
+                and not manifest.retractions.are_wanted(graph_id)
+                and not manifest.erasures.waiting(graph_id)
+                and all(
+                    manifest.retractions.of_path(graph_id, file.path)[0].version == file.version
+                    for file in EdgeFiles(self.system.versions).list()
+                )
                 and not any(check_auto_solve(graph, database))
             )
 
@@ -398,8 +425,14 @@ class _Run:
             "jobs": check_jobs(self.record, database),
             "predictions": check_tables(self.record, history, database),
             "auto_solve": check_auto_solve(history.graph, database),
-            "replay": check_replay(self.system.home, history, self.report.directory / "replay"),
+            "replay": check_replay(
+                self.system.home, self.record, history, self.report.directory / "replay"
+            ),
         }
+        if self.plan.deletes:
+            home = self.system.home.directory
+            found["erasures"] = check_forgotten(self.record, history, database, home)
+            found["live edges"] = check_live_edges(self.record, history)
         for name, violations in found.items():
             self.say(f"checking {name}")
             for violation in violations:

@@ -25,7 +25,7 @@ class System:
     Parameters
     ----------
     directory : Path
-        Receives the home, the logs and the followed directory.
+        Receives the home, the logs and the followed directories.
     cluster : Cluster, optional
         The database; SQLite, and then one worker, without it.
     is_supervised : bool
@@ -39,7 +39,8 @@ class System:
         self.cluster = cluster
         self.is_supervised = is_supervised
         self.inbox, self.exports = directory / "inbox", directory / "exports"
-        for each in (self.inbox, self.exports):
+        self.versions = directory / "versions"
+        for each in (self.inbox, self.exports, self.versions):
             each.mkdir(parents=True)
         database = {} if cluster is None else {"PEEWIT_DATABASE_URL": cluster.url}
         self.home = Home(directory / "home", **SETTINGS, **database)

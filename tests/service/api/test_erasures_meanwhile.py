@@ -1,0 +1,78 @@
+"""Nodes that somebody asks to be forgotten while their graph is ingested, and that come again."""
+
+from collections.abc import Callable
+
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.streaming.events import IngestEvent, Progress, Retracted
+from tests.service.api.conftest import CSV, Api
+from tests.service.api.test_erasures import WHO, erase, put_features
+
+
+def ingest_and(api: Api, kind: type[IngestEvent], do: Callable[[], object]) -> None:
+    """Ingest, and do something at the first event of a kind."""
+    done: list[object] = []
+
+    def take(event: IngestEvent) -> None:
+        if isinstance(event, kind) and not done:
+            done.append(event)
+            do()
+
+    graph_id = api.stores.catalog.get("g").id
+    Ingestor(api.stores.database, api.stores.settings).ingest_graph(graph_id, on_event=take)
+    assert done
+
+
+def edges(api: Api) -> set[tuple[str, ...]]:
+    """Edges of the newest snapshot."""
+    number = api.call("GET", "/graphs/g", 200).json()["snapshot"]
+    text = api.call("GET", f"/graphs/g/snapshots/{number}/edges?format=csv", 200).text
+    rows = [line.replace('"', "").split(",")[:2] for line in text.splitlines()[1:]]
+    return {tuple(sorted(row)) for row in rows}
+
+
+def add_source(api: Api, name: str, content: str) -> None:
+    source = api.stores.settings.source_roots[0] / name
+    source.write_text(content)
+    api.call("POST", "/graphs/g/sources", 201, json={"url": str(source)})
+
+
+def test_what_is_pushed_after_an_erasure_stays_though_ingest_had_looked_for_one(api: Api) -> None:
+    api.create_graph("g", deletions="approximate")
+    add_source(api, "mine.csv", "src,dst\nc,d\n")
+    api.push(f"src,dst\n{WHO},a\na,b\n".encode(), CSV)
+    api.ingest()
+    file = api.call("GET", "/graphs/g/files?status=committed", 200).json()["files"]
+    (listed,) = [each["id"] for each in file if each["push_id"] is None]
+    api.call("DELETE", f"/graphs/g/files/{listed}", 202)
+    api.push(f"src,dst\n{WHO},a\nb,e\n".encode(), CSV)  # goes
+
+    def ask() -> None:
+        erase(api, WHO)
+        api.push(f"src,dst\n{WHO},b\nb,c\n".encode(), CSV)  # stays
+
+    ingest_and(api, Retracted, ask)
+    assert edges(api) == {("a", "b"), ("b", WHO), ("b", "c"), ("b", "e")}
+    (told,) = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
+    assert told["status"] == "erased"
+
+
+def test_nodes_leave_between_two_files_of_one_pass(api: Api) -> None:
+    api.create_graph("g")
+    add_source(api, "1.csv", f"src,dst\n{WHO},a\na,b\n")
+    add_source(api, "2.csv", f"src,dst\n{WHO},b\n")
+    ingest_and(api, Progress, lambda: erase(api, WHO))
+    assert edges(api) == {("a", "b"), ("b", WHO)}, "the second was not in the graph yet"
+
+
+def test_features_that_come_after_an_erasure_wait_for_it(api: Api) -> None:
+    api.create_graph("g")
+    api.push(f"src,dst\n{WHO},a\n".encode(), CSV)
+    api.ingest()
+    erase(api, WHO)
+    put_features(api, WHO, "a")
+    ingestor = Ingestor(api.stores.database, api.stores.settings)
+    graph_id = api.stores.catalog.get("g").id
+    with ingestor.open_graph(graph_id, should_stop=lambda: False) as graph:
+        graph.commit_features()  # as they come between the erasures and the features of a pass
+        graph.ingest_pending()
+    assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 2
