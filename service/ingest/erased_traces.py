@@ -6,7 +6,8 @@ Everything here can be done again after it was killed.
 import json
 import re
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -102,46 +103,54 @@ class Traces:
         names = [each.node for each in nodes]
         return node_array(names if kind == "string" else [int(name) for name in names], kind)
 
-    def erase_inbox(self, nodes: Sequence[WaitingNode], position: int) -> None:
-        """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting."""
-        names = self.ids(nodes)
+    def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
+        """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting.
+
+        Of each node out of those up to the last turn before its erasure, by the erasure's id.
+        """
+        turns = sorted(set(last_turns.values()))
+        position = turns[-1]
+        named = [
+            self.ids([each for each in nodes if last_turns[each.erasure_id] >= turn])
+            for turn in turns
+        ]
+
+        def names_at(turn: int) -> pa.Array:
+            return named[bisect_left(turns, turn)]
+
         graph_id = self.record.id
         with self.database.read() as connection:
             mine = pushes.c.graph_id == graph_id
             pushed = connection.execute(
-                select(pushes.c.id, pushes.c.path, pushes.c.content.is_not(None)).where(
-                    mine, pushes.c.position <= position
+                select(
+                    pushes.c.id, pushes.c.path, pushes.c.content.is_not(None), pushes.c.position
+                ).where(mine, pushes.c.position <= position)
+            ).all()
+            listed = connection.execute(
+                select(files.c.path, files.c.position).where(
+                    files.c.graph_id == graph_id, files.c.position <= position
                 )
             ).all()
-            listed = (
-                connection.execute(
-                    select(files.c.path).where(
-                        files.c.graph_id == graph_id, files.c.position <= position
-                    )
-                )
-                .scalars()
-                .all()
-            )
             waiting = connection.execute(
-                select(feature_sets.c.id, feature_sets.c.path).where(
+                select(feature_sets.c.id, feature_sets.c.path, feature_sets.c.position).where(
                     feature_sets.c.graph_id == graph_id,
                     feature_sets.c.status == "pending",
                     feature_sets.c.position <= position,
                 )
             ).all()
-        for push_id, path, has_content in pushed:
+        for push_id, path, has_content, turn in pushed:
             self._stop_if_asked()
             if has_content:
-                self._erase_content(push_id, names)
-            elif path and (n_rows := erase_from_block(Path(path), names)) is not None:
+                self._erase_content(push_id, names_at(turn))
+            elif path and (n_rows := erase_from_block(Path(path), names_at(turn))) is not None:
                 self._store(pushes, push_id, n_rows=n_rows)
-        for path in listed:
+        for path, turn in listed:
             if path_below(path, graph_id) is not None:
                 self._stop_if_asked()
-                erase_from_block(Path(path), names)
-        for set_id, path in waiting:
+                erase_from_block(Path(path), names_at(turn))
+        for set_id, path, turn in waiting:
             self._stop_if_asked()
-            n_rows = erase_from_set(Path(path), names)
+            n_rows = erase_from_set(Path(path), names_at(turn))
             if n_rows is not None:
                 self._store(feature_sets, set_id, n_rows=n_rows)
 

@@ -150,7 +150,7 @@ class Eraser:
         nodes = log.nodes(graph_id, struck=False)
         ids = [each.id for each in asked]
         nodes = [each for each in nodes if each.erasure_id in set(ids)]
-        self.traces.erase_inbox(nodes, max(each.position for each in asked))
+        self.traces.erase_inbox(nodes, {each.id: each.position for each in asked})
         dense = _dense(nodes)
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)

@@ -36,6 +36,7 @@ from peewit.streaming.log.logged_files import (
     DeadRows,
     LoggedFile,
     open_log,
+    present,
 )
 
 _DEAD_SCHEMA: Final = pa.schema(
@@ -47,14 +48,6 @@ _MOST_WAITING: Final = 2
 
 NO_NODES: Final = frozen(np.empty(0, np.int32))
 """Ends of no pairs, for blocks that delete nothing."""
-
-
-class LogFileMissing(OSError):
-    """A file of the log is not there; it was never written, or is no longer kept."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} must be there, which is a part of the log of the graph")
-        self.path = path
 
 
 class LogWriter:
@@ -148,7 +141,7 @@ class ChangeLog:
             It was never logged, or is no longer kept.
         """
         path = self._path(digest, 0 if dead is None else dead.generations.get(digest, 0))
-        with _present(path), pa.memory_map(str(path)) as source:
+        with present(path), pa.memory_map(str(path)) as source:
             n_batches = open_log(source).num_record_batches
         return LoggedFile(path=path, digest=digest, n_batches=n_batches)
 
@@ -170,7 +163,7 @@ class ChangeLog:
         if version == 0:
             return DeadRows({})
         path = self._dead_path(version)
-        with _present(path), pa.memory_map(str(path)) as source:
+        with present(path), pa.memory_map(str(path)) as source:
             reader = open_log(source)
             table, generations = reader.read_all(), reader.schema.metadata[_GENERATIONS]
         keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
@@ -239,16 +232,6 @@ class ChangeLog:
 
     def _dead_path(self, version: int) -> Path:
         return self._directory / f"dead-{version:09d}.arrow"
-
-
-@contextmanager
-def _present(path: Path) -> Iterator[None]:
-    """Tell that a file of the log is missing, which is no fault of whoever is being read."""
-    try:
-        with naming(path):
-            yield
-    except FileNotFoundError as error:
-        raise LogFileMissing(path) from error
 
 
 def _options() -> pa.ipc.IpcWriteOptions:

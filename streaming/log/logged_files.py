@@ -1,6 +1,7 @@
 """Files of a log as they are read: what each block changed, and what of it lives."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,6 +19,28 @@ REPLACES: Final = b"peewit.replaces"
 
 BatchKey: TypeAlias = tuple[str, int]
 """Digest of a file, and the number of a batch in it."""
+
+
+class LogFileMissing(OSError):
+    """A file of the log is not there; it was never written, or is no longer kept."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} must be there, which is a part of the log of the graph")
+        self.path = path
+
+    def __reduce__(self) -> tuple[type["LogFileMissing"], tuple[Path]]:
+        """What makes it again, in another process."""
+        return type(self), (self.path,)
+
+
+@contextmanager
+def present(path: Path) -> Iterator[None]:
+    """Tell that a file of the log is missing, which is no fault of whoever is being read."""
+    try:
+        with naming(path):
+            yield
+    except FileNotFoundError as error:
+        raise LogFileMissing(path) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,8 +102,8 @@ class LoggedFile:
     n_batches: int
 
     def block(self, number: int) -> LoggedBlock:
-        """Read one block; safe in any thread."""
-        with naming(self.path), pa.memory_map(str(self.path)) as source:
+        """Read one block; safe in any thread. Raises `LogFileMissing`."""
+        with present(self.path), pa.memory_map(str(self.path)) as source:
             reader = open_log(source)
             batch = reader.get_batch(number)
             u, v, weight = (batch.column(name).to_numpy() for name in SCHEMA.names)

@@ -25,7 +25,8 @@ from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.log.change_log import ChangeLog, LogFileMissing
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.logged_files import LogFileMissing
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.passes.edge_folds import OpenedFile
 from peewit.streaming.passes.edge_passes import (
@@ -248,14 +249,21 @@ class LoggedEdges(EdgePasses):
         """Open the log as it stood when the snapshot was published; see `EdgePasses.open`."""
         if cancelled():
             raise PassStopped
-        try:
+        with self._content_faults():
             dead = self._log.dead(self._meta.log_version)
             found = [dead.without(self._log.file(file.digest, dead)) for file in self._files]
+        self._cut(by_batches(found, self.n_edges))
+        on_fraction(1.0)
+
+    @contextmanager
+    def _content_faults(self) -> Iterator[None]:
+        """What a log leads to that has let go of edges of the snapshot, as RawEdgesGone."""
+        try:
+            with super()._content_faults():
+                yield
         except LogFileMissing as error:
             fault = "the log has moved on since the snapshot; take a newer one"
             raise RawEdgesGone([(str(error.path), fault)]) from error
-        self._cut(by_batches(found, self.n_edges))
-        on_fraction(1.0)
 
 
 def spool_directory(paths: GraphPaths) -> Path:

@@ -88,7 +88,7 @@ class Sound:
         return [
             *check_labels(self.record, history),
             *check_edges(self.record, history, database),
-            *check_jobs(self.record, database),
+            *check_jobs(self.record, history, database),
             *check_tables(self.record, history, database),
             *check_auto_solve(history.graph, database),
         ]

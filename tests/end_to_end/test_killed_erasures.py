@@ -1,9 +1,6 @@
 """An erasure that is killed at any line goes on, and nothing is left of the node."""
 
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -11,32 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.catalog import Catalog, GraphSettings
-from peewit.service.database.engine import open_database
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
-from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.prediction_files import PredictionFile, write_predictions
-from peewit.service.settings import Settings
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.end_to_end.processes import REPOSITORY
+from tests.end_to_end.killed import killed_homes, open_home
 from tests.service.api.test_erasures import WHO, files_with
 from tests.service.ingest.test_feature_commit import Home
 from tests.service.predictions.test_prediction_files import META
 
-N_DEATHS: Final = 24
+N_DEATHS: Final = 23
 EDGES: Final = f"src,dst\n{WHO},a\na,b\nb,c\nc,d\n{WHO},d\n".encode()
-
-
-def open_home(directory: Path) -> Home:
-    settings = Settings(home=directory, threads=1)
-    database = open_database(settings.database)
-    return Home(database, settings, Catalog(database).get("g"))
 
 
 def push(home: Home, content: bytes) -> None:
@@ -50,13 +37,8 @@ def push(home: Home, content: bytes) -> None:
     store.add(home.graph, io.BytesIO(content), Format.CSV, body_digest=str(len(content)))
 
 
-def prepared(directory: Path) -> Path:
-    """A home that holds the node in many ways, asked to forget it, and in whose inbox it waits."""
-    directory.mkdir()
-    database = open_database(Settings(home=directory).database)
-    Catalog(database).create(GraphSettings(name="g", expected_nodes=10, seed=1))
-    database.close()
-    home = open_home(directory)
+def prepare(home: Home) -> None:
+    """The node is in the home in many ways, waits in its inbox, and is to be forgotten."""
     push(home, EDGES)
     home.give({WHO: [1.0], "a": [2.0]})
     home.ingest()
@@ -70,24 +52,11 @@ def prepared(directory: Path) -> Path:
     home.give({WHO: [3.0], "b": [4.0]}, "add")
     nodes = KnownNodes(home.settings.graphs_directory, Manifest(home.database))
     Forgetting(
-        log=Manifest(home.database).erasures, nodes=nodes, home=directory, within_seconds=60
+        log=Manifest(home.database).erasures,
+        nodes=nodes,
+        home=home.settings.home,
+        within_seconds=60,
     ).erase(home.graph, [WHO])
-    home.database.close()
-    return directory
-
-
-def run(*points: str) -> str:
-    """Processes that die; the numbers that those have printed that did not."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.end_to_end.dying", "erasures", "g", *points],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    return " ".join(line for line in done.stdout.splitlines() if line.isdigit())
 
 
 def outcome(home: Home) -> tuple[object, ...]:
@@ -113,15 +82,11 @@ def outcome(home: Home) -> tuple[object, ...]:
 
 @pytest.mark.slow
 def test_nothing_is_left_of_a_node_wherever_its_erasure_was_killed(tmp_path: Path) -> None:
-    whole = prepared(tmp_path / "whole")
-    n_lines = int(run(f"{whole}:0"))
+    whole, homes = killed_homes("erasures", tmp_path, prepare, N_DEATHS)
     expected = outcome(open_home(whole))
     assert expected[1] == [None, "a", "b", "c", "d", "e"]
     assert expected[2] == {"a": [2.0], "b": [4.0]}
     assert expected[3] == (1, 4, 6)
-    lines = [number * n_lines // N_DEATHS for number in range(1, N_DEATHS)]
-    homes = [prepared(tmp_path / str(line)) for line in lines]
-    assert run(*(f"{home}:{line}" for home, line in zip(homes, lines, strict=True))) == ""
     stages = set()
     for directory in homes:
         home = open_home(directory)
@@ -129,7 +94,7 @@ def test_nothing_is_left_of_a_node_wherever_its_erasure_was_killed(tmp_path: Pat
         stages.add((asked.status, asked.struck_at is not None))
         nodes = KnownNodes(home.settings.graphs_directory, Manifest(home.database))
         assert nodes.lookup(home.graph, pa.array([WHO], pa.large_string())).tolist() == [-1]
-        Ingestor(home.database, home.settings).ingest_graph(home.graph_id)
+        home.ingest()
         (asked,) = Manifest(home.database).erasures.list(home.graph_id)
         assert asked.status == "erased"
         assert files_with(directory) == []

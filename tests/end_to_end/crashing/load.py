@@ -30,6 +30,7 @@ from tests.end_to_end.crashing.record import (
 )
 
 GRAPH = "g"
+PATH = f"/v1/graphs/{GRAPH}"
 EXPORTED = {"src": "from_account", "dst": "to_account", "weight": "amount"}
 """What columns of exported files are called."""
 ANCHORS = tuple(f"n{number}" for number in range(len(CLASSES)))
@@ -45,7 +46,7 @@ _EXPLICIT: tuple[dict[str, Any], ...] = (
 )
 _IPC = {"Accept": "application/vnd.apache.arrow.stream"}
 _REQUEST_SECONDS = 60.0
-_PAUSE_SECONDS = 0.4
+PAUSE_SECONDS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Client(threading.Thread):
                 except Exception as error:  # noqa: BLE001 - a client that dies would be missed
                     self.record.violate(f"{self.name} met what it cannot explain: {error!r}")
                 self._n_done += 1
-                self.must_stop.wait(self.rng.uniform(0.0, 2.0 * _PAUSE_SECONDS))
+                self.must_stop.wait(self.rng.uniform(0.0, 2.0 * PAUSE_SECONDS))
 
     def close(self) -> None:
         """Hang up; for one that is used without being started."""
@@ -135,7 +136,21 @@ class Client(threading.Thread):
             answer = self.call(method, path, **request)
             if answer is not None or self.must_stop.is_set():
                 return answer
-            self.must_stop.wait(_PAUSE_SECONDS)
+            self.must_stop.wait(PAUSE_SECONDS)
+
+    def committed_file(self, path: str) -> dict[str, Any] | None:
+        """What the manifest tells of the file of a path that is in the graph; None without one."""
+        page: int | None = 0
+        while page is not None:
+            answer = self.call("GET", f"{PATH}/files?status=committed&limit=1000&page={page}")
+            if answer is None or not self.expect(answer, 200, what="the manifest"):
+                return None
+            told = answer.json()
+            for file in told["files"]:
+                if file["path"] == path:
+                    return dict(file)
+            page = told["next_page"]
+        return None
 
     def expect(self, answer: Answer, *statuses: int, what: str) -> bool:
         """Whether the status is one of these; any other is a violation."""
@@ -358,6 +373,9 @@ class Asker(Client):
         job: AskedJob | None = None
         for _ in range(2 if number % 3 == 0 else 1):
             answer = self.until_answered("POST", f"/v1/graphs/{GRAPH}/jobs", **request)
+            if answer is not None and answer.status == 409 and self._has_moved_on(answer):
+                self.record.retractions["certificates refused"] += 1
+                return
             if answer is None or not self.expect(answer, 202, what="a job"):
                 return
             job_id = answer.json()["id"]
@@ -379,6 +397,11 @@ class Asker(Client):
                 return
             if answer.json()["status"] in {"succeeded", "failed", "cancelled"}:
                 return
+
+    def _has_moved_on(self, answer: Answer) -> bool:
+        """Whether a file has left that the newest snapshot has, which is certified no more."""
+        n_left = self.record.retractions["retracted"] + self.record.retractions["replaced"]
+        return n_left > 0 and b"raw-edges-moved-on" in answer.body
 
 
 class Reader(Client):

@@ -32,8 +32,8 @@ from tests.end_to_end.crashing.checks import (
     count_jobs,
 )
 from tests.end_to_end.crashing.cluster import Cluster
+from tests.end_to_end.crashing.forgetting import Forgetter
 from tests.end_to_end.crashing.forgotten import check_forgotten
-from tests.end_to_end.crashing.leaving import Forgetter, Replacer, Retractor
 from tests.end_to_end.crashing.live_edges import check_live_edges
 from tests.end_to_end.crashing.load import (
     ANCHORS,
@@ -53,6 +53,7 @@ from tests.end_to_end.crashing.load import (
 from tests.end_to_end.crashing.progress import Standing, Watch, missing
 from tests.end_to_end.crashing.record import CLASSES, Record
 from tests.end_to_end.crashing.replay import check_replay
+from tests.end_to_end.crashing.retracting import Replacer, Retractor
 from tests.end_to_end.crashing.system import System, tail
 from tests.end_to_end.processes import eventually
 
@@ -422,7 +423,7 @@ class _Run:
         found = {
             "labels": check_labels(self.record, history),
             "edges": check_edges(self.record, history, database),
-            "jobs": check_jobs(self.record, database),
+            "jobs": check_jobs(self.record, history, database),
             "predictions": check_tables(self.record, history, database),
             "auto_solve": check_auto_solve(history.graph, database),
             "replay": check_replay(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.streaming.events import IngestEvent, Progress, Retracted
 from tests.service.api.conftest import CSV, Api
-from tests.service.api.test_erasures import WHO, erase, put_features
+from tests.service.api.test_erasures import OTHER, WHO, erase, put_features
 
 
 def ingest_and(api: Api, kind: type[IngestEvent], do: Callable[[], object]) -> None:
@@ -76,3 +76,17 @@ def test_features_that_come_after_an_erasure_wait_for_it(api: Api) -> None:
         graph.commit_features()  # as they come between the erasures and the features of a pass
         graph.ingest_pending()
     assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 2
+
+
+def test_erasures_that_wait_together_take_each_what_came_before_it(api: Api) -> None:
+    api.create_graph("g")
+    api.push(f"src,dst\n{WHO},a\n{OTHER},b\na,b\n".encode(), CSV)
+    api.ingest()
+    erase(api, WHO)
+    put_features(api, WHO, OTHER)
+    api.push(f"src,dst\n{WHO},c\n{OTHER},c\nb,c\n".encode(), CSV)
+    erase(api, OTHER)
+    api.push(f"src,dst\n{OTHER},d\nc,d\n".encode(), CSV)
+    api.ingest()
+    assert edges(api) == {("a", "b"), ("c", WHO), ("b", "c"), ("d", OTHER), ("c", "d")}
+    assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 1

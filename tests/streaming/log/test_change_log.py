@@ -8,9 +8,9 @@ import pytest
 
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels import pair_positions
-from peewit.streaming.log.change_log import NO_NODES, ChangeLog, LogFileMissing
+from peewit.streaming.log.change_log import NO_NODES, ChangeLog
 from peewit.streaming.log.live_edges import compacted, live_blocks
-from peewit.streaming.log.logged_files import DeadRows, LogDamaged
+from peewit.streaming.log.logged_files import DeadRows, LogDamaged, LogFileMissing
 from peewit.streaming.passes import resolution
 from peewit.streaming.passes.resolution import Resolution, Survey, resolve
 from tests.streaming.graphs import edge_block

@@ -1,19 +1,13 @@
-"""Clients by whom files and nodes leave the graph again: each tells what must be of them then."""
+"""Clients by whom nodes are erased, who look whether anybody is shown them."""
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from tests.end_to_end.crashing.forgotten import files_with
-from tests.end_to_end.crashing.load import (
-    GRAPH,
-    Client,
-    Dropper,
-    Pusher,
-    edge_batch,
-    parquet_bytes,
-)
+from tests.end_to_end.crashing.load import PATH, PAUSE_SECONDS, Pusher, parquet_bytes
 from tests.end_to_end.crashing.record import (
     CLASSES,
     FORGETTABLE,
@@ -23,149 +17,8 @@ from tests.end_to_end.crashing.record import (
     LabelBatch,
 )
 
-_PATH = f"/v1/graphs/{GRAPH}"
-_JSON = {"Content-Type": "application/json"}
-_COMMITTED_SECONDS = 20.0
-
-
-class Retractor(Client):
-    """Retracts files of followed directories, takes some in again, and asks for what is refused."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._ids: dict[str, int] = {}
-        self._pushed: list[int] = []
-        self._last_id = 0
-
-    def work(self, number: int) -> None:
-        """One file."""
-        if not self._look_at_manifest():
-            return
-        if number % 5 == 4:
-            self._refused()
-        elif number % 3 == 2:
-            self._take_again()
-        else:
-            self._retract()
-
-    def _look_at_manifest(self) -> bool:
-        """Learn the ids of files that are new in the manifest; whether it was told."""
-        answer = self.call("GET", f"{_PATH}/files?page={self._last_id}&limit=1000")
-        if answer is None or not self.expect(answer, 200, what="the manifest"):
-            return False
-        for file in answer.json()["files"]:
-            self._last_id = file["id"]
-            if file["push_id"] is None:
-                self._ids[file["path"]] = file["id"]
-            else:
-                self._pushed.append(file["id"])
-        return True
-
-    def _chosen(self, *fates: str) -> EdgeBatch | None:
-        batches = [
-            batch
-            for batch in self.record.edge_batches
-            if batch.path in self._ids and batch.fate in fates and not batch.is_version
-        ]
-        return self.rng.choice(batches) if batches else None
-
-    def _retract(self) -> None:
-        batch = self._chosen("committed")
-        if batch is None:
-            return
-        for each in (batch, *batch.copies):  # copies go with it, unless they are yet to come
-            each.fate = "unknown"
-        answer = self.until_answered("DELETE", self._file(batch))
-        if answer is not None and self.expect(answer, 200, 202, what=f"retracting {batch.path}"):
-            batch.fate = "retracted"
-            self.record.retractions["retracted"] += 1
-
-    def _take_again(self) -> None:
-        batch = self._chosen("retracted")
-        if batch is None:
-            return
-        answer = self.until_answered("GET", self._file(batch))
-        if answer is None or not self.expect(answer, 200, what=f"file {batch.path}"):
-            return
-        status = answer.json()["status"]
-        if status not in {"retracting", "retracted"}:
-            self.record.violate(f"file {batch.path} was retracted and is {status}")
-        if status != "retracted" or batch.copies or batch.is_forgettable:
-            return
-        batch.fate = "unknown"
-        answer = self.call("POST", f"{self._file(batch)}:retry")
-        if answer is not None and self.expect(answer, 200, what=f"taking {batch.path} again"):
-            batch.fate = "committed"
-            self.record.retractions["taken again"] += 1
-
-    def _refused(self) -> None:
-        """A file of pushes, one that was refused, or one whose content came with another."""
-        batch = self._chosen("quarantined", "duplicate")
-        if batch is None or self.rng.random() < 0.3:
-            path = f"{_PATH}/files/{self.rng.choice(self._pushed)}"
-        else:
-            path = self._file(batch)
-            answer = self.until_answered("GET", path)
-            if answer is None or answer.json()["status"] != batch.fate:
-                return  # it waits
-        answer = self.call("DELETE", path)
-        if answer is None or (batch is not None and batch.fate == "unknown"):
-            return
-        if self.expect(answer, 409, what=f"retracting {path}"):
-            self.record.retractions["refused"] += 1
-
-    def _file(self, batch: EdgeBatch) -> str:
-        return f"{_PATH}/files/{self._ids[str(batch.path)]}"
-
-
-class Replacer(Dropper):
-    """Writes new versions of few files, and retracts some between two versions."""
-
-    n_files: ClassVar[int] = 6
-
-    def __init__(self, *given: Any, inbox: Path) -> None:
-        super().__init__(*given, inbox=inbox)
-        self._newest: dict[Path, EdgeBatch] = {}
-
-    def work(self, number: int) -> None:
-        """A new version of one file, or its retraction."""
-        path = self._inbox / f"{self.rng.randrange(self.n_files)}.parquet"
-        if number % 4 == 3 and path in self._newest:
-            self._retract(path)
-        else:
-            self._write(path)
-
-    def _write(self, path: Path) -> None:
-        earlier = self._newest.get(path)
-        n_rows = self.rng.randint(20, 400)
-        if earlier is not None and len(earlier.src) == n_rows:
-            n_rows += 1  # by the number of rows we know which content ingest has met
-        batch = edge_batch(self.record, self.rng, n_rows, key=None)
-        batch.path, batch.is_version, batch.fate = str(path), True, "committed"
-        if earlier is not None:
-            earlier.fate = "retracted"
-            self.record.retractions["replaced"] += 1
-        self.put(path, batch, parquet_bytes(batch))
-        self._newest[path] = batch
-
-    def _retract(self, path: Path) -> None:
-        batch, found = self._newest[path], None
-        answer = self.call("GET", f"{_PATH}/files?status=committed&limit=1000")
-        while answer is not None and self.expect(answer, 200, what="the manifest"):
-            page = answer.json()
-            found = next((each for each in page["files"] if each["path"] == str(path)), found)
-            if page["next_page"] is None:
-                break
-            answer = self.call(
-                "GET", f"{_PATH}/files?status=committed&limit=1000&page={page['next_page']}"
-            )
-        if found is None or found["n_rows"] != len(batch.src):
-            return  # ingest has not met this version
-        batch.fate = "unknown"
-        answer = self.until_answered("DELETE", f"{_PATH}/files/{found['id']}")
-        if answer is not None and self.expect(answer, 200, 202, what=f"retracting {path}"):
-            batch.fate = "retracted"
-            self.record.retractions["retracted"] += 1
+_JSON: Final = {"Content-Type": "application/json"}
+_COMMITTED_SECONDS: Final = 20.0
 
 
 class Forgetter(Pusher):
@@ -252,7 +105,7 @@ class Forgetter(Pusher):
         self.record.label_batches.append(batch)
         ((node, label),) = batch.events
         body = json.dumps({"labels": [{"node": node, "label": label}]}).encode()
-        answer = self.call("PUT", f"{_PATH}/labels?unknown=keep", content=body, headers=_JSON)
+        answer = self.call("PUT", f"{PATH}/labels?unknown=keep", content=body, headers=_JSON)
         if answer is not None and self.expect(answer, 200, what=f"labels {batch.events}"):
             told = answer.json()
             batch.labels_seq, batch.accepted = told["labels_seq"], told["accepted"]
@@ -272,7 +125,9 @@ class Forgetter(Pusher):
         answer = None
         while answer is None and not self.must_stop.is_set():
             self.record.n_erasures_sent += 1
-            answer = self.call("POST", f"{_PATH}/erasures", content=body, headers=_JSON)
+            answer = self.call("POST", f"{PATH}/erasures", content=body, headers=_JSON)
+            if answer is None:
+                self.must_stop.wait(PAUSE_SECONDS)
         if answer is None or not self.expect(answer, 202, what="an erasure"):
             return
         for batch in named:
@@ -287,16 +142,10 @@ class Forgetter(Pusher):
 
     def _is_committed(self, file: EdgeBatch) -> bool:
         """Whether a file is in the graph; waits a while for it."""
-        for _ in range(int(_COMMITTED_SECONDS)):
-            answer = self.call("GET", f"{_PATH}/files?limit=1000&status=committed")
-            while answer is not None and answer.status == 200:
-                page = answer.json()
-                if any(each["path"] == file.path for each in page["files"]):
-                    return True
-                if page["next_page"] is None:
-                    break
-                following = f"{_PATH}/files?limit=1000&status=committed&page={page['next_page']}"
-                answer = self.call("GET", following)
+        deadline = time.monotonic() + _COMMITTED_SECONDS
+        while time.monotonic() < deadline:
+            if self.committed_file(str(file.path)) is not None:
+                return True
             if self.must_stop.wait(1.0):
                 break
         return False
@@ -315,7 +164,7 @@ class Forgetter(Pusher):
     def _refused(self, nodes: list[str]) -> None:
         """An erasure of a node that stays, which one bad id makes void."""
         body = json.dumps({"nodes": [*nodes, 3]}).encode()
-        answer = self.call("POST", f"{_PATH}/erasures", content=body, headers=_JSON)
+        answer = self.call("POST", f"{PATH}/erasures", content=body, headers=_JSON)
         if answer is not None and self.expect(answer, 422, what="an erasure of what is no id"):
             self.record.retractions["erasures refused"] += 1
 
@@ -326,12 +175,12 @@ class Forgetter(Pusher):
             return
         way = self.rng.randrange(6)
         if way == 0:
-            answer = self.call("GET", f"{_PATH}/predictions/node?id={nodes[0]}")
+            answer = self.call("GET", f"{PATH}/predictions/node?id={nodes[0]}")
             if answer is not None:
                 self.expect(answer, 404, what=f"the prediction of {nodes[0]}")
         elif way == 1:
             body = json.dumps({"nodes": [*nodes, "n0"]}).encode()
-            answer = self.call("POST", f"{_PATH}/predictions:lookup", content=body, headers=_JSON)
+            answer = self.call("POST", f"{PATH}/predictions:lookup", content=body, headers=_JSON)
             if answer is not None and self.expect(answer, 200, what="a lookup"):
                 told = answer.json()
                 if told["unknown"] != nodes:
@@ -339,31 +188,32 @@ class Forgetter(Pusher):
         elif way == 2:
             rows = [{"node": node, "label": CLASSES[0]} for node in nodes]
             body = json.dumps({"labels": rows}).encode()
-            answer = self.call("PUT", f"{_PATH}/labels", content=body, headers=_JSON)
+            answer = self.call("PUT", f"{PATH}/labels", content=body, headers=_JSON)
             if answer is not None:
                 self.expect(answer, 422, what=f"a label of {nodes}")
         else:
-            answer = self.call("GET", self._table(way))
-            if answer is not None and self.expect(answer, 200, 404, what="a table"):
+            path = self._table(way)
+            answer = self.call("GET", path)
+            if answer is not None and self.expect(answer, 200, 404, what=path):
                 for node in nodes:
                     if node.encode() in answer.body:
-                        self.record.violate(f"{self._table(way)} shows {node}, which was erased")
+                        self.record.violate(f"{path} shows {node}, which was erased")
         if answer is not None:
             self.record.n_seen_hidden += 1
 
     def _table(self, way: int) -> str:
         if way == 3:
-            return f"{_PATH}/labels?format=csv"
+            return f"{PATH}/labels?format=csv"
         if way == 4:
-            return f"{_PATH}/predictions?format=csv"
-        answer = self.call("GET", _PATH)
+            return f"{PATH}/predictions?format=csv"
+        answer = self.call("GET", PATH)
         number = None if answer is None else answer.json()["snapshot"]
-        return f"{_PATH}/snapshots/{number or 1}/edges?format=csv"
+        return f"{PATH}/snapshots/{number or 1}/edges?format=csv"
 
     def _look_at_erasures(self) -> None:
         """See which are done by now; then nothing may be left of their nodes."""
         for asked in list(self._asked):
-            answer = self.call("GET", f"{_PATH}/erasures/{asked.id}")
+            answer = self.call("GET", f"{PATH}/erasures/{asked.id}")
             if answer is None or not self.expect(answer, 200, what=f"erasure {asked.id}"):
                 continue
             told = answer.json()
@@ -373,7 +223,8 @@ class Forgetter(Pusher):
             asked.is_erased = True
             if not set(asked.holding) <= set(told["sources"]["holding"]):
                 self.record.violate(f"erasure {asked.id} does not tell of {asked.holding}: {told}")
-            if gone := [node for node in asked.nodes if node in self.record.forgotten]:
+            again = {node for each in self._asked for node in each.nodes}  # may have come between
+            if gone := [node for node in asked.nodes if node in self.record.forgotten - again]:
                 self.record.n_searched += 1
                 for path in files_with(self._home, gone):
                     self.record.violate(f"{path} has a node of erasure {asked.id}, which is done")
