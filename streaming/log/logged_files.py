@@ -1,5 +1,6 @@
 """Files of a log as they are read: what each block changed, and what of it lives."""
 
+import errno
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class LogFileMissing(OSError):
     """A file of the log is not there; it was never written, or is no longer kept."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} must be there, which is a part of the log of the graph")
+        super().__init__(errno.ENOENT, "a part of the log of the graph must be there", str(path))
         self.path = path
 
     def __reduce__(self) -> tuple[type["LogFileMissing"], tuple[Path]]:

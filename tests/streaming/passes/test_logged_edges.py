@@ -1,5 +1,6 @@
 """Passes over the log against a dictionary of what lives, at the moment of each snapshot."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.log.logged_files import LogFileMissing
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
@@ -115,3 +117,23 @@ def test_a_log_that_has_moved_on_is_told(
         pytest.raises(RawEdgesGone, match="moved on"),
     ):
         raw.open()
+
+
+def test_a_log_that_moves_on_during_the_passes_is_told(
+    graph: tuple[GraphPaths, EdgeList, EdgeList], tmp_path: Path
+) -> None:
+    paths, *_ = graph
+    with snapshot_edges(
+        paths, metas(paths)[-1], spool=tmp_path, staging=tmp_path, n_threads=1
+    ) as raw:
+        raw.open()
+        for path in paths.log.glob("blake3*"):
+            path.unlink()
+        with pytest.raises(RawEdgesGone, match="moved on since the snapshot"):
+            raw.components()
+
+
+def test_a_missing_part_of_the_log_is_told_from_another_process() -> None:
+    missing = LogFileMissing(Path("log/1.arrow"))
+    again = pickle.loads(pickle.dumps(missing))
+    assert (str(again), again.path) == (str(missing), missing.path)
