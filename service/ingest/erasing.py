@@ -111,6 +111,24 @@ class Eraser:
         if news:
             log.resolve(self.record.id, news, lease=self.keeper.lease)
 
+    def strike(self) -> bool:
+        """Take nodes out of the graph where that can be done now; whether it was.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process has taken the lease.
+        OSError
+            The disk is full, or fails; the next call goes on.
+        """
+        waiting = self._manifest.erasures.waiting(self.record.id)
+        new = [each for each in waiting if each.struck_at is None]
+        if not new or self._is_running(jobs.c.kind == "knn"):
+            return False
+        self.steps.begin("erasing nodes")
+        self._strike(new)
+        return True
+
     def erase(self) -> bool:
         """Take every step that can be taken now; whether something was done.
 
@@ -124,21 +142,16 @@ class Eraser:
             The disk is full, or fails, before the nodes are out of the graph; the next call goes
             on. What fails after that is logged, and tried again by the next call.
         """
-        log, graph_id = self._manifest.erasures, self.record.id
-        name = self.record.settings.name
-        new = [each for each in log.waiting(graph_id) if each.struck_at is None]
-        done = False
-        if new and not self._is_running(jobs.c.kind == "knn"):
-            self.steps.begin("erasing nodes")
-            self._strike(new)
-            done = True
-        struck = [each for each in log.waiting(graph_id) if each.struck_at is not None]
+        done = self.strike()
+        waiting = self._manifest.erasures.waiting(self.record.id)
+        struck = [each for each in waiting if each.struck_at is not None]
         if struck and not self._is_running(_may_write(struck)):
             self.steps.begin("erasing nodes")
             try:
                 done |= self._overwrite(struck)
             except (OSError, ValueError, pa.ArrowException) as error:
                 # The nodes are hidden and their edges gone: what is new need not wait for this.
+                name = self.record.settings.name
                 reason = str(error) if isinstance(error, OSError) else type(error).__name__
                 _log.warning("nodes not erased yet", graph=name, reason=reason)
         return done

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -348,7 +349,7 @@ class OpenGraph:
             return self._ingest_pending(passed_over, max_bytes)
 
     def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
-        self._erase()
+        self._erase(self._eraser.erase)
         features_first = self._stream.is_between_files
         if features_first:
             self.commit_features()
@@ -357,7 +358,7 @@ class OpenGraph:
         unreadable: dict[str, FileUnreadable] = {}
         while True:
             self._books.n_waiting_again = 0
-            self._erase()
+            self._erase(self._eraser.strike)  # the rest takes long, and others wait
             if self._stream.is_between_files:
                 self._retract_files()
                 self._repair()
@@ -383,7 +384,7 @@ class OpenGraph:
         self._books.record_snapshot(summary)
         if not features_first:
             self.commit_features()
-        self._erase()
+        self._erase(self._eraser.erase)
         self.retire_features()
         ended = self._books.n_ended
         return IngestReport(
@@ -397,8 +398,8 @@ class OpenGraph:
             is_cut=len(taken) < len(admitted),
         )
 
-    def _erase(self) -> None:
-        """Erase the nodes that somebody asked to be forgotten, as far as can be done now.
+    def _erase(self, take_steps: Callable[[], bool]) -> None:
+        """Take steps of erasing the nodes that somebody asked to be forgotten.
 
         A file that is half absorbed goes first, alone: what was pushed since may bring the nodes
         anew.
@@ -409,7 +410,7 @@ class OpenGraph:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.path_in_hand]
             self._ingest(self._without_refused(in_hand), {}, is_whole=True)
-        if self._eraser.erase():
+        if take_steps():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
 
@@ -527,9 +528,14 @@ class OpenGraph:
     ) -> StreamSummary:
         """Take files in turn; one that cannot be read now is left out, then its whole source.
 
-        Unless the pass must be ``is_whole``, it ends early where files or nodes are to leave.
+        Unless the pass must be ``is_whole``, it ends early where files or nodes are to leave, but
+        with a file that was taken: however often somebody asks, what is new comes in.
         """
-        is_enough = (lambda: False) if is_whole else self._has_leaving
+        asked = count()
+
+        def is_enough() -> bool:
+            return not is_whole and next(asked) > 0 and self._has_leaving()
+
         n_failed = Counter[str]()
         while True:
             self._books.waiting = {(file.path, file.version): file for file in files}

@@ -1,4 +1,4 @@
-"""Half a minute of kills under load, on each database, on SQLite while edges are deleted, too.
+"""Half a minute of kills under load on each database; on SQLite edges, files and nodes leave, too.
 
 `docs.benchmarks.crashes` runs for longer.
 """

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
+from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.ingestor import Ingestor
-from peewit.streaming.events import IngestEvent, Progress, Retracted
+from peewit.streaming.events import Committed, IngestEvent, Progress, Retracted
 from tests.service.api.conftest import CSV, Api
 from tests.service.api.test_erasures import OTHER, WHO, erase, put_features
 
@@ -90,3 +93,26 @@ def test_erasures_that_wait_together_take_each_what_came_before_it(api: Api) -> 
     api.ingest()
     assert edges(api) == {("a", "b"), ("c", WHO), ("b", "c"), ("d", OTHER), ("c", "d")}
     assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 1
+
+
+def test_what_is_new_comes_in_however_often_somebody_asks(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.create_graph("g")
+    api.push(b"src,dst\na,b\n", CSV)
+    erase(api, WHO)
+    order: list[str] = []
+    strike = Eraser.strike
+
+    def strike_and_be_asked(eraser: Eraser) -> bool:
+        done = strike(eraser)
+        if done:
+            order.append("strike")
+            if len(order) < 8:
+                erase(api, WHO)
+        return done
+
+    monkeypatch.setattr(Eraser, "strike", strike_and_be_asked)
+    ingest_and(api, Committed, lambda: order.append("push"))
+    assert order[:4] == ["strike", "strike", "push", "strike"], "one at the begin of the pass"
+    assert edges(api) == {("a", "b")}
