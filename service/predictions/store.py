@@ -168,9 +168,12 @@ class PredictionStore:
             except pa.ArrowInvalid:  # damaged: nobody can read it, and it may hold anything
                 path.unlink(missing_ok=True)
                 continue
-            file.erase(nodes)
-            if before is not None and file.meta.snapshot >= before:
-                continue
+            except FileNotFoundError:  # fresher ones have replaced it meanwhile
+                file = None
+            if file is not None:
+                file.erase(nodes)
+                if before is not None and file.meta.snapshot >= before:
+                    continue
             for suffix in (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX):
                 path.with_suffix(suffix).unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import update
 
@@ -13,7 +14,12 @@ from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.predictions.prediction_files import given_path, left_out_path, predictor_path
+from peewit.service.predictions.prediction_files import (
+    PredictionFile,
+    given_path,
+    left_out_path,
+    predictor_path,
+)
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_prediction_files import META, written
@@ -134,6 +140,26 @@ def test_what_belongs_to_predictions_goes_with_them(
     assert [path.exists() for path in [orphan, *beside]] == [False, False, True, True, True]
     store.predictions.discard(store.graph_id, file_of(published[1]))
     assert not beside[1].exists()
+
+
+def test_predictions_that_go_while_nodes_are_erased_are_passed_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced, left = (store.publish(labels_seq=seq) for seq in (1, 2))
+    directory = store.predictions.directory(store.graph_id)
+    predictor = predictor_path(directory / file_of(replaced))
+    predictor.write_bytes(b"features")
+
+    def opened(path: Path) -> PredictionFile:
+        if path.name == file_of(replaced):
+            path.unlink()
+        return PredictionFile(path)
+
+    monkeypatch.setattr("peewit.service.predictions.store.PredictionFile", opened)
+    store.predictions.erase(store.graph_id, np.array([1]), before=None)
+    assert not predictor.exists()
+    names = PredictionFile(directory / file_of(left)).table().column("node").to_pylist()
+    assert names[1] is None
 
 
 def test_files_that_no_job_names_go_after_the_grace_time(store: Store) -> None:
