@@ -70,7 +70,7 @@ def outcome(home: Home) -> tuple[object, ...]:
     names = KnownNodes(home.settings.graphs_directory, Manifest(home.database)).external_ids(
         graph, graph.progress.n_nodes
     )
-    (predicted,) = home.paths.predictions.glob("*.arrow")
+    (predicted,) = home.paths.predictions.glob("[!.]*.arrow")  # what a killed one left goes later
     return (
         str(edges),
         names.to_pylist(),

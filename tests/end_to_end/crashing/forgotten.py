@@ -1,6 +1,8 @@
 """What may be left of nodes that were erased: nothing, in the home and in the database."""
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import select
@@ -33,13 +35,12 @@ def files_with(home: Path, nodes: Sequence[str]) -> list[Path]:
     """Files of a home that hold one of some ids, in any form that we write."""
     forms = [form for node in nodes for form in (node.encode(), node.encode("utf-16-le"))]
     found = []
-    for path in home.rglob("*"):
-        try:
-            content = path.read_bytes() if path.is_file() else b""
-        except FileNotFoundError:  # it went meanwhile
-            continue
-        if any(form in content for form in forms):
-            found.append(path)
+    for directory, _, names in os.walk(home):  # passes over directories that go meanwhile
+        for path in map(Path(directory).joinpath, names):
+            with suppress(FileNotFoundError):
+                content = path.read_bytes()
+                if any(form in content for form in forms):
+                    found.append(path)
     return found
 
 
