@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from peewit.solvers.arrays import Int32Array, Int64Array
 from peewit.streaming.log.change_log import ChangeLog
-from peewit.streaming.log.resolution import live_blocks
+from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.end_to_end.crashing.checks import History
