@@ -30,6 +30,7 @@ from peewit.service.inbox.erased_rows import erase_from_block, erase_from_set, w
 from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import path_below
+from peewit.service.jobs.job import JobStatus
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import shown_url
 from peewit.service.tables.uploads import node_array
@@ -228,13 +229,27 @@ class Traces:
         )
 
     def remove_unfinished(self, struck: Sequence[ErasureRecord]) -> None:
-        """Remove what processes that were killed before the strike have left half written."""
+        """Remove what killed processes have left half written.
+
+        What is older than the last strike may hold any of the nodes, also where it was written
+        without those of an earlier one. Predictions may be younger, of a job that began before; of
+        what is there only running jobs go on, which began after the strike.
+        """
+        found = [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]
+        mine = jobs.c.graph_id == self.record.id
         with self.database.read() as connection:
             present = connection.execute(select(now())).scalar_one()
-        ages = [(present - each.struck_at).total_seconds() for each in struck if each.struck_at]
-        for left in [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]:
+            running = connection.execute(
+                select(jobs.c.id).where(mine, jobs.c.status == JobStatus.RUNNING)
+            ).scalars()
+            names = list(running)
+        age = min((present - each.struck_at).total_seconds() for each in struck if each.struck_at)
+        for left in found:
+            is_abandoned = left.parent == self.paths.predictions and not any(
+                name in left.name for name in names
+            )
             with suppress(FileNotFoundError):
-                if self.wall_clock() - left.stat().st_mtime >= max(ages):
+                if is_abandoned or self.wall_clock() - left.stat().st_mtime >= age:
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def is_backed_up(self) -> bool:

@@ -1,12 +1,16 @@
 """Nodes that somebody asks to be forgotten while their graph is ingested, and that come again."""
 
+import os
+import time
 from collections.abc import Callable
 
 import pytest
 
 from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.ingestor import Ingestor
+from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from peewit.streaming.events import Committed, IngestEvent, Progress, Retracted
+from peewit.streaming.graph_paths import GraphPaths
 from tests.service.api.conftest import CSV, Api
 from tests.service.api.test_erasures import OTHER, WHO, erase, put_features
 
@@ -116,3 +120,30 @@ def test_what_is_new_comes_in_however_often_somebody_asks(
     ingest_and(api, Committed, lambda: order.append("push"))
     assert order[:4] == ["strike", "strike", "push", "strike"], "one at the begin of the pass"
     assert edges(api) == {("a", "b")}
+
+
+def test_what_was_left_half_written_between_two_strikes_goes(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever overwrote files without the first node was killed, and the second was in them."""
+    api.create_graph("g")
+    api.push(f"src,dst\n{WHO},a\n{OTHER},a\n".encode(), CSV)
+    api.ingest()
+    erase(api, WHO)
+    with monkeypatch.context() as patch:
+        patch.setattr(Eraser, "_overwrite", lambda *_: False)
+        api.ingest()
+    paths = GraphPaths(root=api.stores.settings.graphs_directory / api.stores.catalog.get("g").id)
+    paths.predictions.mkdir(exist_ok=True)
+    left = paths.features / f"{TEMPORARY_PREFIX}1-some.arrow"
+    left.parent.mkdir(exist_ok=True)
+    left.write_text(OTHER)
+    younger = paths.predictions / f"{TEMPORARY_PREFIX}1-some.arrow"
+    younger.write_text(WHO)
+    os.utime(younger, (time.time() + 60.0,) * 2)  # of a solve that was killed after the strikes
+    erase(api, OTHER)
+    api.ingest()
+    listed = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
+    assert [each["status"] for each in listed] == ["erased", "erased"]
+    assert not left.exists()
+    assert not younger.exists()
