@@ -628,6 +628,7 @@ class Stream:
     def _retain_log(self) -> None:
         """Remove what neither the clean checkpoint nor the newest snapshot needs of the log."""
         if self._absorption.deletions is not None:
+            self._absorption.compact_log()
             self._absorption.deletions.retain(
                 self._digests, self.state.log_version, also=[self._publication.log_version]
             )

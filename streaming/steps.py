@@ -18,6 +18,7 @@ Step = Literal[
     "retracting",
     "thinning",
     "repairing after deletes",
+    "compacting the log",
     "waiting for the cluster",
     "writing a checkpoint",
     "publishing a snapshot",

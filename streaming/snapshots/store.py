@@ -116,7 +116,7 @@ class SnapshotMeta:
     last_repair : LastRepair or None
         None where none was made.
     log_bytes : int or None
-        Of the log, as far as it needs it; None where there is none.
+        Of the log, before files of which much is dead were written anew; None where there is none.
     n_erased : int
         Nodes that were erased, before it was published or since.
     n_removed_files : int

@@ -227,6 +227,12 @@ class Absorption:
         self.is_usable = True
         return report
 
+    def compact_log(self) -> None:
+        """Write parts of the log anew of which much is dead, where there is a log."""
+        if self.deletions is not None:
+            self._steps.begin("compacting the log")
+            self.deletions.compact(self.state.log_version, parallel=self._parallel)
+
     def strike_nodes(self, nodes: Int32Array, digests: Sequence[str]) -> Repair | None:
         """Take the edges of some nodes out for good; done again, they count once.
 

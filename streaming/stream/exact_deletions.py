@@ -58,6 +58,7 @@ class ExactDeletions:
         self._replaces = replaces
         self._on_block = on_block
         self._cancelled = cancelled
+        self._worn: frozenset[str] = frozenset()
 
     def writing(self, digest: str) -> AbstractContextManager[LogWriter]:
         """Log a file: it is there when the context ends well."""
@@ -124,16 +125,9 @@ class ExactDeletions:
             )
         left = [digest for digest in digests if digest not in retracted]
         dead = found.dead.of(left)
-        worn = {
-            digest
-            for digest in left
-            if found.dead_share.get(digest, 0.0) > MOST_DEAD
-            or (erased is not None and found.dead_share.get(digest, 0.0) > 0.0)
-        }
+        most = MOST_DEAD if erased is None else 0.0
+        self._worn = frozenset(each for each in left if found.dead_share.get(each, 0.0) > most)
         version = state.log_version + 1
-        dead = compacted(
-            self._log, worn, dead, generation=version, parallel=parallel, on_block=self._on_block
-        )
         self._log.publish_dead(version, dead)
         held = [
             replace(
@@ -181,6 +175,23 @@ class ExactDeletions:
         if report.has_failed:  # the next snapshot tries again
             repaired = replace(repaired, n_unresolved=1)
         return repaired, report
+
+    def compact(self, version: int, *, parallel: Parallel) -> None:
+        """Write files anew of which much is dead by what was settled last, or of erased nodes.
+
+        What lives in the version, which they are a part of from now on, is the same.
+        """
+        worn, self._worn = self._worn, frozenset()
+        if worn:
+            dead = compacted(
+                self._log,
+                worn,
+                self._log.dead(version),
+                generation=version,
+                parallel=parallel,
+                on_block=self._on_block,
+            )
+            self._log.publish_dead(version, dead)
 
     def n_bytes(self, digests: Collection[str], version: int) -> int:
         """Bytes of the log, see `ChangeLog.n_bytes`."""

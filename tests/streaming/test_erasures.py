@@ -12,8 +12,10 @@ from peewit.streaming.edges.operations import INSERT
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.logged_files import DeadRows
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.stream import exact_deletions
 from tests.streaming.test_changes import (
     Row,
     Twin,
@@ -100,6 +102,40 @@ def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions,
         assert (again >= n_nodes).all(), "other nodes"
     newest = SnapshotStore(paths.snapshots).list()[-1]
     assert newest.n_erased == 3
+
+
+def test_nodes_leave_the_graph_before_the_log_and_done_again_the_log_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, paths = tmp_path / "files", GraphPaths(root=tmp_path / "graph")
+    folder.mkdir()
+    twin, rows = Twin("sum"), rows_for("exact", 1)
+    pq.write_table(table_of(rows, "string"), folder / "a.parquet")
+    chosen = settings("string", deletions="exact")
+    stream = Stream(paths, chosen)
+    stream.ingest(files_of(folder))
+    nodes = stream.lookup(ids_of(ERASED, "string"))
+    twin.play(rows)
+    forget(twin, ERASED)
+
+    def killed(*_: object, **__: object) -> DeadRows:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exact_deletions, "compacted", killed)
+        with pytest.raises(KeyboardInterrupt):
+            stream.erase(nodes)
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+    assert n_raw_edges(paths) == sum(map(len, twin.live.values()))
+    assert set(nodes.tolist()) & ends_in_log(paths, stream)
+
+    stream = Stream(paths, chosen)
+    stream.erase(nodes)
+    assert not set(nodes.tolist()) & ends_in_log(paths, stream)
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
+    assert n_raw_edges(paths) == sum(map(len, twin.live.values()))
+    held = {path.name for path in paths.log.iterdir()}
+    assert len(held) == 2, "one file and one version"
 
 
 def test_nodes_are_erased_between_files_only(tmp_path: Path) -> None:
