@@ -30,6 +30,7 @@ from peewit.service.api.routes import (
     labels,
     new_points,
     predictions,
+    repairs,
     server,
     snapshots,
     sources_and_files,
@@ -57,6 +58,7 @@ _RESOURCES: Final = (
     snapshots,
     suggestions,
     erasures,
+    repairs,
     server,
 )
 
@@ -71,6 +73,7 @@ _TAGS: Final = [
     {"name": "suggestions", "description": "Which nodes to label next."},
     {"name": "snapshots", "description": "The sparsifier itself."},
     {"name": "erasures", "description": "Nodes that are to be forgotten."},
+    {"name": "repairs", "description": "Edges that are sampled anew after deletes, by hand."},
     {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
 ]
 

@@ -42,6 +42,7 @@ from peewit.service.inbox.inbox_records import (
     TooManySources,
 )
 from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
+from peewit.service.inbox.repairs import RepairRefused
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
@@ -108,6 +109,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     TooManyGraphs: HTTPStatus.CONFLICT,
     TooManySources: HTTPStatus.CONFLICT,
     RetractionRefused: HTTPStatus.CONFLICT,
+    RepairRefused: HTTPStatus.CONFLICT,
     RawEdgesMovedOn: HTTPStatus.CONFLICT,
     NoSnapshot: HTTPStatus.CONFLICT,
     NoEmbedding: HTTPStatus.CONFLICT,

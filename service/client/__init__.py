@@ -57,7 +57,7 @@ from peewit.service.client.errors import (
 from peewit.service.client.further_answers import JobEvent, Predictions, Refusal
 from peewit.service.wire.erasures import Erasure
 from peewit.service.wire.features import Features, FeatureSet
-from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, Snapshot
+from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, RepairState, Snapshot
 from peewit.service.wire.jobs import Estimate, Job
 from peewit.service.wire.labels import LabelReceipt
 from peewit.service.wire.predictions import (
@@ -107,6 +107,7 @@ __all__ = [
     "Push",
     "RateLimited",
     "Refusal",
+    "RepairState",
     "Retries",
     "ServerFault",
     "ServerUnavailable",

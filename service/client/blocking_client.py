@@ -145,6 +145,8 @@ class Client(Connected[httpx.BaseTransport]):
     update_graph = _method(graphs_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
+    repair = _method(graphs_calls.repair)
+    repair_state = _method(graphs_calls.repair_state)
 
     push_edges = _method(edges_calls.push_edges)
     delete_edges = _method(edges_calls.delete_edges)

@@ -101,6 +101,21 @@ class LastRepair:
 
 
 @record
+class RepairState:
+    """The repair that a graph waits for, and the one that was made."""
+
+    wanted: Literal["due", "all"] | None = described(
+        "What ingest is to sample anew: what deletes have spoiled, or all edges. Null once it is "
+        "done."
+    )
+    snapshot: int | None = described("Number of the newest.")
+    repair: LastRepair | None = described(
+        "The last; in the answer to who asks for one, only what was made since: null where nothing "
+        "was due."
+    )
+
+
+@record
 class DeletedEdges:
     """What was deleted and what came of it, as of the newest snapshot.
 

@@ -9,12 +9,14 @@ from pydantic import Field, model_validator
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
+from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.wire.graphs import (
     Certificate,
     Damage,
     DeletedEdges,
     Graph,
     LastRepair,
+    RepairState,
     Settings,
     Snapshot,
 )
@@ -150,6 +152,24 @@ def _parts(meta: SnapshotMeta) -> dict[str, Any]:
         "damage": None if damage is None else answer_of(Damage, damage),
         "last_repair": None if repair is None else answer_of(LastRepair, repair),
     }
+
+
+class RepairIn(Body):
+    """A repair to make."""
+
+    rebuild: bool = Field(False, description="Sample all edges anew, in any case.")
+
+
+def repair_of(
+    wanted: WantedRepair | None, newest: SnapshotMeta | None, *, after: int
+) -> RepairState:
+    """What people see of repairs, of those that a snapshot after one of this number has."""
+    last = None if newest is None else newest.last_repair
+    return RepairState(
+        wanted=wanted,
+        snapshot=None if newest is None else newest.number,
+        repair=None if last is None or last.snapshot <= after else answer_of(LastRepair, last),
+    )
 
 
 def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Snapshot:

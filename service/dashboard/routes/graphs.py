@@ -92,6 +92,13 @@ def retract_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response
     return back_to(f"/graphs/{graph.settings.name}")
 
 
+@router.post("/graphs/{graph}/repair", dependencies=[viewing("ingest")])
+def repair(graph: GraphHere, stores: StoresHere) -> Response:
+    """Have edges sampled anew that deletes have spoiled."""
+    stores.manifest.repairs.want(graph.id, "due")
+    return back_to(f"/graphs/{graph.settings.name}")
+
+
 @router.post("/graphs/{graph}/certify", dependencies=[viewing("label")])
 async def certify(
     request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
@@ -142,6 +149,7 @@ def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
     ]
     return {
         "details": details,
+        "repair_wanted": stores.manifest.repairs.wanted(graph.id),
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "steps": steps,

@@ -58,6 +58,8 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/graphs/g/erasures"): "erase",
     ("GET", "/v1/graphs/g/erasures"): "read",
     ("GET", "/v1/graphs/g/erasures/e"): "read",
+    ("POST", "/v1/graphs/g/repairs"): "ingest",
+    ("GET", "/v1/graphs/g/repairs"): "read",
     ("GET", "/v1/models"): "read",
     ("GET", "/metrics"): "read",
 }
@@ -67,6 +69,7 @@ ALSO: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/jobs/j/events"): "label",
     ("GET", "/v1/graphs/g/pushes/p"): "ingest",
     ("GET", "/v1/graphs/g/features/sets/none"): "ingest",
+    ("GET", "/v1/graphs/g/repairs"): "ingest",
     ("GET", "/v1/graphs/g/erasures"): "erase",
     ("GET", "/v1/graphs/g/erasures/e"): "erase",
 }

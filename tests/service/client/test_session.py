@@ -34,6 +34,7 @@ from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table
+from tests.service.repairable import SETTINGS, many_edges
 
 
 class Frame:
@@ -452,6 +453,31 @@ def test_edges_leave_by_pairs_and_by_rows(client: Client, api: Api) -> None:
     client.create_graph("plain")
     with pytest.raises(InvalidArgument, match="deletions are off"):
         client.delete_edges("plain", [("a", "b")])
+
+
+def test_repairs_are_asked_for_and_told(client: Client, api: Api) -> None:
+    client.create_graph("g", **SETTINGS)
+    for part in range(2):
+        client.push_edges("g", many_edges(part))
+        api.ingest()
+    asked = client.repair("g", rebuild=True)
+    assert (asked.wanted, asked.snapshot, asked.repair) == ("all", 2, None)
+    assert client.repair("g", wait=0.01) == client.repair_state("g") == asked
+    ingest = threading.Timer(0.2, api.ingest)
+    ingest.start()
+    made = client.repair("g", rebuild=True, wait=None)
+    ingest.join()
+    assert made.repair is not None
+    assert (made.wanted, made.repair.kind, made.repair.snapshot) == (None, "all", 3)
+    assert client.repair_state("g", wait=None) == made
+    ingest = threading.Timer(0.2, api.ingest)
+    ingest.start()
+    nothing = client.repair("g", wait=None)
+    ingest.join()
+    assert (nothing.wanted, nothing.repair) == (None, None)  # not the one of before
+    client.create_graph("plain")
+    with pytest.raises(Conflict, match="must be exact to repair it"):
+        client.repair("plain")
 
 
 def test_files_leave_and_come_again(client: Client, api: Api, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ INGESTING = [
     ("POST", "/graphs/g/sources/s/retry"),
     ("POST", "/graphs/g/files/1/retry"),
     ("POST", "/graphs/g/files/1/retract"),
+    ("POST", "/graphs/g/repair"),
 ]
 ADMINISTERING = [("POST", "/graphs/g/label-next/auto-solve")]
 

@@ -169,6 +169,16 @@ def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     assert '<dt>Edges deleted</dt><dd>1 <span class="hint">1 deleted pairs had none</span>' in text
     assert "<dt>Damaged nodes</dt><dd>0</dd>" in text
     assert "<dt>Last repair</dt>" not in text
+    button = 'action="/graphs/exact/repair"'
+    assert button in text
+    send(pages, "/graphs/exact/repair")
+    text = look(pages, "/graphs/exact")
+    assert button not in text
+    assert "asked to sample what deletes have spoiled anew" in text
+    pages.ingest("exact")
+    assert button in look(pages, "/graphs/exact")
+    assert "/repair" not in look(pages, "/graphs/approximate")
+    send(pages, "/graphs/approximate/repair", 409)
     graph = pages.stores.catalog.get("exact")
     paths = GraphPaths(root=pages.stores.settings.graphs_directory / graph.id)
     store = SnapshotStore(paths.snapshots)

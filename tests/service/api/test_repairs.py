@@ -1,0 +1,81 @@
+"""Repairs that somebody asks for over HTTP, and what came of them."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.service.api.conftest import ARROW, Api, as_arrow
+from tests.service.repairable import SETTINGS, many_edges
+
+
+@pytest.fixture
+def graph(api: Api) -> Api:
+    """The API with a graph g, most of whose edges were thrown away."""
+    api.create_graph("g", **SETTINGS)
+    for part in range(2):
+        api.push(as_arrow(many_edges(part)), ARROW)
+        api.ingest()
+    shown = api.call("GET", "/graphs/g", 200).json()
+    assert shown["edges_kept"] < shown["edges_seen"]  # otherwise there is nothing to sample
+    return api
+
+
+def repair(graph: Api, status: int, *, wait: float = 0, **body: bool) -> Any:
+    return graph.call("POST", f"/graphs/g/repairs?wait={wait}", status, json=body).json()
+
+
+def state(graph: Api) -> Any:
+    return graph.call("GET", "/graphs/g/repairs", 200).json()
+
+
+def test_who_waits_is_told_what_was_made(graph: Api) -> None:
+    n_live = graph.call("GET", "/graphs/g", 200).json()["deleted"]["n_live"]
+    assert state(graph) == {"wanted": None, "snapshot": 2, "repair": None}
+    asked = {"wanted": "all", "snapshot": 2, "repair": None}
+    assert repair(graph, 202, rebuild=True) == asked == state(graph)
+    assert repair(graph, 202, wait=0.01) == asked  # what was asked for stays
+    ingest = threading.Timer(0.2, graph.ingest)
+    ingest.start()
+    made = repair(graph, 200, rebuild=True, wait=60)
+    ingest.join()
+    assert (made["wanted"], made["snapshot"]) == (None, 3)
+    assert (made["repair"]["kind"], made["repair"]["snapshot"]) == ("all", 3)
+    assert made["repair"]["n_edges"] == n_live
+    assert state(graph) == made
+
+
+def test_a_graph_without_damage_has_nothing_to_repair(graph: Api) -> None:
+    repair(graph, 202, rebuild=True)
+    graph.ingest()
+    assert state(graph)["repair"] is not None
+    ingest = threading.Timer(0.2, graph.ingest)
+    ingest.start()
+    assert repair(graph, 200, wait=60) == {"wanted": None, "snapshot": 3, "repair": None}
+    ingest.join()
+
+
+def test_a_graph_without_a_log_is_a_conflict(api: Api) -> None:
+    for deletions in ("off", "approximate"):
+        api.create_graph(deletions, deletions=deletions)
+        problem = api.problem("POST", f"/graphs/{deletions}/repairs", 409, json={})
+        assert problem["type"] == "urn:peewit:problem:graph-cannot-be-repaired"
+        assert f"must be exact to repair it, they are {deletions}" in problem["detail"]
+        shown = api.call("GET", f"/graphs/{deletions}/repairs", 200).json()
+        assert shown == {"wanted": None, "snapshot": None, "repair": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "told"),
+    [
+        ("nobody/repairs", {}, 404, "nobody"),
+        ("g/repairs", {"rebuild": "yes"}, 422, "rebuild"),
+        ("g/repairs", {"everything": True}, 422, "everything"),
+        ("g/repairs?wait=1e9", {}, 422, "wait"),
+    ],
+)
+def test_calls_that_ask_for_nothing_are_refused(
+    graph: Api, path: str, body: dict[str, Any], status: int, told: str
+) -> None:
+    assert told in str(graph.problem("POST", f"/graphs/{path}", status, json=body))
+    assert state(graph)["wanted"] is None
