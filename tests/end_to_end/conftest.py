@@ -13,6 +13,12 @@ def _processes(processes: None) -> None:
     """Tests of this room start processes."""
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All kernels in the cache that homes share, so that no test waits for a compiler."""
+    Home(tmp_path_factory.mktemp("compiled")).run("warm")
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     """An empty home; no process that was started on it outlives the test."""

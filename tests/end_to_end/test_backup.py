@@ -14,6 +14,9 @@ from sqlalchemy import URL
 from tests.conftest import fresh_database
 from tests.end_to_end.processes import Home, Server, eventually
 
+PAUSE_SECONDS = 0.25
+"""Between two rounds of a client, so that not hundreds of pushes come while a command starts."""
+
 FINAL = {"succeeded", "cancelled", "failed"}
 
 
@@ -28,7 +31,7 @@ class Client(threading.Thread):
         self._server = server
 
     def run(self) -> None:
-        while not self.must_stop.is_set():
+        while not self.must_stop.wait(PAUSE_SECONDS):
             number = self.n_pushed
             nodes = [f"{self.name}-{number}-{end}" for end in range(4)]
             lines = "".join(f"{u},{v}\n" for u, v in pairwise(["hub", *nodes]))
@@ -83,12 +86,12 @@ def jobs_of(server: Server) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled")
 def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
     homes: tuple[Home, Home], tmp_path: Path
 ) -> None:
     home, elsewhere = homes
     solve = {"model": "hfs", "parameters": {"graph_penalty": 1.0}}
-    home.run("warm")
     first = Server(home)
     graph = {"name": "g", "expected_nodes": 100, "seed": 1, "auto_solve": solve, "keep_raw": False}
     assert first.call("POST", "/v1/graphs", graph)[0] == 201

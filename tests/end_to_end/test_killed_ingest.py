@@ -111,10 +111,9 @@ def let_lease_run_out(home: Home) -> None:
 
 
 @pytest.fixture(scope="module")
-def unbroken(edges: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def unbroken(compiled: None, edges: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The result of an ingest that nobody disturbs."""
     home = home_with_graph(tmp_path_factory.mktemp("unbroken"))
-    home.run("warm")
     home.run("ingest", "g", edges, exit_code=1)  # the bad file
     return result(home)
 

@@ -18,6 +18,8 @@ from tests.end_to_end.processes import Home, Server, eventually, free_port
 
 N_KILLS = 4
 N_CLIENTS = 3
+PAUSE_SECONDS = 0.05
+"""Between two pushes of a client: shorter than a round of ingest, which is never out of work."""
 
 
 class Pusher(threading.Thread):
@@ -30,7 +32,7 @@ class Pusher(threading.Thread):
         self._peewit = server.client
 
     def run(self) -> None:
-        while not self.must_stop.is_set():
+        while not self.must_stop.wait(PAUSE_SECONDS):
             nodes = [f"{self.name}-{self.n_pushed}-{end}" for end in range(4)]
             edges = pa.table({"src": nodes[:-1], "dst": nodes[1:]})
             for _ in range(2 if self.n_pushed % 5 == 0 else 1):
@@ -39,6 +41,7 @@ class Pusher(threading.Thread):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
     tmp_path: Path, keep_raw: bool
@@ -46,7 +49,6 @@ def test_pushes_survive_an_ingest_that_is_killed_at_any_moment(
     rng = random.Random(int(keep_raw))
     home = Home(tmp_path / "home", PEEWIT_CHECKPOINT_SECONDS="0", PEEWIT_LOG_LEVEL="warning")
     keep = "--keep-raw" if keep_raw else "--no-keep-raw"
-    home.run("warm")
     home.run("graph", "create", "g", "--expected-nodes", 100, "--seed", 1, keep)
     database = open_database(Settings(home=home.directory).database)
     manifest, graph_id = Manifest(database), Catalog(database).get("g").id

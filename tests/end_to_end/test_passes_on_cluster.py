@@ -1,6 +1,7 @@
 """Jobs that read raw edges again, on the workers of a dask scheduler, as people run them."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from tests.end_to_end.test_refine import REFINE, write_edges
 from tests.streaming.clusters import cluster_of
 
 
-@pytest.fixture
-def graph(home: Home, tmp_path: Path) -> Home:
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    tmp_path = tmp_path_factory.mktemp("graph")
+    home = Home(tmp_path / "home")
     write_edges(tmp_path / "in")
     home.run("graph", "create", "g", "--node-ids", "dense", "--max-edges", 1_500)
     home.run("ingest", "g", tmp_path / "in")
     labels = tmp_path / "labels.csv"
     labels.write_text("node,label\n1,a\n2,b\n3,a\n4,c\n")
     home.run("labels", "put", "g", labels)
-    return home
+    yield home
+    home.end()
 
 
 def certificate(home: Home) -> dict[str, Any]:
@@ -38,12 +42,12 @@ def predictions(home: Home, path: Path) -> pa.Table:
 
 
 def test_dask_workers_give_the_certificate_and_the_answer_of_threads(
-    graph: Home, tmp_path: Path
+    graph: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certified = certificate(graph)
     answer = predictions(graph, tmp_path / "here.parquet")
     with cluster_of(2) as cluster:
-        graph.environment["PEEWIT_SCHEDULER"] = cluster.scheduler_address
+        monkeypatch.setitem(graph.environment, "PEEWIT_SCHEDULER", cluster.scheduler_address)
         assert certificate(graph) == certified
         folds = cluster.scheduler.task_prefixes["fold_here"]
         n_tasks = folds.state_counts["memory"]
@@ -52,8 +56,10 @@ def test_dask_workers_give_the_certificate_and_the_answer_of_threads(
         assert folds.state_counts["memory"] > n_tasks
 
 
-def test_a_scheduler_that_is_not_there_fails_the_job_and_is_named(graph: Home) -> None:
-    graph.environment["PEEWIT_SCHEDULER"] = "nonsense://x"
+def test_a_scheduler_that_is_not_there_fails_the_job_and_is_named(
+    graph: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(graph.environment, "PEEWIT_SCHEDULER", "nonsense://x")
     process = graph.start("certify", "g", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1

@@ -155,17 +155,23 @@ def shifted(matrix: Rows, on_labels: dict[int, list[Fraction]]) -> Rows:
 
 
 def solved(matrix: Rows, right: Rows) -> Rows:
-    """Gauss-Jordan elimination."""
+    """Gaussian elimination, and back substitution: all of Gauss-Jordan's fractions are longer."""
     n = len(matrix)
     rows = [list(row) + list(more) for row, more in zip(matrix, right, strict=True)]
     for k in range(n):
         pivot = next(i for i in range(k, n) if rows[i][k])
         rows[k], rows[pivot] = rows[pivot], rows[k]
-        rows[k] = [value / rows[k][k] if value else value for value in rows[k]]
-        for i in range(n):
-            if i != k and rows[i][k]:
-                factor = rows[i][k]
+        for i in range(k + 1, n):
+            if rows[i][k]:
+                factor = rows[i][k] / rows[k][k]
                 rows[i] = [
                     a - factor * b if b else a for a, b in zip(rows[i], rows[k], strict=True)
                 ]
+    for k in reversed(range(n)):
+        for i in range(k + 1, n):
+            if factor := rows[k][i]:
+                rows[k][n:] = [
+                    a - factor * b for a, b in zip(rows[k][n:], rows[i][n:], strict=True)
+                ]
+        rows[k][n:] = [value / rows[k][k] for value in rows[k][n:]]
     return [row[n:] for row in rows]

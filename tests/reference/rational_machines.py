@@ -18,6 +18,8 @@ from tests.reference.rational import Rows
 
 PLACES = 400
 DIGITS = 500
+ROUNDING = Fraction(1, 10**400)
+"""What decimals leave of scores that cancel; scores of labels are about 1."""
 
 
 def root(value: Fraction) -> Fraction:
@@ -103,7 +105,8 @@ def kernel_machine(
             for node in active:
                 whole[node] = [a + b for a, b in zip(whole[node], kernel[node], strict=True)]
             right = [[Fraction(target[i]) if i in active else Fraction(0)] for i in range(n)]
-            values = [row[0] for row in _times(kernel, _in_decimals(whole, right))]
+            found = (row[0] for row in _times(kernel, _in_decimals(whole, right)))
+            values = [value if abs(value) > ROUNDING else Fraction(0) for value in found]
             if not is_hinge or all((target[i] * values[i] < 1) == (i in active) for i in target):
                 break
         else:
