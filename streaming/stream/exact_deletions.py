@@ -107,7 +107,9 @@ class ExactDeletions:
         found = resolve(
             self._log,
             digests,
-            n_resolved=min(state.n_resolved_files, len(digests)),
+            n_resolved=min(state.n_resolved_files, len(digests))
+            if state.n_unresolved
+            else len(digests),
             version=state.log_version,
             n_nodes=state.n_nodes,
             n_edges=state.n_edges,
