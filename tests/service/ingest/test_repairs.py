@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +17,7 @@ from peewit.service.settings import Settings
 from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.service.repairable import SETTINGS, many_edges
 
 
 class Crash(Exception):
@@ -32,15 +31,12 @@ class Place:
         self.database, self.settings = database, settings
         self.manifest = Manifest(database)
         self.repairs: Repairs = self.manifest.repairs
-        chosen = GraphSettings(
-            name="g", node_ids="dense", epsilon=0.9, expected_nodes=40, seed=1, deletions="exact"
-        )
+        chosen = GraphSettings(name="g", **SETTINGS)
         self.graph: GraphRecord = Catalog(database).create(chosen)
         folder = directory / "edges"
         folder.mkdir()
-        for number, ends in enumerate(np.random.default_rng(0).integers(0, 40, (2, 2, 2_000))):
-            table = pa.table({"src": ends[0], "dst": ends[1]})
-            pq.write_table(table, folder / f"{number}.parquet")
+        for part in range(2):
+            pq.write_table(many_edges(part), folder / f"{part}.parquet")
         self.manifest.sources.add(self.graph.id, str(folder))
         self.told = self.ingest()
 
