@@ -29,8 +29,9 @@ from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
-from peewit.service.ingest.ingestor import Ingestor, OpenGraph
+from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.open_graph import OpenGraph
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server

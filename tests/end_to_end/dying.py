@@ -19,6 +19,7 @@ from peewit.service.settings import Settings
 
 STREAM = (
     "service/ingest/ingestor.py",
+    "service/ingest/open_graph.py",
     "streaming/snapshots/checkpoints.py",
     "streaming/durable_files.py",
     "streaming/features/store.py",

@@ -33,7 +33,8 @@ from peewit.service.ingest.daemon import (
     RETRY_SECONDS,
     IngestDaemon,
 )
-from peewit.service.ingest.ingestor import FEATURES_GRACE_SECONDS, Ingestor
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.open_graph import FEATURES_GRACE_SECONDS
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore

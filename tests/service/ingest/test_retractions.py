@@ -18,7 +18,8 @@ from peewit.service.inbox.inbox_records import REPLACED, FileRecord, RetractionR
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.daemon import IngestDaemon
-from peewit.service.ingest.ingestor import Ingestor, IngestReport, OpenGraph
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.open_graph import IngestReport, OpenGraph
 from peewit.service.settings import Settings
 from peewit.streaming.events import Committed, IngestEvent, Progress, Retracted
 from peewit.streaming.graph_paths import GraphPaths

@@ -1,0 +1,538 @@
+"""A graph that is held open: what waits for it goes into its stream, pass after pass.
+
+The stream's checkpoint comes first and the manifest follows in one fenced transaction, so whatever
+dies between them is told again.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.database.engine import Database
+from peewit.service.database.lease_keeper import LeaseKeeper
+from peewit.service.database.leases import Lease
+from peewit.service.inbox.confinement import is_within
+from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.inbox_records import FileRecord
+from peewit.service.inbox.made_edges import is_made
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.inbox.source_store import Reading
+from peewit.service.ingest.bookkeeping import Bookkeeper
+from peewit.service.ingest.erased_traces import Traces
+from peewit.service.ingest.erasing import Eraser
+from peewit.service.ingest.feature_commit import FeatureCommitter
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.step_reports import ReportedSteps
+from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
+from peewit.streaming.features.checked_tables import BadFeatures
+from peewit.streaming.features.store import FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import (
+    FileUnreadable,
+    Interrupted,
+    NotRetractable,
+    Stream,
+)
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.steps import Steps
+
+_UNREADABLE_FILES: Final = 3
+"""So many files of a source that cannot be read, and the others of it are not tried either."""
+
+FEATURES_GRACE_SECONDS: Final = 600.0
+"""How long a version of features stays once the next one is there; jobs may be reading it."""
+
+_USUAL: Final = Reading(None, 0, replaces=False)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What one pass did.
+
+    Attributes
+    ----------
+    n_committed, n_duplicates, n_quarantined, n_retracted : int
+        Files that ended so.
+    summary : StreamSummary
+        The stream after the pass.
+    source_ids : frozenset of str
+        Sources that files were read from.
+    unreadable : mapping of str to FileUnreadable
+        By source, a file that could not be read now; such files stay pending.
+    is_cut : bool
+        Whether files were left for the next pass.
+    """
+
+    n_committed: int
+    n_duplicates: int
+    n_quarantined: int
+    n_retracted: int
+    summary: StreamSummary
+    source_ids: frozenset[str]
+    unreadable: Mapping[str, FileUnreadable]
+    is_cut: bool
+
+    @property
+    def n_ended(self) -> int:
+        """Files that ended in any way."""
+        return self.n_committed + self.n_duplicates + self.n_quarantined
+
+
+class OpenGraph:
+    """One graph's stream with the right to write it; made by `Ingestor.open_graph`."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        record: GraphRecord,
+        keeper: LeaseKeeper,
+        renewer: Renewer | None,
+        *,
+        should_stop: Callable[[], bool],
+        on_event: Callable[[IngestEvent], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.record = record
+        self._steps = (
+            Steps()
+            if renewer is None
+            else ReportedSteps(renewer, record.id, source_of=self._source_of)
+        )
+        self._steps.begin("opening the graph")
+        self._sources: dict[str, str | None] = {}
+        self._database = database
+        self._manifest = Manifest(database)
+        self._home = settings.home
+        self._keeper = keeper
+        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        _remove_copies(paths.staging)
+        self._pushes_directory = paths.pushes
+        self._books = Bookkeeper(database, settings, record, keeper, on_event=on_event)
+        self._stream = Stream(
+            paths,
+            stream_settings(record, settings),
+            on_event=self._take,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+            steps=self._steps,
+            clock=clock,
+        )
+        self._features = FeatureStore(paths.features)
+        self._feature_commit = FeatureCommitter(
+            stream=self._stream,
+            store=self._features,
+            should_stop=lambda: should_stop() or keeper.is_lost,
+            guard=keeper.confirm,
+            steps=self._steps,
+            wall_clock=time.time,
+        )
+        self._eraser = Eraser(
+            database=database,
+            record=record,
+            keeper=keeper,
+            stream=self._stream,
+            traces=Traces(
+                database=database,
+                record=record,
+                keeper=keeper,
+                paths=paths,
+                files_of_sources=self._files_of_sources,
+                should_stop=lambda: should_stop() or keeper.is_lost,
+                steps=self._steps,
+                wall_clock=time.time,
+            ),
+            steps=self._steps,
+        )
+        self._is_complete = False
+        self._is_looked_through = False
+
+    def _take(self, event: IngestEvent) -> None:
+        """Store an event, and hide the nodes it brought that somebody asked to be forgotten."""
+        self._books.take(event)
+        if isinstance(event, Committed):
+            self._eraser.resolve()
+
+    @property
+    def lease(self) -> Lease:
+        """The right to write this graph."""
+        return self._keeper.lease
+
+    def ingest_pending(
+        self, *, passed_over: Sequence[str] = (), max_bytes: int | None = None
+    ) -> IngestReport:
+        """Ingest what the manifest has pending, and what it wrongly takes for ingested.
+
+        Sets of features come first, then retractions and a repair, unless a file is half absorbed.
+        Retractions and erasures that are asked for meanwhile are carried out once the file in hand
+        is whole, and repairs at the end; what came after an erasure is taken in after it.
+
+        Parameters
+        ----------
+        passed_over : sequence of str
+            Ids of sources whose files are left for later.
+        max_bytes : int, optional
+            Files are taken up to the one that reaches this; pushes all.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process has taken the lease.
+        peewit.streaming.graph_stream.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        """
+        with self._loss_told():
+            return self._ingest_pending(passed_over, max_bytes)
+
+    def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
+        self._erase(self._eraser.erase)
+        features_first = self._stream.is_between_files
+        if features_first:
+            self.commit_features()
+        before = dict(self._books.n_ended)
+        source_ids: set[str] = set()
+        unreadable: dict[str, FileUnreadable] = {}
+        while True:
+            self._books.n_waiting_again = 0
+            self._erase(self._eraser.strike)  # the rest takes long, and others wait
+            if self._stream.is_between_files:
+                self._retract_files()
+                self._repair()
+            self._steps.begin("gathering pushes")
+            gather_pushes(
+                self._manifest.pushes,
+                self.record,
+                self._pushes_directory,
+                lease=self.lease,
+                admitted=self._eraser.admitted,
+            )
+            self._steps.begin("choosing files")
+            pending = self._manifest.pending(self.record.id, passed_over=passed_over)
+            admitted = self._eraser.admitted(pending)
+            taken = _up_to(admitted, max_bytes)
+            lost = self._lost_files(pending)
+            files = self._without_refused([*lost, *taken])
+            source_ids.update(file.source_id for file in files if file.source_id is not None)
+            summary = self._ingest(files, unreadable, is_whole=bool(lost))
+            repairs = self._manifest.repairs.wanted(self.record.id)
+            if not (self._books.n_waiting_again or self._has_leaving() or repairs):
+                break
+        self._books.record_snapshot(summary)
+        if not features_first:
+            self.commit_features()
+        self._erase(self._eraser.erase)
+        self.retire_features()
+        ended = self._books.n_ended
+        return IngestReport(
+            n_committed=ended["committed"] - before["committed"],
+            n_duplicates=ended["duplicate"] - before["duplicate"],
+            n_quarantined=ended["quarantined"] - before["quarantined"],
+            n_retracted=ended["retracted"] - before["retracted"],
+            summary=summary,
+            source_ids=frozenset(source_ids),
+            unreadable=unreadable,
+            is_cut=len(taken) < len(admitted),
+        )
+
+    def _erase(self, take_steps: Callable[[], bool]) -> None:
+        """Take steps of erasing the nodes that somebody asked to be forgotten.
+
+        A file that is half absorbed goes first, alone: what was pushed since may bring the nodes
+        anew.
+        """
+        if not self._eraser.is_asked():
+            return
+        if not self._stream.is_between_files:
+            pending = self._manifest.pending(self.record.id)
+            in_hand = [file for file in pending if file.path == self._stream.path_in_hand]
+            self._ingest(self._without_refused(in_hand), {}, is_whole=True)
+        if take_steps():
+            self._books.record_snapshot(self._stream.summary())
+            self._books.retire_snapshots()
+
+    def _files_of_sources(self) -> Sequence[EdgeFile]:
+        """The newest listed version of each file of a source, as it is read."""
+        readings = self._readings()
+        newest: dict[str, EdgeFile] = {}
+        after_id = 0
+        while page := self._manifest.list_files(self.record.id, after_id=after_id):
+            newest |= {
+                file.path: _edge_file(file, readings) for file in page if file.source_id is not None
+            }
+            after_id = page[-1].id
+        return list(newest.values())
+
+    def _retract_files(self) -> None:
+        """Take out of the graph what is to leave it, and what the manifest has as retracted."""
+        retractions, graph_id = self._manifest.retractions, self.record.id
+        wanted = list(retractions.waiting(graph_id))
+        if not (wanted or self._is_looked_through):  # the checkpoint may be from before
+            versions = {file.path: file.version for file in self._stream.files}
+            wanted = list(retractions.done(graph_id, versions))
+            self._is_looked_through = True
+        if not wanted:
+            return
+        absorbed = {(file.path, file.version) for file in self._stream.files}
+        there = [file for file in wanted if (file.path, file.version) in absorbed]
+        gone = [file for file in wanted if (file.path, file.version) not in absorbed]
+        self._books.leave_out(gone, self._stream.summary())
+        self._books.waiting = {(file.path, file.version): file for file in there}
+        found = self._stream.retract_all({file.path: file.inserts_only for file in there})
+        for file, result in zip(there, found, strict=True):
+            if isinstance(result, NotRetractable):
+                self._books.keep(file, result, self._stream.summary())
+
+    def _repair(self) -> None:
+        """Repair the graph if somebody asked for it."""
+        wanted = self._manifest.repairs.wanted(self.record.id)
+        if wanted is not None:
+            self._stream.repair(everything=wanted == "all")
+            self._books.record_snapshot(self._stream.summary())
+            self._manifest.repairs.done(self.record.id, wanted, lease=self.lease)
+
+    def _has_leaving(self) -> bool:
+        """Whether files or nodes are to leave the graph, which can be done between two files."""
+        return self._manifest.retractions.are_wanted(self.record.id) or self._eraser.is_due()
+
+    def commit_features(self) -> None:
+        """Bring the sets of features that wait into the graph, in order.
+
+        Each ends committed or refused, as `FeatureLog.get` tells. A file that is half absorbed goes
+        first, with all that is pending (`ingest_pending`).
+
+        Raises
+        ------
+        peewit.streaming.graph_stream.Interrupted
+            ``should_stop`` was true; the next call goes on.
+        LeaseExpired
+            Another process has taken the lease.
+        """
+        if not self._stream.is_between_files:
+            self.ingest_pending()
+            return
+        with self._loss_told():
+            waiting = self._manifest.features.waiting(self.record.id)
+            for each in self._eraser.admitted(waiting):
+                self._commit_features(each)
+
+    @contextmanager
+    def _loss_told(self) -> Iterator[None]:
+        """Raise `LeaseExpired` for an interruption that the loss of the lease has caused."""
+        try:
+            yield
+        except Interrupted:
+            if self._keeper.is_lost:
+                self._keeper.confirm()
+            raise
+
+    def retire_features(self) -> None:
+        """Remove versions of features that have given way long enough ago.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may write this graph.
+        """
+        present = Catalog(self._database).get_by_id(self.record.id).features_version
+        now = time.time()
+        if self._features.superseded(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now):
+            self._keeper.confirm()
+            self._features.retire(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now)
+
+    def _commit_features(self, waiting: FeatureSetRecord) -> None:
+        graph_id = self.record.id
+        before = Catalog(self._database).get_by_id(graph_id)
+        try:
+            meta = self._feature_commit.publish(waiting, present=before.features_version)
+        except BadFeatures as error:
+            _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
+            self._manifest.features.refuse(graph_id, waiting.id, error, lease=self.lease)
+        else:
+            summary = self._stream.summary()
+            n_new_nodes = max(0, summary.n_nodes - before.progress.n_nodes)
+            self._books.commit_features(waiting, meta.version, n_new_nodes, summary)
+            self.retire_features()
+            self._books.retire_snapshots()
+        Path(waiting.path).unlink(missing_ok=True)
+
+    def _ingest(
+        self,
+        files: Sequence[FileRecord],
+        unreadable: dict[str, FileUnreadable],
+        *,
+        is_whole: bool,
+    ) -> StreamSummary:
+        """Take files in turn; one that cannot be read now is left out, then its whole source.
+
+        Unless the pass must be ``is_whole``, it ends early where files or nodes are to leave, but
+        with a file that was taken: however often somebody asks, what is new comes in.
+        """
+        asked = count()
+
+        def is_enough() -> bool:
+            return not is_whole and next(asked) > 0 and self._has_leaving()
+
+        n_failed = Counter[str]()
+        while True:
+            self._books.waiting = {(file.path, file.version): file for file in files}
+            self._sources = {file.path: file.source_id for file in files}
+            readings = self._readings()
+            withheld = self._manifest.retractions.withheld(self.record.id)
+            edge_files = [
+                replace(
+                    _edge_file(file, readings),
+                    withheld=withheld.get(file.path),
+                    replaces_siblings=is_made(file.path, self.record.id),
+                )
+                for file in files
+            ]
+            try:
+                return self._stream.ingest(edge_files, is_enough=is_enough)
+            except FileUnreadable as error:
+                failed = self._books.waiting.get((error.file.path, error.file.version))
+                if failed is None or failed.source_id is None:
+                    raise
+                source_id = failed.source_id
+                unreadable[source_id] = error
+                n_failed[source_id] += 1
+                gives_up = n_failed[source_id] >= _UNREADABLE_FILES
+                files = [
+                    file
+                    for file in files
+                    if file is not failed and not (gives_up and file.source_id == source_id)
+                ]
+
+    def _source_of(self, path: str) -> str | None:
+        """Id of the source of a file in hand."""
+        return self._sources.get(path)
+
+    def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
+        """How each source is to be read now, by its id, and its columns."""
+        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
+        said = self._manifest.sources.readings(self.record.id)
+        return {
+            source_id: (edge_columns(of_graph, reading.columns), reading)
+            for source_id, reading in said.items()
+        }
+
+    def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        """The files that may be read; quarantines others of sources that were added over HTTP.
+
+        They lay elsewhere when they were listed: a link has changed.
+        """
+        places = self._manifest.sources.confinements(self.record.id)
+        allowed = []
+        for file in files:
+            place = None if file.source_id is None else places.get(file.source_id)
+            if place is None or is_within(file.path, place, home=self._home):
+                allowed.append(file)
+            elif file.status == "pending":
+                self._books.waiting = {(file.path, file.version): file}
+                reason = f"path must stay in {place}, as its source was added over HTTP"
+                self._books.take(
+                    Quarantined(file=_edge_file(file), reason=reason, row=None, value=None)
+                )
+        return allowed
+
+    def _lost_files(self, pending: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        """Committed files that the checkpoint lacks, as when it was restored from a copy.
+
+        But for those whose place a pending file takes. Looked for once: what an open stream has
+        committed it cannot lose.
+        """
+        graph_id = self.record.id
+        if self._is_complete:
+            return []
+        self._is_complete = True
+        absorbed = {file.path for file in self._stream.files}
+        if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
+            return []
+        said = self._manifest.sources.readings(graph_id)
+        taken = absorbed | {
+            file.path for file in pending if said.get(file.source_id or "", _USUAL).replaces
+        }
+        lost: list[FileRecord] = []
+        after_id = 0
+        while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
+            lost += [file for file in page if file.path not in taken]
+            after_id = page[-1].id
+        if lost:
+            _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
+        return lost
+
+
+def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
+    """Settings of a graph's stream, from what people chose and from what this machine has."""
+    chosen = record.settings
+    if chosen.seed is None:
+        raise ValueError("seed must be set by the catalog, got None")
+    every = chosen.snapshot_every
+    return StreamSettings(
+        node_kind=chosen.node_ids,
+        max_nodes=chosen.max_nodes,
+        sparsifier=SparsifierSettings(
+            epsilon=chosen.epsilon,
+            seed=chosen.seed,
+            expected_nodes=chosen.expected_nodes,
+            max_edges=chosen.max_edges,
+        ),
+        n_threads=settings.n_threads,
+        scheduler=settings.scheduler,
+        memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
+        deletions=chosen.deletions,
+        parallel=chosen.parallel,
+        checkpoint_seconds=settings.checkpoint_seconds,
+        snapshot_edges=None if every is None else every.edges,
+        snapshot_seconds=None if every is None else every.seconds,
+    )
+
+
+def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:
+    """Pushes, and files of sources up to the one that reaches so many bytes."""
+    if max_bytes is None:
+        return files
+    taken: list[FileRecord] = []
+    n_bytes = 0
+    for file in files:
+        if n_bytes >= max_bytes and file.push_id is None:
+            break
+        taken.append(file)
+        n_bytes += 0 if file.push_id is not None else file.size
+    return taken
+
+
+def _remove_copies(staging: Path) -> None:
+    """Remove copies of remote files that a killed process left; the lease is held."""
+    for copy in staging.glob("staged-*"):
+        copy.unlink(missing_ok=True)
+
+
+def _edge_file(
+    file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, Reading]] | None = None
+) -> EdgeFile:
+    """The file as its source is to be read; pushes have the usual columns, operations if any."""
+    columns, reading = (readings or {}).get(file.source_id or "", (CHANGES, _USUAL))
+    return EdgeFile(
+        path=file.path,
+        size=file.size,
+        version=file.version,
+        columns=columns,
+        max_bad_rows=reading.max_bad_rows,
+        replaces=reading.replaces,
+    )
