@@ -1,4 +1,4 @@
-"""What do deleted edges do to the accuracy, and what does it cost to strike them?
+"""What do deleted edges do to the accuracy? What they cost is told by `deletion_costs`.
 
 Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with
 240,000 random edges, and ten between each two of them, are streamed and thinned. Then some edges
@@ -7,22 +7,16 @@ are deleted, at once or in batches, and the true error of what is left is found 
 repairs that exact deletions make, with the largest on the way, how often some and all edges were
 sampled anew for each seed, and how many times what is left; and *fresh*, of a stream that never
 had the deleted edges. "Apart" counts seeds in which the struck sparsifier has more components than
-the graph, and so an infinite error; the others make the means of its column. The last tables tell
-CPU: an ingest with a log, the resolution of deletes, and strikes, at a million nodes.
+the graph, and so an infinite error; the others make the means of its column.
 """
 
 import argparse
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -36,13 +30,6 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.change_rules import Deletions
-from peewit.streaming.edges.column_mapping import CHANGES
-from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.events import IngestEvent, Repaired
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
 from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
@@ -66,8 +53,6 @@ N_BETWEEN: Final = 10
 BLOCKS: Final = 16
 LOOK_AFTER: Final = 10
 """Batches after which errors are found."""
-
-STRUCK: Final = (1_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -301,104 +286,19 @@ def _text(errors: Sequence[float] | FloatArray) -> str:
     return f"{np.mean(errors):.2f} ({np.max(errors):.2f})" if len(errors) else "-"
 
 
-def show_costs(n_nodes: int, console: Console) -> None:
-    """CPU nanoseconds of a strike for each record of the sparsifier."""
-    rng = np.random.default_rng(0)
-    n_edges = 10 * n_nodes
-    u, v = rng.integers(0, n_nodes, (2, n_edges), dtype=np.int32)
-    block = EdgeBlock(u=u, v=v, weight=np.ones(n_edges, np.float32), n_self_loops=0, n_rows=n_edges)
-    state = absorb(SparsifierState(), SparsifierSettings(), [block], n_nodes=n_nodes)
-    strike(state, u[:10], v[:10])  # compiles
-    table = Table(title=f"a strike from {state.n_records:,} records of {n_nodes:,} nodes")
-    table.add_column("pairs", justify="right")
-    table.add_column("ns of CPU a record", justify="right")
-    for n_pairs in STRUCK:
-        chosen = rng.choice(n_edges, min(n_pairs, n_edges), replace=False)
-        began = time.process_time()
-        strike(state, u[chosen], v[chosen])
-        seconds = time.process_time() - began
-        table.add_row(f"{chosen.size:,}", f"{1e9 * seconds / state.n_records:.1f}")
-    console.print(table)
-
-
-def show_log_costs(n_nodes: int, console: Console) -> None:
-    """CPU of an ingest with a log to one without, and of resolving deletes."""
-    n_edges, rng = 20 * n_nodes, np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
-        group = n_nodes // 50
-        first = rng.integers(0, n_nodes, n_edges, dtype=np.int32)
-        second = first // group * group + rng.integers(0, group, n_edges, dtype=np.int32)
-        inserts = pa.table({"src": first, "dst": second})
-        pq.write_table(inserts, root / "inserts.parquet")
-        seconds = {}
-        pq.write_table(inserts.slice(0, 1_000), root / "few.parquet")
-        for name in ("warm", "warm again"):  # compiles
-            _stream(root / name, "exact", n_nodes).ingest(EdgeFiles(root / "few.parquet").list())
-        for deletions in get_args(Deletions):
-            began = time.process_time()
-            stream = _stream(root / deletions, deletions, n_nodes)
-            stream.ingest(EdgeFiles(root / "inserts.parquet").list())
-            seconds[deletions] = time.process_time() - began
-        table = Table(title=f"{n_edges:,} edges of {n_nodes:,} nodes, in CPU seconds")
-        table.add_column("")
-        table.add_column("s", justify="right")
-        table.add_column("note")
-        for deletions, taken in seconds.items():
-            ratio = f"{taken / seconds['off']:.2f} of off"
-            table.add_row(f"ingest, deletions {deletions}", f"{taken:.2f}", ratio)
-        log = sum(path.stat().st_size for path in (root / "exact" / "log").iterdir())
-        table.add_row("its log", "", f"{log / n_edges:.1f} bytes an edge")
-        for n_pairs in (10, n_edges // 1_000, n_edges // 50):
-            rows = rng.choice(n_edges, n_pairs, replace=False)
-            columns = {"src": first[rows], "dst": second[rows], "op": ["delete"] * n_pairs}
-            path = root / f"{n_pairs}.parquet"
-            pq.write_table(pa.table(columns), path)
-            told: list[Repaired] = []
-            stream = _stream(root / "exact", "exact", n_nodes, told)
-            began = time.process_time()
-            stream.ingest(EdgeFiles(path, columns=CHANGES).list())
-            taken = time.process_time() - began
-            sampled = told[0].repair.n_edges if told else 0
-            note = f"{1e6 * taken / n_pairs:.2f} microseconds a delete, {sampled:,} edges anew"
-            table.add_row(f"{n_pairs:,} deletes and a snapshot", f"{taken:.2f}", note)
-        console.print(table)
-
-
-def _stream(
-    root: Path, deletions: Deletions, n_nodes: int, told: list[Repaired] | None = None
-) -> Stream:
-    def note(event: IngestEvent) -> None:
-        if told is not None and isinstance(event, Repaired):
-            told.append(event)
-
-    settings = StreamSettings(
-        node_kind="dense",
-        sparsifier=SparsifierSettings(expected_nodes=n_nodes),
-        deletions=deletions,
-        n_threads=1,
-    )
-    return Stream(GraphPaths(root=root), settings, on_event=note)
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 40])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.9, 0.5, 0.3])
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="one seed, .7 alone, 20,000 nodes")
+    parser.add_argument("--quick", action="store_true", help="one seed, .7 and one batch alone")
     arguments = parser.parse_args()
     console = Console(width=150)
     n_seeds = 1 if arguments.quick else arguments.seeds
     for epsilon in [0.7] if arguments.quick else arguments.epsilon:
         for n_batches in [1] if arguments.quick else arguments.batches:
             show_errors(epsilon, n_seeds, n_batches, console)
-    n_nodes = 20_000 if arguments.quick else arguments.nodes
-    if n_nodes:
-        show_log_costs(n_nodes, console)
-        show_costs(n_nodes, console)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -90,28 +90,15 @@ def _ignore(event: IngestEvent) -> None:
     """Nobody asks."""
 
 
-def measured(task: Callable[..., list[Row]], warm: Path, *arguments: object) -> list[Row]:
-    """Rows of a task in a new process, which has done everything once with a small graph."""
-    mine, theirs = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=_run, args=(theirs, task, warm, arguments))
-    process.start()
-    theirs.close()
-    try:
-        rows: list[Row] = mine.recv()
-    finally:
-        process.join()
-    return rows
-
-
-def _run(
-    answer: Connection, task: Callable[..., list[Row]], warm: Path, arguments: tuple[object, ...]
-) -> None:
+def in_turn(
+    task: Callable[..., list[Row]], warm: Path, files: Path, home: Path, *rest: object
+) -> list[Row]:
+    """Rows of a task, after everything was done once with a small graph, and most memory."""
     with tempfile.TemporaryDirectory() as directory:
         ingested(warm, Path(directory), "exact", WARM_NODES)
         erased(warm, Path(directory), "exact", WARM_NODES)
-    rows = task(*arguments)
-    label, clock, cpu, note = rows[0]
-    answer.send([(label, clock, cpu, f"{note}, {peak_bytes() / 2**20:,.0f} MiB"), *rows[1:]])
+    (label, clock, cpu, note), *others = task(files, home, *rest)
+    return [(label, clock, cpu, f"{note}, {peak_bytes() / 2**20:,.0f} MiB"), *others]
 
 
 def main() -> None:
@@ -134,9 +121,9 @@ def main() -> None:
             table.add_column(name, justify="right" if "s" in name else "left")
         for task, deletions in ((ingested, "off"), (ingested, "exact"), (erased, "exact")):
             place = Path(directory, deletions)
-            for label, clock, cpu, note in measured(
-                task, warm, files, place, deletions, options.nodes
-            ):
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+                asked = alone.submit(in_turn, task, warm, files, place, deletions, options.nodes)
+            for label, clock, cpu, note in asked.result():
                 shown = "" if np.isnan(cpu) else f"{cpu:.2f}"
                 table.add_row(label, f"{clock:.2f}", shown, note)
     console.print(table)

@@ -75,6 +75,7 @@ def counted_resistances(
     factor: float,
     *,
     was_struck: bool,
+    embeds: bool = False,
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
@@ -86,7 +87,8 @@ def counted_resistances(
     hold the graph together, but never by so much that the second has none of them.
 
     Where records ``was_struck`` since ``cards``, these and the probabilities tell less than what is
-    due, and the first sample is uniform, too.
+    due, and the first sample is uniform, too. With ``embeds`` the cards have vectors for certain,
+    and those given, which may be bounds, are of this buffer.
     """
     make = partial(
         _cards_of,
@@ -109,6 +111,8 @@ def counted_resistances(
         was_struck=was_struck,
         coarse_constant=COARSE_CONSTANT / (factor * growth),
     )
+    if embeds:
+        return make(partial(fine, cards=cards), tries_bounds=False, tries_clusters=False)
     if cards.has_vectors and not was_struck:
         return make(partial(fine, cards=cards))
     half = 0.5 * COARSE_CONSTANT  # enough to find the spectral gap
@@ -125,42 +129,6 @@ def counted_resistances(
         return first
     choose = partial(fine, cards=first, coarse_constant=COARSE_CONSTANT / factor)
     return make(choose, tries_clusters=False)
-
-
-def embedded_resistances(
-    chunks: Sequence[Records],
-    on_forest: Sequence[BoolArray],
-    cards: NodeCards,
-    degree: FloatArray,
-    settings: SparsifierSettings,
-    constant: float,
-    factor: float,
-    *,
-    cancelled: Callable[[], bool] | None,
-    parallel: Parallel,
-) -> NodeCards | None:
-    """Cards with vectors of a buffer of which ``cards`` hold bounds; None as above."""
-    choose = partial(
-        _coarse,
-        cards=cards,
-        settings=settings,
-        constant=constant,
-        was_struck=True,
-        coarse_constant=COARSE_CONSTANT / factor,
-    )
-    return _cards_of(
-        chunks,
-        on_forest,
-        choose,
-        degree=degree,
-        settings=settings,
-        copies=settings.oversampling * constant,
-        factor=factor,
-        cancelled=cancelled,
-        parallel=parallel,
-        tries_bounds=False,
-        tries_clusters=False,
-    )
 
 
 def _cards_of(

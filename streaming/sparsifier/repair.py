@@ -22,10 +22,7 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.edge_passes import all_roots
 from peewit.streaming.sparsifier.arrivals import MOST_DAMAGE
-from peewit.streaming.sparsifier.buffer_resistances import (
-    counted_resistances,
-    embedded_resistances,
-)
+from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
@@ -247,14 +244,18 @@ def _cards(
     degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
     if state.degree is not None:
         degree[: state.degree.size] = state.degree
-    constant = present_constant(state, settings)
-    factor = local_factor(settings, state.n_nodes)
-    common = state.chunks, on_forest, state.cards, degree, settings, constant, factor
-    if embeds:
-        return embedded_resistances(*common, cancelled=cancelled, parallel=parallel)
-    was_struck = state.n_struck_since_cards > 0
     return counted_resistances(
-        *common, was_struck=was_struck, cancelled=cancelled, parallel=parallel
+        state.chunks,
+        on_forest,
+        state.cards,
+        degree,
+        settings,
+        present_constant(state, settings),
+        local_factor(settings, state.n_nodes),
+        was_struck=embeds or state.n_struck_since_cards > 0,
+        embeds=embeds,
+        cancelled=cancelled,
+        parallel=parallel,
     )
 
 

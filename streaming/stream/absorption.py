@@ -228,8 +228,8 @@ class Absorption:
         return report
 
     def compact_log(self) -> None:
-        """Write parts of the log anew of which much is dead, where there is a log."""
-        if self.deletions is not None:
+        """Write parts of the log anew of which much is dead, if there are any."""
+        if self.deletions is not None and self.deletions.is_worn:
             self._steps.begin("compacting the log")
             self.deletions.compact(self.state.log_version, parallel=self._parallel)
 

@@ -178,22 +178,26 @@ class ExactDeletions:
             repaired = replace(repaired, n_unresolved=1)
         return repaired, report
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether there is something to `compact`."""
+        return bool(self._worn)
+
     def compact(self, version: int, *, parallel: Parallel) -> None:
         """Write files anew of which much is dead by what was settled last, or of erased nodes.
 
         What lives in the version, which they are a part of from now on, is the same.
         """
-        worn, self._worn = self._worn, frozenset()
-        if worn:
-            dead = compacted(
-                self._log,
-                worn,
-                self._log.dead(version),
-                generation=version,
-                parallel=parallel,
-                on_block=self._on_block,
-            )
-            self._log.publish_dead(version, dead)
+        dead = compacted(
+            self._log,
+            self._worn,
+            self._log.dead(version),
+            generation=version,
+            parallel=parallel,
+            on_block=self._on_block,
+        )
+        self._log.publish_dead(version, dead)
+        self._worn = frozenset()
 
     def n_bytes(self, digests: Collection[str], version: int) -> int:
         """Bytes of the log, see `ChangeLog.n_bytes`."""
