@@ -125,6 +125,7 @@ sources = Table(
     Column("id", Text, primary_key=True),
     _graph_id(),
     Column("url", Text, nullable=False),
+    Column("kind", Text, nullable=False, default="files", server_default="files"),
     Column("follow", Boolean, nullable=False),
     Column("confined_to", Text),
     Column("columns", _Json),
@@ -137,7 +138,25 @@ sources = Table(
     _time("error_at"),
     Column("error", Text),
     _counter("n_failures"),
+    # Of a live source, written with what was read: up to where, how often, what is left.
+    Column("position", _Json),
+    Column("n_reads", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("n_refused", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("lag", BigInteger),
     UniqueConstraint("graph_id", "url"),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("id", _RowNumber, primary_key=True, autoincrement=True),
+    _graph_id(),
+    Column("source_id", Text, ForeignKey("sources.id", ondelete="CASCADE"), nullable=False),
+    Column("place", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    _time("created_at", nullable=False),
+    Index(None, "graph_id"),
+    Index(None, "source_id", "id"),
 )
 pushes = Table(
     "pushes",

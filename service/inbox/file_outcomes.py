@@ -19,11 +19,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    select,
+    update,
+)
 
 from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
-from peewit.service.inbox.inbox_records import REPLACED, FileNotListed, FileOutcome, FileStatus
+from peewit.service.inbox.inbox_records import (
+    REPLACED,
+    FileNotListed,
+    FileOutcome,
+    FileStatus,
+    ListedFile,
+)
 from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.push_log import take_positions, wait_again
 
@@ -131,6 +147,23 @@ def offer_again(
         ],
     )
     return len(chosen)
+
+
+def insert_files(
+    connection: Connection,
+    graph_id: str,
+    listing: Sequence[ListedFile],
+    *,
+    source_id: str,
+) -> None:
+    """List files at the end; the caller has locked the row of the graph."""
+    origin = {"graph_id": graph_id, "source_id": source_id}
+    positions = take_positions(connection, graph_id, len(listing))
+    rows = [
+        origin | each._asdict() | {"position": position}
+        for each, position in zip(listing, positions, strict=True)
+    ]
+    connection.execute(insert(files), rows)
 
 
 def is_present() -> ColumnElement[bool]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 from sqlalchemy import Row
 
 from peewit.service.jobs.job import require_key
+from peewit.service.live_sources.kinds import FILES
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before; is
@@ -78,7 +79,9 @@ class SourceRecord(RowRecord):
     id, graph_id : str
         Names of the source and of what it feeds.
     url : str
-        Directory, glob, file or fsspec URL.
+        Directory, glob, file or fsspec URL; of a live source what its kind reads.
+    kind : str
+        ``files``, or that of a live source, from `peewit.service.live_sources.kinds`.
     follow : bool
         Whether the daemon looks for new files until the source is removed.
     confined_to : str, optional
@@ -98,11 +101,18 @@ class SourceRecord(RowRecord):
         Why the last try to list or read it failed, and when; None once one has succeeded.
     n_failures : int
         Tries that have failed since the last success.
+    position : mapping, optional
+        How far a live source is read; None before its first chunk.
+    lag : int, optional
+        How much of it was not read when that was last looked at.
+    n_refused : int
+        What it had so far that holds no edge.
     """
 
     id: str
     graph_id: str
     url: str
+    kind: str
     follow: bool
     confined_to: str | None
     columns: Mapping[str, str] | None
@@ -113,6 +123,14 @@ class SourceRecord(RowRecord):
     error: str | None
     error_at: datetime | None
     n_failures: int
+    position: Mapping[str, Any] | None
+    lag: int | None
+    n_refused: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is read by position, and not as files."""
+        return self.kind != FILES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

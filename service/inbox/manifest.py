@@ -33,7 +33,12 @@ from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
 from peewit.service.inbox.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
-from peewit.service.inbox.file_outcomes import is_present, offer_again, store_outcome
+from peewit.service.inbox.file_outcomes import (
+    insert_files,
+    is_present,
+    offer_again,
+    store_outcome,
+)
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,
@@ -45,13 +50,8 @@ from peewit.service.inbox.inbox_records import (
     FileStatus,
     ListedFile,
 )
-from peewit.service.inbox.push_log import (
-    PushLog,
-    push_waits,
-    settle,
-    take_positions,
-    waiting_count,
-)
+from peewit.service.inbox.live_positions import LivePositions
+from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
 from peewit.service.inbox.repairs import Repairs
 from peewit.service.inbox.retractions import Retractions, is_leaving
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
@@ -69,6 +69,8 @@ class Manifest:
     ----------
     sources : SourceStore
         Where files are looked for.
+    live : LivePositions
+        How far the live ones of them are read.
     pushes : PushLog
         Those that are in no file yet, and what became of the others.
     retractions : Retractions
@@ -85,6 +87,7 @@ class Manifest:
 
     def __init__(self, database: Database) -> None:
         self.sources = SourceStore(database)
+        self.live = LivePositions(database)
         self.pushes = PushLog(database)
         self.retractions = Retractions(database)
         self.repairs = Repairs(database)
@@ -153,7 +156,7 @@ class Manifest:
                     statuses=("quarantined", "retracted"),
                 )
             if news.new:
-                _insert_files(connection, graph_id, news.new, source_id=source_id)
+                insert_files(connection, graph_id, news.new, source_id=source_id)
         return len(news.new) + len(news.returned)
 
     def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
@@ -222,7 +225,7 @@ class Manifest:
         source_id = uuid4().hex
         source = {"id": source_id, "graph_id": graph_id, "url": file.path, "follow": False}
         connection.execute(insert(sources).values(**source))
-        _insert_files(connection, graph_id, [file], source_id=source_id)
+        insert_files(connection, graph_id, [file], source_id=source_id)
 
     def files_in(
         self, graph_id: str, directory: Path, connection: Connection | None = None
@@ -432,19 +435,3 @@ def _is_read_otherwise(source_id: str | None) -> ColumnElement[bool]:
         other.c.id == files.c.source_id,
         other.c.created_at < this.c.created_at,
     )
-
-
-def _insert_files(
-    connection: Connection,
-    graph_id: str,
-    listing: Sequence[ListedFile],
-    *,
-    source_id: str,
-) -> None:
-    origin = {"graph_id": graph_id, "source_id": source_id}
-    positions = take_positions(connection, graph_id, len(listing))
-    rows = [
-        origin | each._asdict() | {"position": position}
-        for each, position in zip(listing, positions, strict=True)
-    ]
-    connection.execute(insert(files), rows)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, exists, or_, select, true
 
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import feature_sets, files, graphs, pushes
+from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
+from peewit.service.live_sources.kinds import FILES
 from peewit.streaming.graph_paths import GraphPaths
 
 GRAPHS = "graphs"
@@ -29,7 +30,7 @@ def needed_files(
     with_raw: bool = False,
     with_retries: bool = False,
 ) -> Iterator[NeededFile]:
-    """Pushes, gathered pushes and sets of features that wait, of one graph or of all.
+    """Pushes, gathered ones, chunks of live sources and features that wait, of one graph or all.
 
     Parameters
     ----------
@@ -40,17 +41,18 @@ def needed_files(
     with_raw : bool
         Also pushed edges that are in the graph, where they are to be kept.
     with_retries : bool
-        Also what is read when gathered pushes are taken apart or offered again.
+        Also what is read when gathered pushes are taken apart or files offered again.
     """
+    is_ours = or_(files.c.push_id.is_not(None), is_chunk())
     is_ungathered: ColumnElement[bool] = pushes.c.file_id.is_(None)
     waiting: ColumnElement[bool] = files.c.status == "pending"
     if with_retries:
         may_part = exists().where(files.c.id == pushes.c.file_id, waiting)
         is_ungathered = or_(is_ungathered, may_part)
-        waiting = or_(waiting, files.c.push_id.is_not(None) & (files.c.status != "committed"))
+        waiting = or_(waiting, is_ours & (files.c.status != "committed"))
     if with_raw:
         is_kept = graphs.c.keep_raw & (files.c.status == "committed")
-        waiting = or_(waiting, is_kept & files.c.push_id.is_not(None))
+        waiting = or_(waiting, is_kept & is_ours)
     statements = [
         select(pushes.c.graph_id, pushes.c.path).where(is_ungathered, pushes.c.path != ""),
         select(files.c.graph_id, files.c.path)
@@ -66,6 +68,11 @@ def needed_files(
             below = path_below(path, owner)
             if below is not None:
                 yield NeededFile(owner, below)
+
+
+def is_chunk() -> ColumnElement[bool]:
+    """The file is one of ours, with edges that were read from a live source."""
+    return exists().where(sources.c.id == files.c.source_id, sources.c.kind != FILES)
 
 
 def remove_unneeded(
@@ -103,6 +110,12 @@ def path_below(path: str, graph_id: str) -> str | None:
     """
     _, is_below, rest = path.partition(f"/{GRAPHS}/{graph_id}/")
     return rest if is_below else None
+
+
+def is_in_inbox(path: str, graph_id: str) -> bool:
+    """Whether a file of a graph is a block of pushes or a chunk of a live source."""
+    below = path_below(path, graph_id)
+    return below is not None and Path(below).parent == GraphPaths(root=Path()).pushes
 
 
 def relocated(path: str, graph_id: str, root: Path) -> str:

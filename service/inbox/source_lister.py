@@ -1,5 +1,7 @@
 """Listing of the sources of all graphs: each in its turn, in threads, with back-off.
 
+A live source is read on where one of files is listed.
+
 A store that is slow or away keeps neither the other sources nor the pushes waiting. What is wrong
 with a source is stored with the source, for people to see, and never held against its files.
 """
@@ -22,6 +24,7 @@ from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.confinement import is_own, is_within, require_within
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import ListedFile, SourceNotFound, SourceRecord
+from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.settled_files import Settling, has_end_of_format
 from peewit.service.redaction import redacted, shown_url
@@ -78,6 +81,8 @@ class SourceLister:
         Called with the source and the seconds that its listing took; None when it failed.
     listing : callable
         Of a source, what surrounds the listing in its thread.
+    reader : LiveReader
+        Reads live sources.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class SourceLister:
         manifest: Manifest,
         settings: Settings,
         *,
+        reader: LiveReader,
         clock: Callable[[], float] = time.monotonic,
         on_listed: Callable[[SourceRecord, float | None], None] = lambda _source, _seconds: None,
         listing: Callable[[SourceRecord], AbstractContextManager[None]] = lambda _: nullcontext(),
@@ -94,6 +100,8 @@ class SourceLister:
         self._clock = clock
         self._on_listed = on_listed
         self._listing = listing
+        self._reader = reader
+        self._is_closed = False
         self._watched: dict[str, _Watched] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._changed = threading.Condition()
@@ -153,6 +161,7 @@ class SourceLister:
 
     def close(self) -> None:
         """Begin nothing more; listings under way are left to end with the process."""
+        self._is_closed = True
         self._watch.close()
 
     def _watched_source(self, graph_id: str, source: SourceRecord) -> _Watched:
@@ -191,7 +200,7 @@ class SourceLister:
 
     def _begin(self, each: _Watched) -> bool:
         """Begin the listing of a source; whether there is anything to list."""
-        if not each.source.follow and (each.is_settled or self._manifest.has_files(each.source.id)):
+        if not each.source.follow and (each.is_settled or self._has_given(each.source)):
             each.is_settled = True
             each.list_at = float("inf")
             return False
@@ -202,12 +211,19 @@ class SourceLister:
         threading.Thread(target=self._list, args=(each,), name="list", daemon=True).start()
         return True
 
+    def _has_given(self, source: SourceRecord) -> bool:
+        """Whether a source that is not followed has given what it had."""
+        return source.lag == 0 if source.is_live else self._manifest.has_files(source.id)
+
     def _list(self, each: _Watched) -> None:
         """Work of a thread: one listing of one source."""
         began = self._clock()
         try:
             with self._listing(each.source):
-                self._take(each, began)
+                if each.source.is_live:
+                    self._read(each)
+                else:
+                    self._take(each, began)
         except (GraphNotFound, SourceNotFound):
             each.list_at = self._clock() + self._settings.list_seconds  # removed meanwhile
         except OperationalError as error:
@@ -228,6 +244,15 @@ class SourceLister:
             with self._changed:
                 self._n_listing -= 1
                 self._changed.notify_all()
+
+    def _read(self, each: _Watched) -> None:
+        """Read a live source on; one that gives chunks is not slow, however long that takes."""
+
+        def go_on() -> None:
+            each.listing_since = self._clock()
+
+        self._reader.read(each.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
+        each.list_at = self._clock() + self._settings.list_seconds
 
     def _take(self, each: _Watched, began: float) -> None:
         """List a source and register what is whole."""

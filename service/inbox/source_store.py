@@ -11,6 +11,8 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
+from peewit.service.live_sources.contract import Position
+from peewit.service.live_sources.kinds import FILES, require_kind
 from peewit.solvers.arguments import BadArgument
 
 MAX_BAD_ROWS: Final = 1_000_000
@@ -26,6 +28,7 @@ class Reading(NamedTuple):
     columns: Mapping[str, str] | None
     max_bad_rows: int
     replaces: bool
+    is_live: bool = False
 
 
 class SourceStore:
@@ -39,6 +42,8 @@ class SourceStore:
         graph_id: str,
         url: str,
         *,
+        kind: str = FILES,
+        start: Position | None = None,
         follow: bool | None = None,
         columns: Mapping[str, str] | None = None,
         max_bad_rows: int | None = None,
@@ -57,6 +62,10 @@ class SourceStore:
             Which graph.
         url : str
             Where its files are.
+        kind : str
+            Of a live source, which one.
+        start : Position, optional
+            Of a live source, after what to begin; by default where it was, or at the beginning.
         follow : bool, optional
             Whether to look for new files for ever; by default as it is, or no.
         columns : mapping of str to str, optional
@@ -75,21 +84,29 @@ class SourceStore:
         Raises
         ------
         ValueError
-            The URL is empty or too long, or there is no such number of rows.
+            The URL is empty or too long, there is no such number of rows or kind, or the source is
+            there with another kind.
         TooManySources
             The graph has as many as it may have.
         """
         require_path("url", url)
+        require_kind(kind)
         if max_bad_rows is not None and not 0 <= max_bad_rows <= MAX_BAD_ROWS:
             raise BadArgument(
                 "max_bad_rows", f"must lie in 0 to {MAX_BAD_ROWS}, got {max_bad_rows}"
             )
+        if replaces and kind != FILES:
+            raise BadArgument("replaces", f"must be off for a source of kind {kind!r}, got on")
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
             known = connection.execute(select(sources).where(mine)).one_or_none()
             if known is None or known.removed_at is not None:
                 _require_source_room(connection, graph_id, max_sources)
+            elif known.kind != kind:
+                raise BadArgument(
+                    "kind", f"must be {known.kind!r} as the source was added, got {kind!r}"
+                )
             else:
                 follow = known.follow if follow is None else follow
                 confined_to = confined_to if known.confined_to else None
@@ -98,7 +115,8 @@ class SourceStore:
                     known.max_bad_rows if max_bad_rows is None else max_bad_rows,
                     known.replaces if replaces is None else replaces,
                 )
-                if said != (known.columns, known.max_bad_rows, known.replaces):
+                is_said_anew = said != (known.columns, known.max_bad_rows, known.replaces)
+                if is_said_anew and kind == FILES:  # chunks of a live source do not come again
                     connection.execute(delete(files).where(_refused(known.id)))
                 columns, max_bad_rows, replaces = said
             follow, max_bad_rows = bool(follow), max_bad_rows or 0
@@ -106,16 +124,21 @@ class SourceStore:
                 "columns": columns or None,
                 "max_bad_rows": max_bad_rows,
                 "replaces": bool(replaces),
+                "kind": kind,
             }
+            moved: dict[str, Any] = {}
+            if start is not None or (known is not None and known.kind != kind):
+                moved = {"position": start, "n_reads": sources.c.n_reads + 1, "lag": None}
             row = connection.execute(
                 update(sources)
                 .where(mine)
-                .values(follow=follow, removed_at=None, confined_to=confined_to, **reading)
+                .values(follow=follow, removed_at=None, confined_to=confined_to, **reading, **moved)
                 .returning(sources)
             ).one_or_none()
             if row is None:
                 values = {
                     "id": uuid4().hex,
+                    "position": start,
                     "graph_id": graph_id,
                     "url": url,
                     "follow": follow,
@@ -165,7 +188,8 @@ class SourceStore:
     def readings(self, graph_id: str) -> Mapping[str, "Reading"]:
         """How each source says that its files are read, by its id; of removed ones too."""
         statement = select(
-            sources.c.id, sources.c.columns, sources.c.max_bad_rows, sources.c.replaces
+            *(sources.c.id, sources.c.columns, sources.c.max_bad_rows, sources.c.replaces),
+            sources.c.kind != FILES,
         ).where(sources.c.graph_id == graph_id)
         with self._database.read() as connection:
             return {source_id: Reading(*said) for source_id, *said in connection.execute(statement)}

@@ -22,6 +22,7 @@ from peewit.service.graphs.ingest_history import IngestHistory
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileOutcome, FileRecord, Retractable
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import redacted, shown_url
@@ -191,7 +192,7 @@ class Bookkeeper:
             if file is None:
                 continue
             outcomes.append(_committed(file, absorbed))
-            if file.push_id is not None:
+            if is_in_inbox(file.path, self._record.id):
                 pushed.append(file)
         self._finish(outcomes, event.summary)
         self.n_ended["committed"] += len(outcomes)

@@ -27,6 +27,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor
@@ -128,6 +129,7 @@ class IngestDaemon:
         self.lister = SourceLister(
             self._manifest,
             settings,
+            reader=LiveReader(self._manifest, self._catalog, settings),
             clock=clock,
             on_listed=self._note_listing,
             listing=self._ingestor.listing,

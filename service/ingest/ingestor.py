@@ -13,6 +13,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
@@ -46,10 +47,11 @@ class Ingestor:
         self._settings = settings
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
+        self._reader = LiveReader(self._manifest, self._catalog, settings)
         confine_redirects(settings.source_hosts)
 
     def discover(self, graph_id: str) -> int:
-        """List the sources into the manifest; returns the number of new files.
+        """List the sources of files into the manifest; returns the number of new files.
 
         Followed sources are listed at every call, others until they have given a file.
 
@@ -63,8 +65,27 @@ class Ingestor:
         return sum(
             self.list_source(graph_id, source)
             for source in self._manifest.sources.list(graph_id)
-            if source.follow or not self._manifest.has_files(source.id)
+            if not source.is_live
+            and (source.follow or not self._manifest.has_files(source.id))
         )
+
+    def read_live(
+        self, graph_id: str, *, should_stop: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Read the live sources on, as far as chunks may wait; whether that was all there is.
+
+        Raises
+        ------
+        Exception
+            What a source's store raises.
+        """
+        is_all = True
+        for source in self._manifest.sources.list(graph_id):
+            if source.is_live and (source.follow or source.lag != 0):
+                with self.listing(source):
+                    is_all &= self._reader.read(source, should_stop=should_stop)
+                self._manifest.sources.note_listing(source.id)
+        return is_all
 
     def list_source(
         self, graph_id: str, source: SourceRecord, *, is_asked_for: bool = False
@@ -109,6 +130,11 @@ class Ingestor:
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
             self.discover(graph_id)
+            try:
+                while not self.read_live(graph_id, should_stop=should_stop):
+                    graph.ingest_pending()  # so that more may wait
+            finally:
+                self._reader.close()
             report = graph.ingest_pending()
         for unreadable in report.unreadable.values():
             raise unreadable

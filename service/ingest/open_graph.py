@@ -24,6 +24,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_store import Reading
 from peewit.service.ingest.bookkeeping import Bookkeeper
@@ -427,7 +428,10 @@ class OpenGraph:
         of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
-            source_id: (edge_columns(of_graph, reading.columns), reading)
+            source_id: (
+                CHANGES if reading.is_live else edge_columns(of_graph, reading.columns),
+                reading,
+            )
             for source_id, reading in said.items()
         }
 
@@ -440,7 +444,8 @@ class OpenGraph:
         allowed = []
         for file in files:
             place = None if file.source_id is None else places.get(file.source_id)
-            if place is None or is_within(file.path, place, home=self._home):
+            is_chunk = is_in_inbox(file.path, self.record.id)  # its source was confined when read
+            if place is None or is_chunk or is_within(file.path, place, home=self._home):
                 allowed.append(file)
             elif file.status == "pending":
                 self._books.waiting = {(file.path, file.version): file}

@@ -20,6 +20,7 @@ from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import FILE_GONE, SourceRecord
+from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
@@ -94,9 +95,13 @@ def clock() -> Clock:
     return Clock()
 
 
+def reader_of(database: Database, settings: Settings) -> LiveReader:
+    return LiveReader(Manifest(database), Catalog(database), settings)
+
+
 @pytest.fixture
 def lister(database: Database, settings: Settings, clock: Clock) -> Iterator[SourceLister]:
-    lister = SourceLister(Manifest(database), settings, clock=clock)
+    lister = SourceLister(Manifest(database), settings, reader=reader_of(database, settings), clock=clock)
     yield lister
     lister.close()
 
@@ -389,7 +394,7 @@ def test_changes_of_a_local_directory_wake_its_listing(
     inbox.mkdir()
     Manifest(database).sources.add(graph.id, str(inbox), follow=True)
     patient = settings.model_copy(update={"list_seconds": 3600.0, "settle_seconds": 0.0})
-    lister = SourceLister(Manifest(database), patient)
+    lister = SourceLister(Manifest(database), patient, reader=reader_of(database, patient))
     try:
         poll(lister, graph)
         put(str(tmp_path / "made"), "x")

@@ -1,0 +1,159 @@
+"""Positions of live sources: how far each is read, and what was refused of it.
+
+A position moves in the transaction that lists the chunk it ends, and only from the position that
+the chunk began at: of two processes that read the same source one is told to begin anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import and_, delete, func, insert, select, update
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.tables import files, refusals, sources
+from peewit.service.database.timestamps import now
+from peewit.service.inbox.file_outcomes import insert_files
+from peewit.service.inbox.inbox_records import ListedFile, RowRecord, SourceRecord, printable
+from peewit.service.inbox.source_store import require_path, require_source
+from peewit.service.live_sources.contract import Position, Refused
+
+KEPT_REFUSALS: Final = 1000
+"""Of each source, the last ones; all are counted."""
+
+
+class PositionMoved(RuntimeError):
+    """Somebody else read on, or said where to begin; nothing was stored."""
+
+
+class Place(NamedTuple):
+    """How far a source is read, and how often that was stored; None at the very beginning."""
+
+    position: Position | None
+    n_reads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalRecord(RowRecord):
+    """What a source had that holds no edge.
+
+    Attributes
+    ----------
+    id : int
+        Grows.
+    source_id : str
+        Of which source.
+    place, reason : str
+        Where it stood, and the rule that it broke.
+    created_at : datetime
+        When it was read.
+    """
+
+    id: int
+    source_id: str
+    place: str
+    reason: str
+    created_at: datetime
+
+
+class LivePositions:
+    """How far the live sources of all graphs are read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def place(self, source_id: str) -> Place:
+        """How far a source is read."""
+        statement = select(sources.c.position, sources.c.n_reads).where(sources.c.id == source_id)
+        with self._database.read() as connection:
+            return Place(*connection.execute(statement).one())
+
+    def advance(
+        self,
+        source: SourceRecord,
+        n_reads: int,
+        position: Position,
+        *,
+        file: ListedFile | None,
+        refused: Sequence[Refused],
+    ) -> None:
+        """List a chunk that lies on disk, flushed, and move the position behind it.
+
+        Parameters
+        ----------
+        source : SourceRecord
+            Which one.
+        n_reads : int
+            Of the place that the chunk began at.
+        position : Position
+            The next one.
+        file : ListedFile, optional
+            The chunk; None where it has no rows.
+        refused : sequence of Refused
+            What is not in it.
+
+        Raises
+        ------
+        PositionMoved
+            The source is not at that place any more.
+        SourceNotFound, peewit.service.catalog.GraphNotFound
+            It was removed.
+        """
+        if file is not None:
+            require_path("path", file.path)
+        with self._database.write() as connection:
+            lock_graph(connection, source.graph_id)
+            require_source(connection, source.graph_id, source.id)
+            moved = (
+                update(sources)
+                .where(sources.c.id == source.id, sources.c.n_reads == n_reads)
+                .values(
+                    position=dict(position),
+                    n_reads=n_reads + 1,
+                    n_refused=sources.c.n_refused + len(refused),
+                )
+            )
+            if connection.execute(moved.returning(sources.c.id)).first() is None:
+                raise PositionMoved(f"source {source.id} is not where it was read from")
+            if file is not None:
+                insert_files(connection, source.graph_id, [file], source_id=source.id)
+            if refused:
+                rows: list[dict[str, Any]] = [
+                    {
+                        "graph_id": source.graph_id,
+                        "source_id": source.id,
+                        "place": printable(each.place),
+                        "reason": printable(each.reason),
+                    }
+                    for each in refused[-KEPT_REFUSALS:]
+                ]
+                connection.execute(insert(refusals), rows)
+                mine = refusals.c.source_id == source.id
+                kept = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
+                last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
+                connection.execute(delete(refusals).where(mine, refusals.c.id <= last))
+
+    def note_lag(self, source_id: str, lag: int) -> None:
+        """Store how much of a source is not read yet."""
+        with self._database.write() as connection:
+            connection.execute(update(sources).where(sources.c.id == source_id).values(lag=lag))
+
+    def waiting_bytes(self, source_id: str) -> int:
+        """Bytes of the chunks of a source that are not in the graph yet."""
+        waiting = and_(files.c.source_id == source_id, files.c.status == "pending")
+        with self._database.read() as connection:
+            return int(connection.execute(select(func.sum(files.c.size)).where(waiting)).scalar() or 0)
+
+    def refusals(self, graph_id: str, *, limit: int) -> Sequence[RefusalRecord]:
+        """What sources of a graph had that holds no edge, the newest first."""
+        statement = (
+            select(refusals)
+            .join(sources, sources.c.id == refusals.c.source_id)
+            .where(refusals.c.graph_id == graph_id, sources.c.removed_at.is_(None))
+            .order_by(refusals.c.id.desc())
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            return [RefusalRecord.of(row) for row in connection.execute(statement)]

@@ -1,0 +1,55 @@
+"""Kinds of live sources by name; a module is imported when a source of its kind is used."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+from peewit.service.live_sources.contract import LiveSource
+from peewit.solvers.arguments import BadArgument
+
+FILES: Final = "files"
+"""The kind of sources that list files, which are none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where the class of a kind is, and the extra of the package that it needs."""
+
+    module: str
+    name: str
+    extra: str
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "delta": Kind("peewit.service.live_sources.delta", "DeltaSource", "delta"),
+}
+
+
+def require_kind(name: str) -> None:
+    """Raise ValueError unless there are sources of this kind."""
+    if name != FILES and name not in KINDS:
+        raise BadArgument("kind", f"must be one of {', '.join((FILES, *KINDS))}, got {name!r}")
+
+
+def live_source(name: str) -> type[LiveSource]:
+    """The class of a kind.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind, or a package that it needs is not installed.
+    """
+    require_kind(name)
+    kind = KINDS[name]
+    try:
+        module = import_module(kind.module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("peewit."):
+            raise
+        raise BadArgument(
+            "kind",
+            f"{name!r} needs the package {error.name}, which is not installed: "
+            f"pip install 'peewit[{kind.extra}]'",
+        ) from error
+    found: type[LiveSource] = getattr(module, kind.name)
+    return found
