@@ -1,0 +1,275 @@
+"""Transaction log of a Delta table: what each version changed, as pieces to be read in order.
+
+Of a version with a change data feed the feed counts, else the files that it added and removed; a
+version that only moves rows between files (``dataChange`` false) has no pieces. Deletes come before
+inserts, as the feed does not order the rows of a version.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+
+from peewit.service.live_sources.contract import Access, ChangesLost
+from peewit.service.redaction import shown_url
+
+Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
+"""What the rows of a file do; of a file of the feed, which of them are meant."""
+
+_CHANGE: Final = "_change_type"
+_DELETING: Final = pa.array(["delete", "update_preimage"])
+_BATCH_ROWS: Final = 1 << 16
+
+
+class UnreadableTable(ValueError):
+    """The table uses a feature that is not read here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A data file of the table, or of its feed.
+
+    Attributes
+    ----------
+    path : str
+        As the log has it, percent-encoded.
+    effect : Effect
+        What its rows do.
+    partition : mapping of str to str or None
+        Values of the columns that the file itself lacks.
+    """
+
+    path: str
+    effect: Effect
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class DeltaLog:
+    """One table at its newest version.
+
+    Attributes
+    ----------
+    version : int
+        The newest when it was opened.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._shown = shown_url(access.url)
+        self._table = DeltaTable(access.url)
+        self.version: int = self._table.version()
+        metadata = self._table.metadata()
+        if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise UnreadableTable(
+                f"delta.columnMapping.mode must be none in {self._shown}, got "
+                f"{metadata.configuration['delta.columnMapping.mode']!r}"
+            )
+        self.schema = pa.schema(self._table.schema().to_arrow())
+        self._files = pa.fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri, {}))
+
+    def whole(self, version: int) -> Sequence[Piece]:
+        """The files of a version, which together are the table.
+
+        Raises
+        ------
+        ChangesLost
+            The log does not reach back to it.
+        UnreadableTable
+            Rows were deleted and left in their files.
+        """
+        table = self._table
+        if version != self.version:
+            self._require_log(version)
+            table = DeltaTable(self._access.url, version=version)
+        if "deletionVectors" in (table.protocol().reader_features or ()) and any(
+            batch.num_rows for batch in table.deletion_vectors()
+        ):
+            raise self._vectors(version)
+        actions = pa.table(table.get_add_actions(flatten=False))
+        listed = actions.select([name for name in ("path", "partition") if name in actions.schema.names])
+        return [
+            Piece(path=row["path"], effect="insert", partition=row.get("partition") or {})
+            for row in sorted(listed.to_pylist(), key=lambda row: row["path"])
+        ]
+
+    def changes(self, version: int) -> Sequence[Piece]:
+        """What a version changed.
+
+        Raises
+        ------
+        ChangesLost
+            The log does not reach back to it.
+        UnreadableTable
+            Rows were deleted and left in their files.
+        """
+        added, removed, fed = [], [], []
+        for action in self._actions(version):
+            for name, found in (("add", added), ("remove", removed), ("cdc", fed)):
+                if (said := action.get(name)) is None:
+                    continue
+                if said.get("deletionVector"):
+                    raise self._vectors(version)
+                if name == "cdc" or said["dataChange"]:
+                    found.append(said)
+        if fed:
+            return [
+                *(_piece(each, "feed deletes") for each in fed),
+                *(_piece(each, "feed inserts") for each in fed),
+            ]
+        return [
+            *(_piece(each, "delete") for each in removed),
+            *(_piece(each, "insert") for each in added),
+        ]
+
+    def batches(
+        self,
+        piece: Piece,
+        version: int,
+        columns: Sequence[str],
+        *,
+        first_row: int,
+        most_rows: int = _BATCH_ROWS,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Rows of a piece from a row of its file on, each with the row that follows them.
+
+        Parameters
+        ----------
+        piece : Piece
+            Of this version.
+        version : int
+            For errors.
+        columns : sequence of str
+            Columns of the table; one that the file lacks is null.
+        first_row : int
+            Rows of the file before it are passed over.
+        most_rows : int
+            Of a batch; there are never more than some.
+
+        Yields
+        ------
+        row : int
+            Of the file, behind the batch.
+        table : pyarrow.Table
+            The columns, and of a feed ``_change_type``.
+
+        Raises
+        ------
+        ChangesLost
+            The file is gone.
+        """
+        path = unquote(piece.path)
+        if "://" in path or path.startswith("/"):
+            raise UnreadableTable(f"files of {self._shown} must lie in the table, got {path!r}")
+        self._require_allowed(path)
+        try:
+            source = self._files.open_input_file(path)
+        except FileNotFoundError as error:
+            raise ChangesLost(
+                f"version {version} of {self._shown} needs {path}, which is gone, as after VACUUM; "
+                "make the graph anew from the whole table, or begin after a later version with "
+                "--from, without the changes before it"
+            ) from error
+        is_feed = piece.effect.startswith("feed")
+        n_batch = min(_BATCH_ROWS, most_rows)
+        with source, pa.parquet.ParquetFile(source) as file:
+            held = [name for name in columns if name in file.schema_arrow.names]
+            row = 0
+            for group in range(file.num_row_groups):
+                n_rows = file.metadata.row_group(group).num_rows
+                if row + n_rows <= first_row:
+                    row += n_rows
+                    continue
+                read = [*held, _CHANGE] if is_feed else held
+                for batch in file.iter_batches(n_batch, row_groups=[group], columns=read):
+                    begin, row = row, row + batch.num_rows
+                    if row <= first_row:
+                        continue
+                    table = _without_views(pa.Table.from_batches([batch]))
+                    table = table.slice(max(0, first_row - begin))
+                    yield row, self._completed(_meant(table, piece.effect), columns, piece)
+
+    def first_version(self) -> int | None:
+        """The first version from which on the log has all; None where it has none."""
+        found = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
+        names = [each.base_name for each in found]
+        versions = {int(name[:20]) for name in names if name[20:] == ".json" and name[:20].isdigit()}
+        first = self.version
+        while first - 1 in versions:
+            first -= 1
+        return first if first in versions else None
+
+    def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
+        """With the columns that the file lacks: of its partition, or null."""
+        for name in columns:
+            if name not in table.column_names:
+                kind = self.schema.field(name).type
+                value = pa.scalar(piece.partition.get(name), pa.string()).cast(kind)
+                table = table.append_column(name, pa.repeat(value, table.num_rows))
+        return table
+
+    def _actions(self, version: int) -> Iterator[dict[str, Any]]:
+        self._require_log(version)
+        path = _commit(version)
+        self._require_allowed(path)
+        with self._files.open_input_stream(path) as file:
+            text = file.read().decode()
+        for line in text.splitlines():
+            if line.strip():
+                yield json.loads(line)
+
+    def _require_log(self, version: int) -> None:
+        """Raise ChangesLost unless the log has the version."""
+        info = self._files.get_file_info(_commit(version))
+        if info.type != pa.fs.FileType.File:
+            first = self.first_version()
+            has = "has no version" if first is None else f"begins at version {first}"
+            raise ChangesLost(
+                f"version {version} of {self._shown} is not in its log any more, which {has}; make "
+                "the graph anew from the whole table, or begin after a later version with --from, "
+                "without the changes before it"
+            )
+
+    def _require_allowed(self, path: str) -> None:
+        full = f"{self._access.url.rstrip('/')}/{path}"
+        if not self._access.allows(full):
+            raise UnreadableTable(f"{shown_url(full)!r} must lie where the source may read")
+
+    def _vectors(self, version: int) -> UnreadableTable:
+        return UnreadableTable(
+            f"version {version} of {self._shown} has deletion vectors, which are not read; set "
+            "delta.enableDeletionVectors to false and run REORG TABLE ... APPLY (PURGE)"
+        )
+
+
+def _piece(action: Mapping[str, Any], effect: Effect) -> Piece:
+    partition = action.get("partitionValues") or {}
+    return Piece(path=action["path"], effect=effect, partition=partition)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Strings as they are filtered and joined; feeds hold views of them."""
+    fields = [
+        field.with_type(pa.string()) if field.type == pa.string_view() else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def _meant(table: pa.Table, effect: Effect) -> pa.Table:
+    """Of rows of a feed those that are meant, all others."""
+    if effect not in ("feed deletes", "feed inserts"):
+        return table
+    deletes = pc.is_in(table.column(_CHANGE), value_set=_DELETING)
+    return table.filter(deletes if effect == "feed deletes" else pc.invert(deletes))
+
+
+def _commit(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
