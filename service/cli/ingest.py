@@ -304,7 +304,9 @@ def _read_pending(
     is_quiet: bool,
     is_done: Callable[[], bool],
 ) -> set[str]:
-    if not (pending or is_quiet or session.manifest.retractions.are_wanted(graph_id)):
+    has_live = any(each.is_live for each in session.manifest.sources.list(graph_id))
+    is_idle = not (pending or has_live or session.manifest.retractions.are_wanted(graph_id))
+    if is_idle and not is_quiet:
         say("no new files; the graph stays as it is")
     progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
     is_told = False

@@ -29,6 +29,8 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
+from peewit.service.live_sources.contract import shown_position
+from peewit.service.live_sources.kinds import FILES, KINDS, start_of
 from peewit.service.redaction import shown_url
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.sources import EdgeFiles
@@ -41,8 +43,21 @@ Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Its id or its URL
 @app.command()
 def add(
     name: GraphName,
-    url: Annotated[str, typer.Argument(help="File, directory, glob or fsspec URL.")],
-    follow: Annotated[bool, typer.Option("--follow", help="Look for new files for ever.")] = False,
+    url: Annotated[
+        str, typer.Argument(help="File, directory, glob or fsspec URL; the place of a live source.")
+    ],
+    kind: Annotated[str, typer.Option(help=f"What is read: {', '.join((FILES, *KINDS))}.")] = FILES,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="After what a live source begins, as a version; by default with all there is.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Look for new files and changes for ever.")
+    ] = False,
     src: SrcOption = None,
     dst: DstOption = None,
     weight: WeightOption = None,
@@ -51,26 +66,22 @@ def add(
     replace_changed: ReplaceOption = None,
     json: AsJson = False,
 ) -> None:
-    """Have the daemon read a source.
+    """Have the daemon read a source: files, or a live one such as a Delta table.
 
     One that is followed need not answer now: the daemon tries again, and `source list` shows how.
     """
     location = absolute_url(url)
-    try:
-        listed(EdgeFiles(location))
-    except ValueError:
-        raise
-    except Exception as error:  # file systems raise what they like
-        if not follow:
-            raise
-        say(f"not listed yet, will be tried again: {explained(error)}")
+    if kind == FILES:
+        _look_at_files(location, follow=follow)
     with open_session() as session:
         graph = session.graph(name)
         named = given(src=src, dst=dst, weight=weight, op=op)
-        edge_columns(graph.settings.columns_of_edges, named)
+        columns = edge_columns(graph.settings.columns_of_edges, named)
         source = session.manifest.sources.add(
             graph.id,
             location,
+            kind=kind,
+            start=start_of(kind, location, columns, start),
             follow=follow,
             columns=named or None,
             max_bad_rows=skip_bad_rows,
@@ -90,6 +101,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
         sources = session.manifest.sources.list(graph_id)
         counts = [session.manifest.counts(graph_id, source_id=each.id) for each in sources]
         refused = session.manifest.list_files(graph_id, status="quarantined", limit=1000)
+        refusals = session.manifest.live.refusals(graph_id, limit=100)
     if json:
         print_json(
             {
@@ -98,17 +110,19 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
                     for source, count in zip(sources, counts, strict=True)
                 ],
                 "quarantined": refused,
+                "refusals": refusals,
             }
         )
         return
     print_rows(
         (
-            *("source", "url", "follow", "listed"),
+            *("source", "kind", "url", "follow", "listed"),
             *("committed", "pending", "quarantined", "duplicate", "retracted"),
         ),
         (
             (
                 source.id,
+                source.kind,
                 shown_url(source.url),
                 source.follow,
                 source.listed_at,
@@ -121,6 +135,12 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
             for source, count in zip(sources, counts, strict=True)
         ),
     )
+    if live := [source for source in sources if source.is_live]:
+        typer.echo()
+        print_rows(
+            ("source", "read up to", "lag", "refused"),
+            ((each.id, shown_position(each.position), each.lag, each.n_refused) for each in live),
+        )
     if failing := [source for source in sources if source.error is not None]:
         typer.echo()
         print_rows(
@@ -132,6 +152,12 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
         print_rows(
             ("quarantined", "reason", "row (from 0)", "value"),
             ((shown_url(each.path), each.reason, each.row, each.value) for each in refused),
+        )
+    if refusals:
+        typer.echo()
+        print_rows(
+            ("source", "holds no edge", "reason"),
+            ((each.source_id, each.place, each.reason) for each in refusals),
         )
 
 
@@ -152,6 +178,18 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
         n_files = session.manifest.retry_source(found.graph_id, found.id)
     files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
     tell(f"{files} to be read again", {"n_files": n_files}, as_json=json)
+
+
+def _look_at_files(location: str, *, follow: bool) -> None:
+    """Raise what is wrong with a source of files, or say what may mend itself."""
+    try:
+        listed(EdgeFiles(location))
+    except ValueError:
+        raise
+    except Exception as error:  # file systems raise what they like
+        if not follow:
+            raise
+        say(f"not listed yet, will be tried again: {explained(error)}")
 
 
 def _public(source: SourceRecord) -> SourceRecord:

@@ -19,6 +19,7 @@ from peewit.service.api import errors
 from peewit.service.api.auth import KeyMissing
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.dashboard.access import ForeignForm, Viewer
+from peewit.service.live_sources.contract import shown_position
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -192,6 +193,7 @@ def _environment() -> Environment:
         "percent": _percent,
         "seconds": _seconds,
         "iso": _iso,
+        "position": shown_position,
         "stamp": _stamp,
         "segment": lambda value: quote(str(value), safe=""),
         "query": lambda values: urlencode(

@@ -14,7 +14,6 @@ from sqlalchemy import and_, delete, func, insert, select, update
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, refusals, sources
-from peewit.service.database.timestamps import now
 from peewit.service.inbox.file_outcomes import insert_files
 from peewit.service.inbox.inbox_records import ListedFile, RowRecord, SourceRecord, printable
 from peewit.service.inbox.source_store import require_path, require_source
@@ -144,7 +143,9 @@ class LivePositions:
         """Bytes of the chunks of a source that are not in the graph yet."""
         waiting = and_(files.c.source_id == source_id, files.c.status == "pending")
         with self._database.read() as connection:
-            return int(connection.execute(select(func.sum(files.c.size)).where(waiting)).scalar() or 0)
+            return int(
+                connection.execute(select(func.sum(files.c.size)).where(waiting)).scalar() or 0
+            )
 
     def refusals(self, graph_id: str, *, limit: int) -> Sequence[RefusalRecord]:
         """What sources of a graph had that holds no edge, the newest first."""

@@ -8,8 +8,9 @@ import re
 import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -24,13 +25,24 @@ from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.database.leases import LeaseExpired, confirm
-from peewit.service.database.tables import feature_sets, files, graphs, jobs, pushes, sources
+from peewit.service.database.tables import (
+    feature_sets,
+    files,
+    graphs,
+    jobs,
+    pushes,
+    refusals,
+    sources,
+)
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.erased_rows import erase_from_block, erase_from_set, without_nodes
 from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import path_below
 from peewit.service.jobs.job import JobStatus
+from peewit.service.live_sources.kinds import live_source
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import shown_url
 from peewit.service.tables.uploads import node_array
@@ -61,6 +73,8 @@ _FREE_TEXTS: Final = (
     feature_sets.c.reason,
     jobs.c.error,
     sources.c.error,
+    refusals.c.place,
+    refusals.c.reason,
 )
 """Columns that may quote what a file held."""
 
@@ -79,6 +93,8 @@ class Traces:
         Of the right to write it.
     paths : GraphPaths
         Its files.
+    home : Path
+        ``Settings.home``.
     files_of_sources : callable
         The files of its sources, each as it is read.
     should_stop : callable
@@ -93,6 +109,7 @@ class Traces:
     record: GraphRecord
     keeper: LeaseKeeper
     paths: GraphPaths
+    home: Path
     files_of_sources: Callable[[], Sequence[EdgeFile]]
     should_stop: Callable[[], bool]
     steps: Steps
@@ -287,15 +304,23 @@ class Traces:
                     )
 
     def look_through_sources(self, names: pa.Array) -> Sources:
-        """Look through the files of sources that are still there."""
+        """Look through the files of sources that are still there, and live sources as they are."""
         found: Sources = {"holding": [], "unread": []}
-        for file in self.files_of_sources():
+        files = [
+            (file.path, partial(self._holds, file, names))
+            for file in self.files_of_sources()
+            if path_below(file.path, self.record.id) is None
+        ]
+        live = [
+            (source.url, partial(self._live_holds, source, names))
+            for source in Manifest(self.database).sources.list(self.record.id)
+            if source.is_live
+        ]
+        for place, holds in (*files, *live):
             self._stop_if_asked()
-            if path_below(file.path, self.record.id) is not None:
-                continue
-            shown = shown_url(file.path)
+            shown = shown_url(place)
             try:
-                if self._holds(file, names):
+                if holds():
                     found["holding"].append(shown)
             except Abandoned:
                 raise Interrupted from None
@@ -306,6 +331,11 @@ class Traces:
                 _log.warning("source not looked through", file=shown, error=type(error).__name__)
                 found["unread"].append(shown)
         return found
+
+    def _live_holds(self, source: SourceRecord, names: pa.Array) -> bool:
+        access = access_to(source, self.record, home=self.home)
+        with closing(live_source(source.kind).open(access)) as live:
+            return live.holds(names)
 
     def _holds(self, file: EdgeFile, names: pa.Array) -> bool:
         settings = self.record.settings

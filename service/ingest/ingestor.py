@@ -8,21 +8,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from peewit.service.catalog import Catalog, GraphRecord
+from sqlalchemy.exc import SQLAlchemyError
+
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.inbox.confinement import confine_redirects
-from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.source_lister import list_files
+from peewit.service.inbox.source_lister import explained, list_files
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.open_graph import FEATURES_GRACE_SECONDS, IngestReport, OpenGraph
 from peewit.service.ingest.step_reports import reported_listing
+from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.events import IngestEvent
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
+
+
+class LiveSourceUnread(RuntimeError):
+    """A live source does not give what it has; the reason stands on it, too."""
 
 
 class Ingestor:
@@ -65,26 +72,35 @@ class Ingestor:
         return sum(
             self.list_source(graph_id, source)
             for source in self._manifest.sources.list(graph_id)
-            if not source.is_live
-            and (source.follow or not self._manifest.has_files(source.id))
+            if not source.is_live and (source.follow or not self._manifest.has_files(source.id))
         )
 
-    def read_live(
-        self, graph_id: str, *, should_stop: Callable[[], bool] = lambda: False
-    ) -> bool:
+    def read_live(self, graph_id: str, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Read the live sources on, as far as chunks may wait; whether that was all there is.
 
         Raises
         ------
-        Exception
-            What a source's store raises.
+        LiveSourceUnread
+            A source does not give what it has; the others are read.
         """
-        is_all = True
+        is_all, unread = True, None
         for source in self._manifest.sources.list(graph_id):
-            if source.is_live and (source.follow or source.lag != 0):
+            if not source.is_live or (source.lag == 0 and not source.follow):
+                continue
+            try:
                 with self.listing(source):
                     is_all &= self._reader.read(source, should_stop=should_stop)
+            except (GraphNotFound, SourceNotFound, SQLAlchemyError):
+                raise
+            except Exception as error:  # noqa: BLE001 - stores raise what they like
+                reason = explained(error)
+                self._manifest.sources.note_listing(source.id, error=reason)
+                unread = LiveSourceUnread(f"source {shown_url(source.url)} is not read: {reason}")
+                unread.__cause__ = error
+            else:
                 self._manifest.sources.note_listing(source.id)
+        if unread is not None:
+            raise unread
         return is_all
 
     def list_source(
@@ -127,15 +143,22 @@ class Ingestor:
             The graph is not there, or was deleted under way.
         peewit.streaming.graph_stream.FileUnreadable
             A store does not answer; the files of the others are in.
+        LiveSourceUnread
+            A live source does not give what it has; what the others gave is in.
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
             self.discover(graph_id)
+            unread = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
                     graph.ingest_pending()  # so that more may wait
+            except LiveSourceUnread as error:
+                unread = error
             finally:
                 self._reader.close()
             report = graph.ingest_pending()
+        if unread is not None:
+            raise unread
         for unreadable in report.unreadable.values():
             raise unreadable
         return report

@@ -154,6 +154,7 @@ class OpenGraph:
                 record=record,
                 keeper=keeper,
                 paths=paths,
+                home=settings.home,
                 files_of_sources=self._files_of_sources,
                 should_stop=lambda: should_stop() or keeper.is_lost,
                 steps=self._steps,

@@ -12,6 +12,13 @@ Position = Mapping[str, Any]
 """How far a source is read: a small JSON object, whose keys are the kind's own."""
 
 
+def shown_position(position: Position | None) -> str:
+    """A position for people, such as ``version 41``."""
+    if position is None:
+        return "nothing"
+    return ", ".join(f"{name} {value}" for name, value in position.items())
+
+
 class ChangesLost(RuntimeError):
     """What comes after the position is not there any more; says what is, and what to do."""
 

@@ -72,7 +72,9 @@ class DeltaSource:
         if "table" in at:
             version = at["table"]
             pieces = log.whole(version)
-            yield from self._chunks(log, version, pieces, at, {"table": version}, most_rows, should_stop)
+            yield from self._chunks(
+                log, version, pieces, at, {"table": version}, most_rows, should_stop
+            )
             at = {"version": version}
         for version in range(at["version"] + 1, log.version + 1):
             if should_stop():
@@ -87,7 +89,7 @@ class DeltaSource:
         if self._newest is None:
             self._newest = DeltaLog(self._access).version
         at = position or {"table": self._newest}
-        done = at["table"] - 1 if "table" in at else at["version"]
+        done: int = at["table"] - 1 if "table" in at else at["version"]
         return max(0, self._newest - done)
 
     def holds(self, ids: pa.Array) -> bool:
@@ -116,12 +118,12 @@ class DeltaSource:
             reason = (
                 f"column {self._access.columns.op!r} says what its rows do"
                 if has_rows
-                else "the graph takes no changes: make one by `peewit graph create NAME --deletions "
-                "exact --parallel replace`"
+                else "the graph takes no changes: make one by `peewit graph create NAME "
+                "--deletions exact --parallel replace`"
             )
             raise ChangesLost(
-                f"version {version} of {shown_url(self._access.url)} must only add rows, it deletes "
-                f"or updates some, and {reason}"
+                f"version {version} of {shown_url(self._access.url)} must only add rows, it "
+                f"deletes or updates some, and {reason}"
             )
         return pieces
 

@@ -6,6 +6,7 @@ inserts, as the feed does not order the rows of a version.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from peewit.service.live_sources.contract import Access, ChangesLost
@@ -27,6 +29,10 @@ Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
 _BATCH_ROWS: Final = 1 << 16
+
+
+class TableUnavailable(OSError):
+    """The table cannot be opened now, or there is none."""
 
 
 class UnreadableTable(ValueError):
@@ -64,7 +70,8 @@ class DeltaLog:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._shown = shown_url(access.url)
-        self._table = DeltaTable(access.url)
+        self._options = _options()
+        self._table = self._at(None)
         self.version: int = self._table.version()
         metadata = self._table.metadata()
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
@@ -73,7 +80,7 @@ class DeltaLog:
                 f"{metadata.configuration['delta.columnMapping.mode']!r}"
             )
         self.schema = pa.schema(self._table.schema().to_arrow())
-        self._files = pa.fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri, {}))
+        self._files = pa.fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri, self._options))
 
     def whole(self, version: int) -> Sequence[Piece]:
         """The files of a version, which together are the table.
@@ -88,13 +95,15 @@ class DeltaLog:
         table = self._table
         if version != self.version:
             self._require_log(version)
-            table = DeltaTable(self._access.url, version=version)
+            table = self._at(version)
         if "deletionVectors" in (table.protocol().reader_features or ()) and any(
             batch.num_rows for batch in table.deletion_vectors()
         ):
             raise self._vectors(version)
         actions = pa.table(table.get_add_actions(flatten=False))
-        listed = actions.select([name for name in ("path", "partition") if name in actions.schema.names])
+        listed = actions.select(
+            [each for each in ("path", "partition") if each in actions.schema.names]
+        )
         return [
             Piece(path=row["path"], effect="insert", partition=row.get("partition") or {})
             for row in sorted(listed.to_pylist(), key=lambda row: row["path"])
@@ -110,7 +119,9 @@ class DeltaLog:
         UnreadableTable
             Rows were deleted and left in their files.
         """
-        added, removed, fed = [], [], []
+        added: list[dict[str, Any]] = []
+        removed: list[dict[str, Any]] = []
+        fed: list[dict[str, Any]] = []
         for action in self._actions(version):
             for name, found in (("add", added), ("remove", removed), ("cdc", fed)):
                 if (said := action.get(name)) is None:
@@ -199,12 +210,20 @@ class DeltaLog:
     def first_version(self) -> int | None:
         """The first version from which on the log has all; None where it has none."""
         found = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
-        names = [each.base_name for each in found]
-        versions = {int(name[:20]) for name in names if name[20:] == ".json" and name[:20].isdigit()}
+        names = [each.base_name.partition(".") for each in found]
+        versions = {int(stem) for stem, _, end in names if end == "json" and stem.isdecimal()}
         first = self.version
         while first - 1 in versions:
             first -= 1
         return first if first in versions else None
+
+    def _at(self, version: int | None) -> DeltaTable:
+        """The table at a version, by default its newest."""
+        try:
+            return DeltaTable(self._access.url, version=version, storage_options=self._options)
+        except DeltaError as error:  # whose text goes on with a trace
+            reason = str(error).partition("\n")[0]
+            raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error
 
     def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
         """With the columns that the file lacks: of its partition, or null."""
@@ -247,6 +266,15 @@ class DeltaLog:
             f"version {version} of {self._shown} has deletion vectors, which are not read; set "
             "delta.enableDeletionVectors to false and run REORG TABLE ... APPLY (PURGE)"
         )
+
+
+def _options() -> dict[str, str]:
+    """What the library does not take from the environment by itself.
+
+    That an endpoint without TLS is meant is said by its URL, as other clients of stores have it.
+    """
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return {"aws_allow_http": "true"} if is_plain else {}
 
 
 def _piece(action: Mapping[str, Any], effect: Effect) -> Piece:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
-from peewit.service.live_sources.contract import LiveSource
+from peewit.service.live_sources.contract import Access, LiveSource, Position
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.column_mapping import EdgeColumns
 
 FILES: Final = "files"
 """The kind of sources that list files, which are none of these."""
@@ -29,6 +30,23 @@ def require_kind(name: str) -> None:
     """Raise ValueError unless there are sources of this kind."""
     if name != FILES and name not in KINDS:
         raise BadArgument("kind", f"must be one of {', '.join((FILES, *KINDS))}, got {name!r}")
+
+
+def start_of(kind: str, url: str, columns: EdgeColumns, start: str | None) -> Position | None:
+    """The position that somebody names for a source that is added; None where none is named.
+
+    Raises
+    ------
+    ValueError
+        There can be no such source, or no such position.
+    """
+    if kind == FILES:
+        if start is not None:
+            raise BadArgument("start", f"must be left out for a source of files, got {start!r}")
+        return None
+    live = live_source(kind)
+    live.open(Access(url=url, columns=columns, takes_changes=False)).close()
+    return None if start is None else live.start(start)
 
 
 def live_source(name: str) -> type[LiveSource]:

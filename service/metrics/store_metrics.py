@@ -32,6 +32,7 @@ from peewit.service.database.tables import erasures, files, graphs, jobs, pushes
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
 from peewit.service.jobs.job import JobStatus
+from peewit.service.live_sources.kinds import FILES
 from peewit.service.metrics.job_metrics import JobCollector
 from peewit.service.settings import Settings
 from peewit.streaming.events import (
@@ -80,6 +81,11 @@ _PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
     "peewit_retracting_files": (GaugeMetricFamily, "Files that wait to be retracted."),
     "peewit_retracted_files": (GaugeMetricFamily, "Files retracted, or replaced by others."),
     "peewit_failing_sources": (GaugeMetricFamily, "Sources that cannot be listed or read."),
+    "peewit_source_lag": (
+        GaugeMetricFamily,
+        "What live sources had and was not read at the last look, as versions of tables.",
+    ),
+    "peewit_source_refusals": (GaugeMetricFamily, "What live sources had that holds no edge."),
     "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
     "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
 }
@@ -130,6 +136,15 @@ class StoreCollector(Collector):
             .where(sources.c.error.is_not(None), sources.c.removed_at.is_(None))
             .group_by(sources.c.graph_id)
         )
+        live = (
+            select(
+                sources.c.graph_id,
+                func.sum(sources.c.lag).label("lag"),
+                func.sum(sources.c.n_refused).label("n_refused"),
+            )
+            .where(sources.c.kind != FILES, sources.c.removed_at.is_(None))
+            .group_by(sources.c.graph_id)
+        )
         solved = (
             select(
                 jobs.c.graph_id,
@@ -150,12 +165,14 @@ class StoreCollector(Collector):
             of_files = {row.graph_id: row for row in connection.execute(counted)}
             of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
             of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
+            of_live = {row.graph_id: row for row in connection.execute(live)}
             of_solves = {row.graph_id: row for row in connection.execute(solved)}
             of_erasures = {row.graph_id: row for row in connection.execute(erasing)}
         figures: dict[str, _Figures] = {}
         for graph in known:
             found = of_files.get(graph.id)
             answered = of_solves.get(graph.id)
+            read = of_live.get(graph.id)
             waiting_erasures = of_erasures.get(graph.id)
             n_bytes = int((found.n_bytes if found else 0) or 0)
             figures[graph.name] = {
@@ -173,6 +190,8 @@ class StoreCollector(Collector):
                     for status in _COUNTED
                 },
                 "peewit_failing_sources": of_sources.get(graph.id, 0),
+                "peewit_source_lag": int((read.lag if read else 0) or 0),
+                "peewit_source_refusals": int(read.n_refused) if read else 0,
                 "peewit_waiting_erasures": waiting_erasures.n_all if waiting_erasures else 0,
                 "peewit_late_erasures": waiting_erasures.n_late if waiting_erasures else 0,
             }

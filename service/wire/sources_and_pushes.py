@@ -1,7 +1,7 @@
 """Sources of edges, their files, and pushes."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from peewit.service.wire.records import described, record
 
@@ -74,6 +74,18 @@ class Source:
     max_bad_rows: int = described("Most rows of each file that may be left out.", default=0)
     replaces: bool = described(
         "Whether a file that changed takes the place of its earlier version.", default=False
+    )
+    kind: str = described("files, or that of a live source, such as delta.", default="files")
+    position: dict[str, Any] | None = described(
+        "How far a live source is read; null before its first chunk.", default=None
+    )
+    lag: int | None = described(
+        "How much of a live source is not read yet, such as versions; null where that is not "
+        "known.",
+        default=None,
+    )
+    n_refused: int = described(
+        "What a live source had that holds no edge; refused chunks are among the files.", default=0
     )
 
 

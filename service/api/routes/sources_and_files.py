@@ -24,6 +24,7 @@ from peewit.service.inbox.inbox_records import (
     SourceRecord,
     TooManySources,
 )
+from peewit.service.live_sources.kinds import FILES, start_of
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
@@ -54,11 +55,15 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
     """
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)
-        _require_readable(body.url)
-        edge_columns(graph.settings.columns_of_edges, body.columns)
+        columns = edge_columns(graph.settings.columns_of_edges, body.columns)
+        if body.kind == FILES:
+            _require_readable(body.url)
+        start = start_of(body.kind, body.url, columns, body.start)
         source = stores.manifest.sources.add(
             graph.id,
             body.url,
+            kind=body.kind,
+            start=start,
             follow=body.follow,
             columns=body.columns,
             max_bad_rows=body.max_bad_rows,

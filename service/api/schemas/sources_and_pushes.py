@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.live_sources.kinds import FILES, KINDS
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources_and_pushes import File, Push, Source
 
@@ -15,8 +16,19 @@ class SourceIn(Body):
     """A place to read edges from."""
 
     url: Annotated[str, StringConstraints(min_length=1)] = Field(
-        description="Absolute path of a file or directory, a glob, or an fsspec URL.",
+        description="Absolute path of a file or directory, a glob, or an fsspec URL; of another "
+        "kind the place that it names.",
         examples=["/data/edges/*.parquet", "s3://bucket/edges/"],
+    )
+    kind: str = Field(
+        FILES,
+        description=f"What is read: {', '.join((FILES, *KINDS))}.",
+        examples=list(KINDS),
+    )
+    start: str | None = Field(
+        None,
+        description="After what a live source begins, as a version; by default with all there is.",
+        examples=["57"],
     )
     follow: bool = Field(False, description="Look for new files until the source is removed.")
     columns: dict[str, str] | None = Field(
@@ -48,5 +60,11 @@ def push_of(push: PushRecord) -> Push:
 
 def source_of(source: SourceRecord, files: dict[FileStatus, int]) -> Source:
     """What people see of a source."""
-    columns = dict(source.columns or {})
-    return answer_of(Source, source, url=shown_url(source.url), files=files, columns=columns)
+    return answer_of(
+        Source,
+        source,
+        url=shown_url(source.url),
+        files=files,
+        columns=dict(source.columns or {}),
+        position=None if source.position is None else dict(source.position),
+    )

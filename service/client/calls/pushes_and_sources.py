@@ -203,19 +203,27 @@ def add_source(
     graph: str,
     url: str,
     *,
+    kind: str = "files",
+    start: str | int | None = None,
     follow: bool = False,
     columns: Mapping[str, str] | None = None,
     max_bad_rows: int | None = None,
     replaces: bool | None = None,
 ) -> Call[Source]:
-    """Have ingest read files; a source that is there already is read in the new way.
+    """Have ingest read files or a live source; one that is there is read in the new way.
 
     Parameters
     ----------
     graph : str
         Its name.
     url : str
-        Absolute path on the server, of a file or directory, a glob, or an fsspec URL.
+        Absolute path on the server, of a file or directory, a glob, or an fsspec URL; of another
+        kind the place that it names.
+    kind : str
+        What is read: ``files``, or a live source, such as ``delta``.
+    start : str or int, optional
+        After what a live source begins, such as a version; by default with all there is, or where
+        it was.
     follow : bool
         Look for new files until the source is removed.
     columns : mapping of str to str, optional
@@ -231,6 +239,8 @@ def add_source(
         path=path("graphs", graph, "sources"),
         json={
             "url": url,
+            "kind": kind,
+            "start": None if start is None else str(start),
             "follow": follow,
             "columns": None if columns is None else dict(columns),
             "max_bad_rows": max_bad_rows,

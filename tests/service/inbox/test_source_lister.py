@@ -101,7 +101,8 @@ def reader_of(database: Database, settings: Settings) -> LiveReader:
 
 @pytest.fixture
 def lister(database: Database, settings: Settings, clock: Clock) -> Iterator[SourceLister]:
-    lister = SourceLister(Manifest(database), settings, reader=reader_of(database, settings), clock=clock)
+    reader = reader_of(database, settings)
+    lister = SourceLister(Manifest(database), settings, reader=reader, clock=clock)
     yield lister
     lister.close()
 

@@ -37,7 +37,5 @@ def manifest(database: Database) -> Manifest:
 def graph(catalog: Catalog) -> GraphRecord:
     """A graph that takes changes."""
     return catalog.create(
-        GraphSettings(
-            name="g", expected_nodes=40, seed=1, deletions="exact", parallel="replace"
-        )
+        GraphSettings(name="g", expected_nodes=40, seed=1, deletions="exact", parallel="replace")
     )

@@ -100,7 +100,8 @@ def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
     untouched = tmp_path / "untouched"
     shutil.copytree(settings.home, untouched)
     wanted = [row for rows in ROWS for row in rows]
-    n_lines = dying_at(-1, lambda: LiveReader(manifest, catalog, settings, chunk_rows=2).read(source))
+    unbroken = LiveReader(manifest, catalog, settings, chunk_rows=2)
+    n_lines = dying_at(-1, lambda: unbroken.read(source))
     assert n_lines > 100
     for line in sorted({*range(1, n_lines + 1, n_lines // N_DEATHS), n_lines}):
         home = tmp_path / f"home-{line}"

@@ -80,6 +80,8 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "peewit_retracting_files": 0,
         "peewit_retracted_files": 0,
         "peewit_failing_sources": 1,
+        "peewit_source_lag": 0,
+        "peewit_source_refusals": 0,
         "peewit_waiting_erasures": 0,
         "peewit_late_erasures": 0,
         "peewit_label_events_total": 0,
