@@ -177,7 +177,9 @@ class SourceLister:
         if each.has_failed and each.source.n_failures and not source.n_failures:
             each.n_list_failures = each.n_read_failures = 0
             each.list_at = each.read_at = 0.0
-        if source.follow and not each.source.follow:
+        is_asked_anew = each.is_settled and source.is_live and source.lag is None
+        if is_asked_anew or (source.follow and not each.source.follow):
+            each.is_settled = False
             each.list_at = 0.0
         if _reading(source) != _reading(each.source):
             each.registered = {}  # its refused files were forgotten

@@ -126,9 +126,9 @@ class SourceStore:
                 "replaces": bool(replaces),
                 "kind": kind,
             }
-            moved: dict[str, Any] = {}
+            moved: dict[str, Any] = {"lag": None}  # is looked at again
             if start is not None or (known is not None and known.kind != kind):
-                moved = {"position": start, "n_reads": sources.c.n_reads + 1, "lag": None}
+                moved |= {"position": start, "n_reads": sources.c.n_reads + 1}
             row = connection.execute(
                 update(sources)
                 .where(mine)

@@ -7,6 +7,7 @@ inserts, as the feed does not order the rows of a version.
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -29,6 +30,9 @@ Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
 _BATCH_ROWS: Final = 1 << 16
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_TRACE: Final = re.compile(r"\n\s*0: ")
+"""Where the text of an error goes on with a trace of the library."""
 
 
 class TableUnavailable(OSError):
@@ -221,8 +225,8 @@ class DeltaLog:
         """The table at a version, by default its newest."""
         try:
             return DeltaTable(self._access.url, version=version, storage_options=self._options)
-        except DeltaError as error:  # whose text goes on with a trace
-            reason = str(error).partition("\n")[0]
+        except (DeltaError, OSError) as error:
+            reason = " ".join(_TRACE.split(_COLOR.sub("", str(error)), 1)[0].split())
             raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error
 
     def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
@@ -272,9 +276,12 @@ def _options() -> dict[str, str]:
     """What the library does not take from the environment by itself.
 
     That an endpoint without TLS is meant is said by its URL, as other clients of stores have it.
+    A store that is away is told soon: whoever reads tries again later.
     """
-    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return {"aws_allow_http": "true"} if is_plain else {}
+    options = {"max_retries": "2"}
+    if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        options["aws_allow_http"] = "true"
+    return options
 
 
 def _piece(action: Mapping[str, Any], effect: Effect) -> Piece:

@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "erase", "http", "knn", "papers", "points"),
+    *("commands", "delta", "erase", "http", "knn", "papers", "points"),
     *("retract", "scans", "spam", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
@@ -122,7 +122,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     run("erase", home, tmp_path)
 
 
-@pytest.mark.parametrize("section", ["papers", "retract", "spam"])
+@pytest.mark.parametrize("section", ["delta", "papers", "retract", "spam"])
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
 

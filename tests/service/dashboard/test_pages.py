@@ -15,6 +15,7 @@ from peewit.service.dashboard.routes.models import accepted
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import LANES, JobSpec, JobStatus
+from peewit.service.live_sources.contract import Refused
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 from peewit.streaming.durable_files import publish_json
@@ -87,6 +88,20 @@ def test_a_graph_shows_what_ingest_does_beside_its_source(pages: Api) -> None:
     beside = r'edges/</code>.*class="fault">listing: no progress for 4 min<'
     assert re.search(beside, live, re.DOTALL)
     assert '<p class="hint">thinning for 5 min</p>' in live
+
+
+def test_a_graph_shows_how_far_a_live_source_is_read(pages: Api) -> None:
+    pages.create_graph("g")
+    manifest = pages.stores.manifest
+    graph_id = pages.stores.catalog.get("g").id
+    source = manifest.sources.add(graph_id, "/t", kind="delta", follow=True)
+    assert "up to nothing" in look(pages, "/graphs/g/live", headers=PIECE)
+    refused = [Refused(place="here", reason="no edge")]
+    manifest.live.advance(source, 0, {"version": 41}, file=None, refused=refused)
+    manifest.live.note_lag(source.id, 3)
+    live = look(pages, "/graphs/g/live", headers=PIECE)
+    assert '<span class="badge calm">delta</span>' in live
+    assert "up to version 41, lag 3, 1 refused" in live
 
 
 @pytest.mark.usefixtures("processes")

@@ -15,6 +15,7 @@ from peewit.service.database.leases import LeaseStore
 from peewit.service.inbox.inbox_records import FileOutcome, NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
+from peewit.service.live_sources.contract import Refused
 from peewit.service.metrics.store_metrics import (
     MAX_GRAPHS,
     NO_GRAPH,
@@ -69,6 +70,10 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         lease=lease,
     )
     manifest.sources.note_listing(source, error="OSError: away")
+    table = manifest.sources.add(graph_id, "/table", kind="delta")
+    refused = [Refused(place="here", reason="no edge")]
+    manifest.live.advance(table, 0, {"version": 1}, file=None, refused=refused)
+    manifest.live.note_lag(table.id, 5)
     found = samples(generate_latest(registry))
     assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {
         "peewit_edges_ingested_total": 9,
@@ -80,8 +85,8 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
         "peewit_retracting_files": 0,
         "peewit_retracted_files": 0,
         "peewit_failing_sources": 1,
-        "peewit_source_lag": 0,
-        "peewit_source_refusals": 0,
+        "peewit_source_lag": 5,
+        "peewit_source_refusals": 1,
         "peewit_waiting_erasures": 0,
         "peewit_late_erasures": 0,
         "peewit_label_events_total": 0,

@@ -1,0 +1,132 @@
+"""Every kind of live source keeps the contract: positions, chunks, ends."""
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from peewit.service.live_sources.contract import Access, Chunk, LiveSource, Position
+from peewit.service.live_sources.kinds import KINDS, live_source
+from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
+from tests.service.live_sources.feeding import Edges, edges_after
+from tests.service.live_sources.scripted import changes, script
+from tests.service.live_sources.tables import append, make_table, merge, rows_of, table_edges
+
+ROWS = [(f"n{number}", f"n{number + 1}", 1.0) for number in range(6)]
+
+
+class World(NamedTuple):
+    """A source of a kind, something that happens to it, and the edges that it comes to."""
+
+    access: Access
+    happen: Callable[[], None]
+    edges: Callable[[], Edges]
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, _: Path) -> World:
+    told = [changes(*((*row, "insert") for row in ROWS))]
+    url, play = script(monkeypatch, told)
+    more = changes(("n0", "n1", 5.0, "set"), ("n1", "n2", 1.0, "delete"), ("n8", "n9", 2.0, "set"))
+
+    def edges() -> Edges:
+        tables = [entry for entry in play.entries if isinstance(entry, pa.Table)]
+        return edges_after(tuple(row.values()) for each in tables for row in each.to_pylist())
+
+    access = Access(url=url, columns=CHANGES, takes_changes=True)
+    return World(access, lambda: play.entries.append(more), edges)
+
+
+def delta(_: pytest.MonkeyPatch, directory: Path) -> World:
+    url = make_table(directory / "table", ROWS)
+
+    def happen() -> None:
+        merge(url, [("n0", "n1", 5.0), ("n8", "n9", 2.0)])
+        append(url, [("n9", "n99", 3.0)])
+
+    access = Access(url=url, columns=PLAIN, takes_changes=True)
+    return World(access, happen, lambda: table_edges(url))
+
+
+WORLDS = {"scripted": scripted, "delta": delta}
+
+
+@pytest.fixture(params=WORLDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def world(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    return WORLDS[kind](monkeypatch, tmp_path)
+
+
+def opened(kind: str, world: World) -> LiveSource:
+    return live_source(kind).open(world.access)
+
+
+def read(source: LiveSource, position: Position | None, most_rows: int = 2) -> list[Chunk]:
+    return list(source.read(position, most_rows=most_rows, should_stop=lambda: False))
+
+
+def test_every_kind_has_a_world() -> None:
+    assert set(KINDS) <= set(WORLDS)
+
+
+def test_reading_on_from_any_chunk_gives_the_rest(kind: str, world: World) -> None:
+    source = opened(kind, world)
+    found = read(source, None)
+    world.happen()
+    found += read(source, found[-1].position)
+    assert edges_after(rows_of(found)) == world.edges()
+    for place, chunk in enumerate(found):
+        rest = read(opened(kind, world), chunk.position)
+        assert rows_of(rest) == rows_of(found[place + 1 :])
+        assert [each.position for each in rest] == [each.position for each in found[place + 1 :]]
+
+
+def test_chunks_end_at_so_many_rows(kind: str, world: World) -> None:
+    chunks = read(opened(kind, world), None, most_rows=2)
+    assert [each.table.num_rows for each in chunks if each.table is not None] == [2, 2, 2]
+
+
+def test_nothing_is_left_once_all_is_read(kind: str, world: World) -> None:
+    source = opened(kind, world)
+    end = read(source, None)[-1].position
+    assert source.lag(end) == 0
+    assert source.lag(None) > 0
+    assert read(source, end) == []
+    world.happen()
+    before = read(source, end)
+    assert opened(kind, world).lag(end) > 0
+    assert source.lag(before[-1].position) == 0
+
+
+def test_a_reading_that_is_stopped_can_go_on(kind: str, world: World) -> None:
+    source = opened(kind, world)
+    stops = iter([False, False, True])
+    first = list(source.read(None, most_rows=2, should_stop=lambda: next(stops, True)))
+    rest = read(source, first[-1].position if first else None)
+    assert rows_of([*first, *rest]) == rows_of(read(source, None))
+
+
+def test_positions_are_json_and_labels_are_names(kind: str, world: World) -> None:
+    for chunk in read(opened(kind, world), None):
+        assert json.loads(json.dumps(dict(chunk.position))) == dict(chunk.position)
+        assert all(part.isalnum() for part in chunk.label.split("-"))
+
+
+def test_nodes_are_found_in_what_is_there_now(kind: str, world: World) -> None:
+    source = opened(kind, world)
+    assert source.holds(pa.array(["no", "n3"], pa.large_string()))
+    assert not source.holds(pa.array(["no"], pa.large_string()))
+
+
+def test_a_source_can_be_left_in_the_middle_and_closed(kind: str, world: World) -> None:
+    source = opened(kind, world)
+    (chunk,) = islice(source.read(None, most_rows=2, should_stop=lambda: False), 1)
+    source.close()
+    assert rows_of([chunk]) == rows_of(read(opened(kind, world), None))[:2]

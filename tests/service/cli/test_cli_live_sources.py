@@ -1,0 +1,60 @@
+"""`peewit source` on live sources: what is added, and what people are shown."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Peewit
+from tests.service.live_sources.tables import append, make_table
+
+ROWS = [("a", "b", 1.0), ("b", "c", 2.0)]
+
+
+def test_a_table_is_added_read_and_shown(peewit: Peewit, tmp_path: Path) -> None:
+    url = make_table(tmp_path / "t", ROWS)
+    peewit("graph", "create", "g")
+    added = peewit("source", "add", "g", url, "--kind", "delta", "--follow", "--json").json
+    assert (added["kind"], added["position"]) == ("delta", None)
+    listed = peewit("source", "list", "g").out
+    assert "nothing" in listed
+    done = peewit("ingest", "g")
+    assert (done.exit_code, "no new files" in done.err) == (0, False)
+    append(url, [("c", "d", -1.0)])
+    peewit("ingest", "g")
+    listed = peewit("source", "list", "g").out
+    assert "version 1" in listed
+    assert "version-1-" in listed
+    told = peewit("source", "list", "g", "--json").json
+    assert told["sources"][0]["source"]["lag"] == 0
+    assert told["refusals"] == []
+    again = peewit("source", "add", "g", url, "--kind", "delta", "--from", 0)
+    assert again.exit_code == 0
+    assert "version 0" in peewit("source", "list", "g").out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--kind", "stream"), "kind must be one of files, delta"),
+        (("--kind", "delta", "--from", "soon"), "must be the number of a version"),
+        (("--kind", "delta", "--replace"), "replaces must be off"),
+        (("--from", "5"), "must be left out for a source of files"),
+    ],
+)
+def test_what_is_no_live_source_is_refused(
+    peewit: Peewit, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    url = make_table(tmp_path / "t", ROWS)
+    peewit("graph", "create", "g")
+    done = peewit("source", "add", "g", url, *options)
+    assert done.exit_code == 1
+    assert said in done.err
+
+
+def test_a_table_that_cannot_be_read_is_told_in_one_line(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    peewit("source", "add", "g", tmp_path / "none", "--kind", "delta", "--follow")
+    done = peewit("ingest", "g")
+    assert done.exit_code == 1
+    assert "cannot be opened" in done.err.splitlines()[-1]
+    assert "TableUnavailable" in peewit("source", "list", "g").out
