@@ -4,7 +4,7 @@ A chunk is on disk before the manifest names it. A process that is killed in bet
 that nothing names, which is swept, and a position at which the next one reads the chunk again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -59,6 +59,7 @@ class LiveReader:
         self._settings = settings
         self._chunk_rows = chunk_rows
         self._open: dict[str, tuple[Access, LiveSource]] = {}
+        self._busy: set[str] = set()
 
     def read(
         self,
@@ -88,6 +89,7 @@ class LiveReader:
             Whatever the store raises.
         """
         graph = self._catalog.get_by_id(source.graph_id)
+        self._busy.add(source.id)
         try:
             live = self._opened(source, graph)
             place = self._manifest.live.place(source.id)
@@ -109,6 +111,8 @@ class LiveReader:
         except BaseException:
             self.forget(source.id)
             raise
+        finally:
+            self._busy.discard(source.id)
         if lag != source.lag:
             self._manifest.live.note_lag(source.id, lag)
         return is_all
@@ -118,6 +122,11 @@ class LiveReader:
         _, live = self._open.pop(source_id, (None, None))
         if live is not None:
             live.close()
+
+    def close_all_but(self, source_ids: Collection[str]) -> None:
+        """Close sources that are not read any more."""
+        for source_id in self._open.keys() - self._busy - set(source_ids):
+            self.forget(source_id)
 
     def close(self) -> None:
         """Close all sources."""

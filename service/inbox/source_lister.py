@@ -120,6 +120,7 @@ class SourceLister:
                 present[source.id] = self._watched_source(graph_id, source)
         with self._changed:
             self._watched = present
+        self._reader.close_all_but(present)
         self._watch.set(
             each.directory for each in present.values() if each.source.follow and each.directory
         )

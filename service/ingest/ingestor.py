@@ -151,7 +151,8 @@ class Ingestor:
             unread = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
-                    graph.ingest_pending()  # so that more may wait
+                    if not graph.ingest_pending().n_ended:  # which makes room for more
+                        break
             except LiveSourceUnread as error:
                 unread = error
             finally:

@@ -9,14 +9,17 @@ import pyarrow as pa
 from peewit.streaming.edges.column_mapping import EdgeColumns
 
 Position = Mapping[str, Any]
-"""How far a source is read: a small JSON object, whose keys are the kind's own."""
+"""How far a source is read: a small JSON object, whose keys are the kind's own.
+
+``id`` may name what it is a position of, and is not shown to people.
+"""
 
 
 def shown_position(position: Position | None) -> str:
     """A position for people, such as ``version 41``."""
     if position is None:
         return "nothing"
-    return ", ".join(f"{name} {value}" for name, value in position.items())
+    return ", ".join(f"{name} {value}" for name, value in position.items() if name != "id")
 
 
 class ChangesLost(RuntimeError):

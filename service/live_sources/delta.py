@@ -30,7 +30,7 @@ class DeltaSource:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._newest: int | None = None
+        self._log: DeltaLog | None = None
 
     @classmethod
     def open(cls, access: Access) -> Self:
@@ -65,10 +65,10 @@ class DeltaSource:
         peewit.streaming.edges.blocks.BadEdges
             It lacks a column.
         """
-        log = DeltaLog(self._access)
-        self._newest = log.version
+        log = self._newest()
         self._access.columns.check(log.schema.names)
         at = dict(position or {"table": log.version})
+        self._require_same(log, at)
         if "table" in at:
             version = at["table"]
             pieces = log.whole(version)
@@ -86,11 +86,10 @@ class DeltaSource:
 
     def lag(self, position: Position | None) -> int:
         """Versions that are not read whole; a table that is not read yet counts as one."""
-        if self._newest is None:
-            self._newest = DeltaLog(self._access).version
-        at = position or {"table": self._newest}
+        log = self._log or self._newest()
+        at = position or {"table": log.version}
         done: int = at["table"] - 1 if "table" in at else at["version"]
-        return max(0, self._newest - done)
+        return max(0, log.version - done)
 
     def holds(self, ids: pa.Array) -> bool:
         """Whether any of some nodes stands in the newest version."""
@@ -106,7 +105,26 @@ class DeltaSource:
         return False
 
     def close(self) -> None:
-        """Nothing is held between two calls."""
+        """Forget the table, which is opened anew when it is read again."""
+        self._log = None
+
+    def _newest(self) -> DeltaLog:
+        """The table at its newest version; the log is read once, and then on."""
+        if self._log is None:
+            self._log = DeltaLog(self._access)
+        else:
+            self._log.refresh()
+        return self._log
+
+    def _require_same(self, log: DeltaLog, at: Position) -> None:
+        """Raise ChangesLost unless the position is one of this table."""
+        reached = at.get("table", at.get("version"))
+        if at.get("id", log.id) != log.id or reached > log.version:
+            raise ChangesLost(
+                f"version {reached} must be one of {shown_url(self._access.url)}, which was made "
+                f"anew or goes to {log.version}; make the graph anew from the whole table, or "
+                "begin after a version of it with --from"
+            )
 
     def _taken(self, log: DeltaLog, version: int) -> Sequence[Piece]:
         """What a version changed, if the graph takes such changes."""
@@ -151,11 +169,11 @@ class DeltaSource:
                 if should_stop():
                     return
                 if n_rows >= most_rows:
-                    position = {**within, "file": place, "row": row}
+                    position = {**within, "file": place, "row": row, "id": log.id}
                     label = f"version-{version}-file-{place}-row-{row}"
                     yield Chunk(position=position, label=label, table=_joined(waiting))
                     waiting, n_rows = [], 0
-        done = {"version": version}
+        done = {"version": version, "id": log.id}
         yield Chunk(position=done, label=f"version-{version}", table=_joined(waiting))
 
     def _edges(self, table: pa.Table, piece: Piece, names: Sequence[str]) -> pa.Table:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import unquote
@@ -63,12 +64,16 @@ class Piece:
 
 
 class DeltaLog:
-    """One table at its newest version.
+    """One table at the newest version that was looked for.
 
     Attributes
     ----------
     version : int
-        The newest when it was opened.
+        That version.
+    id : str
+        Made up when the table was.
+    schema : pyarrow.Schema
+        Of its columns.
     """
 
     def __init__(self, access: Access) -> None:
@@ -76,15 +81,25 @@ class DeltaLog:
         self._shown = shown_url(access.url)
         self._options = _options()
         self._table = self._at(None)
+        self._files = pa.fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri, self._options))
+        self._look()
+
+    def refresh(self) -> None:
+        """Look for newer versions."""
+        with self._told():
+            self._table.update_incremental()
+        self._look()
+
+    def _look(self) -> None:
         self.version: int = self._table.version()
+        self.schema = pa.schema(self._table.schema().to_arrow())
         metadata = self._table.metadata()
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
             raise UnreadableTable(
                 f"delta.columnMapping.mode must be none in {self._shown}, got "
                 f"{metadata.configuration['delta.columnMapping.mode']!r}"
             )
-        self.schema = pa.schema(self._table.schema().to_arrow())
-        self._files = pa.fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri, self._options))
+        self.id = str(metadata.id)
 
     def whole(self, version: int) -> Sequence[Piece]:
         """The files of a version, which together are the table.
@@ -223,8 +238,14 @@ class DeltaLog:
 
     def _at(self, version: int | None) -> DeltaTable:
         """The table at a version, by default its newest."""
-        try:
+        with self._told():
             return DeltaTable(self._access.url, version=version, storage_options=self._options)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell what the library raises in one line."""
+        try:
+            yield
         except (DeltaError, OSError) as error:
             reason = " ".join(_TRACE.split(_COLOR.sub("", str(error)), 1)[0].split())
             raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error

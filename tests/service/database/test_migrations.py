@@ -227,7 +227,10 @@ ADDED = {
         "erasures_seq": 0,
         "repair_wanted": None,
     },
-    "sources": {"columns": None, "max_bad_rows": 0, "replaces": 0},
+    "sources": {
+        **{"columns": None, "max_bad_rows": 0, "replaces": 0},
+        **{"kind": "files", "position": None, "lag": None, "n_reads": 0, "n_refused": 0},
+    },
     "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
     "label_events": {"column_name": ""},
     "jobs": {"owner": None},
@@ -285,7 +288,7 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     for table, added in ADDED.items():
         for row in after[table]:
             assert {name: row.pop(name) for name in added} == added
-    for table in ("ingest_steps", "erasures", "erased_nodes"):
+    for table in ("ingest_steps", "erasures", "erased_nodes", "refusals"):
         assert after.pop(table) == []
     assert after == before
 

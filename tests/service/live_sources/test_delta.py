@@ -1,6 +1,7 @@
 """A Delta table as a live source: the whole, then every change, from any position."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def test_moving_rows_between_files_changes_nothing(tmp_path: Path) -> None:
     source = opened(url, takes_changes=False)
     (added, moved) = chunks(source, {"version": 0})
     assert rows_of([added]) == [("d", "e", 4.0, "insert")]
-    assert (moved.table, moved.position) == (None, {"version": 2})
+    assert (moved.table, moved.position["version"]) == (None, 2)
     assert source.lag({"version": 0}) == 2
 
 
@@ -173,6 +174,22 @@ def test_a_log_that_was_cut_tells_where_it_begins(tmp_path: Path) -> None:
     with pytest.raises(ChangesLost, match="version 1"):
         list(chunks(opened(url), {"table": 1}))
     assert len(rows_of(list(chunks(opened(url), {"version": 1})))) == 2
+
+
+def test_a_table_that_was_made_anew_is_told(tmp_path: Path) -> None:
+    url = make_table(tmp_path / "t", START)
+    append(url, [("d", "e", 4.0)])
+    source = opened(url)
+    end = list(chunks(source))[-1].position
+    shutil.rmtree(url)
+    make_table(tmp_path / "t", START)
+    with pytest.raises(ChangesLost, match=r"version 1 must be one of .* or goes to 0"):
+        list(chunks(opened(url), end))
+    append(url, [("d", "e", 4.0)])
+    append(url, [("e", "f", 5.0)])
+    with pytest.raises(ChangesLost, match="which was made anew"):
+        list(chunks(opened(url), end))
+    assert len(rows_of(list(chunks(opened(url), {"version": 1})))) == 1
 
 
 def rewrite_log(url: str, version: int, name: str, **values: object) -> None:
@@ -292,5 +309,6 @@ def test_a_table_that_fails_is_told_and_holds_up_nothing_else(
     (told,) = (each for each in manifest.sources.list(graph.id) if each.id == source.id)
     assert told.error is not None
     assert told.error.startswith("ChangesLost: version 1")
-    assert told.position == {"version": 0}
+    assert told.position is not None
+    assert told.position["version"] == 0
     assert catalog.get_by_id(graph.id).progress.edges_seen == 4

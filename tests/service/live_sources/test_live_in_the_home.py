@@ -115,7 +115,7 @@ def test_an_erased_node_leaves_chunks_and_is_told_of_the_table(
     manifest.live.advance(
         source,
         manifest.live.place(source.id).n_reads,
-        {"version": 1},
+        manifest.live.place(source.id).position or {},
         file=None,
         refused=[Refused(place="here", reason=f"no edge: '{WHO}'")],
     )
@@ -174,6 +174,12 @@ def test_the_lister_reads_live_sources_in_their_turn_and_rests_after_failures(
     assert len(manifest.pending(graph.id)) == 4, "one is not followed, and was read"
     manifest.sources.add(graph.id, once, kind="scripted")
     poll()
+    assert (told.n_opened, told.n_closed) == (2, 1)
+    followed = next(each for each in manifest.sources.list(graph.id) if each.url == url)
+    manifest.sources.remove(graph.id, followed.id)
+    poll()
+    assert told.n_closed == 2
+    manifest.sources.add(graph.id, url, kind="scripted")
     lister.close()
     Ingestor(database, settings).ingest_graph(graph.id)
     assert graph_edges(settings, graph) == edges_after(
