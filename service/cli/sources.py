@@ -1,6 +1,7 @@
 """`peewit source`: what the ingest daemon reads, and what became of the files."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -181,7 +182,9 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
 
 
 def _look_at_files(location: str, *, follow: bool) -> None:
-    """Raise what is wrong with a source of files, or say what may mend itself."""
+    """Raise what is wrong with a source of files, or say what may mend itself or is not meant."""
+    if (Path(location) / "_delta_log").is_dir():
+        say("this is a Delta table, whose files hold removed rows, too; --kind delta follows it")
     try:
         listed(EdgeFiles(location))
     except ValueError:

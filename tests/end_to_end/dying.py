@@ -1,8 +1,9 @@
 """A process that writes a graph and is killed at a given line of it.
 
 `python -m tests.end_to_end.dying WORK NAME HOME:LINE...` forks a child for each home, which brings
-in features or erases nodes. The child counts the lines it runs of the modules that do so, and ends
-itself by SIGKILL at that number; one that comes to the end first prints how many there were.
+in features, erases nodes or reads live sources. The child counts the lines it runs of the modules
+that do so, and ends itself by SIGKILL at that number; one that comes to the end first prints how
+many there were.
 """
 
 import os
@@ -46,12 +47,23 @@ WATCHED = {
         "service/predictions/store.py",
         "streaming/nodes/segments.py",
     ),
+    "reading": (
+        "service/inbox/file_outcomes.py",
+        "service/inbox/live_positions.py",
+        "service/inbox/live_reader.py",
+        "service/inbox/push_log.py",
+        "service/inbox/source_store.py",
+        "service/ingest/ingestor.py",
+        "service/live_sources/delta.py",
+        "service/live_sources/delta_log.py",
+        "streaming/durable_files.py",
+    ),
 }
 """By what is done, the modules whose lines count."""
 
 
 def write(work: str, name: str, home: Path, line: int) -> None:
-    """Commit or erase what waits; die at the line."""
+    """Commit, erase or read what waits; die at the line."""
     settings = Settings(home=home, threads=1)
     database = open_database(settings.database)
     graph_id = Catalog(database).get(name).id
@@ -67,9 +79,12 @@ def write(work: str, name: str, home: Path, line: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return trace
 
-    with Ingestor(database, settings).open_graph(graph_id, should_stop=lambda: False) as graph:
+    ingestor = Ingestor(database, settings)
+    with ingestor.open_graph(graph_id, should_stop=lambda: False) as graph:
         sys.settrace(trace)
-        if work == "features":
+        if work == "reading":
+            ingestor.read_live(graph_id)
+        elif work == "features":
             graph.commit_features()
         else:
             graph.ingest_pending()

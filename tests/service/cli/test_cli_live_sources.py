@@ -51,6 +51,13 @@ def test_what_is_no_live_source_is_refused(
     assert said in done.err
 
 
+def test_files_of_a_table_are_told_to_be_one(peewit: Peewit, tmp_path: Path) -> None:
+    url = make_table(tmp_path / "t", ROWS)
+    peewit("graph", "create", "g")
+    added = peewit("source", "add", "g", url)
+    assert (added.exit_code, "--kind delta follows it" in added.err) == (0, True)
+
+
 def test_a_table_that_cannot_be_read_is_told_in_one_line(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
     peewit("source", "add", "g", tmp_path / "none", "--kind", "delta", "--follow")
