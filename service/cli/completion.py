@@ -37,7 +37,7 @@ WORDS: Final = {
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
-    "source add": "GRAPH FILE --follow --src= --dst= --weight= --op= "
+    "source add": "GRAPH FILE --kind= --from= --follow --src= --dst= --weight= --op= "
     "--skip-bad-rows= --replace --no-replace --json",
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
