@@ -19,6 +19,7 @@ from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.staging import Staging
+from peewit.streaming.edges.times import SECOND
 from peewit.streaming.events import (
     Committed,
     Duplicate,
@@ -37,6 +38,7 @@ from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
     CheckpointStore,
     FilePosition,
+    living,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.degrees import present_damage
@@ -144,6 +146,7 @@ class Stream:
         self._steps = steps = steps or Steps()
         self._should_stop = should_stop
         self._clock = clock
+        self._wall_clock = wall_clock
         checkpoints = CheckpointStore(paths.checkpoints)
         checkpoints.clear()
         newest = checkpoints.newest()
@@ -162,6 +165,7 @@ class Stream:
             newest,
             part_rows=self._absorption.part_rows,
             parallel=settings.parallel,
+            window=settings.window,
             checkpoint_seconds=settings.checkpoint_seconds,
             guard=guard,
             steps=steps,
@@ -244,6 +248,8 @@ class Stream:
                 on_progress=self._steps.move_on,
             ) as staging,
         ):
+            if self.is_between_files:
+                self._absorption.expire(self.files)  # the window may have become shorter
             while not self._pass_over(files, settled, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)
@@ -398,6 +404,30 @@ class Stream:
             self._save_clean(publish=True)
         self._absorption.nodes.erase(nodes)
 
+    def expire(self, before: float) -> None:
+        """Take out all edges of buckets that lie wholly before some time, and publish the rest.
+
+        Parameters
+        ----------
+        before : float
+            Seconds since 1970.
+
+        Raises
+        ------
+        ValueError
+            The graph has no window.
+        RuntimeError
+            A file is half absorbed, or the stream is not usable.
+        """
+        if self._settings.window is None:
+            raise ValueError("before must be left out of a graph without a window")
+        if not (self._absorption.is_usable and self.is_between_files):
+            raise RuntimeError("edges can expire only between files, of a usable stream")
+        with self._absorption.workers():
+            self._absorption.expire(self.files, before=round(before * SECOND))
+            self._commitment.is_dirty = True
+            self._save_clean(publish=True)
+
     def repair(self, *, everything: bool = False) -> None:
         """Repair the sparsifier now, where deletes are exact, and publish what has changed.
 
@@ -517,6 +547,7 @@ class Stream:
                 raise BadEdges("the content changed while it was read")
         if staged.bad_rows:
             self._report_bad_rows(staged)
+        has_removals = self.state.n_removals > start.removals_before
         self._commitment.finish(
             AbsorbedFile(
                 path=file.path,
@@ -527,11 +558,13 @@ class Stream:
                 n_bad_rows=len(staged.bad_rows),
                 columns=file.columns,
                 max_bad_rows=file.max_bad_rows,
-                has_removals=self.state.n_removals > start.removals_before,
+                has_removals=has_removals,
                 is_counted=start.is_counted,
+                last_bucket=self._absorption.end_window(has_removals=has_removals),
             ),
             earlier=earlier,
         )
+        self._absorption.expire(self.files)
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
@@ -560,12 +593,17 @@ class Stream:
 
     def _absorb_parts(self, staged: StagedFile) -> FilePosition:
         """Absorb what is left of a file; returns where it began."""
-        start = self._commitment.start(staged, self.state)
+        arrived = staged.file.arrived
+        now = self._wall_clock() if arrived is None else arrived
+        start = self._commitment.start(staged, self.state, arrived=round(now * SECOND))
+        self._absorption.begin_window(arrived=start.arrived, reached=start.reached)
         started = self._clock()
         with closing(self._absorption.groups(staged, next_part=start.next_part)) as groups:
             for group, resparsify_seconds in groups:
                 seconds = self._clock() - started
-                self._commitment.position = replace(start, next_part=group[-1].number + 1)
+                self._commitment.position = replace(
+                    start, next_part=group[-1].number + 1, reached=self._absorption.reached
+                )
                 if self._commitment.is_due(before_long_work=self._absorption.is_full):
                     self._save()
                 self._on_event(
@@ -593,7 +631,7 @@ class Stream:
         """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
         n_removed = self._commitment.n_removed_files
         is_news = publish and self._publication.is_news(self.state, n_removed_files=n_removed)
-        if is_news and self.state.n_unresolved:
+        if is_news and (self.state.n_unresolved or self.state.n_unrepaired):
             started = self._clock()
             repair = self._absorption.settle(self._digests)
             self._tell(repair, started)
@@ -616,7 +654,8 @@ class Stream:
 
     @property
     def _digests(self) -> list[str]:
-        return [file.digest for file in self.files]
+        """Of the files of which edges may live, in order."""
+        return living(self.files, self.state.horizon)
 
     def _tell(self, repair: Repair | None, started: float) -> None:
         """Report a repair, if there was one."""

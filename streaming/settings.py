@@ -7,9 +7,10 @@ from typing import get_args
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
-from peewit.streaming.sparsifier.sample_size import expected_size
+from peewit.streaming.sparsifier.sample_size import ROOM, expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 SMALLEST_PART_ROWS = 1 << 13
@@ -53,6 +54,8 @@ class StreamSettings:
         repairs the sparsifier by it before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does; ``replace`` needs deletions.
+    window : Window or None
+        Which edges live, by their time; None keeps all. Needs exact deletions.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -71,6 +74,7 @@ class StreamSettings:
     max_part_rows: int = PART_ROWS
     deletions: Deletions = "off"
     parallel: Parallel = "sum"
+    window: Window | None = None
     checkpoint_seconds: float = 30.0
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
@@ -87,6 +91,10 @@ class StreamSettings:
                 )
         if self.parallel == "replace" and self.deletions == "off":
             raise ValueError("parallel must be 'sum' where deletions are off, got 'replace'")
+        if self.window is not None and self.deletions != "exact":
+            raise ValueError(
+                f"deletions must be 'exact' in a graph with a window, got {self.deletions!r}"
+            )
 
     def within_memory(self, n_nodes: int) -> "StreamSettings":
         """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.
@@ -100,7 +108,7 @@ class StreamSettings:
             return self
         plan = plan_memory(
             self.memory_limit,
-            self.sparsifier,
+            self.keeping,
             node_kind=self.node_kind,
             n_nodes=n_nodes,
             part_rows=self.part_rows,
@@ -112,6 +120,11 @@ class StreamSettings:
             sparsifier=replace(self.sparsifier, buffer_edges=plan.buffer_edges),
             max_part_rows=plan.part_rows,
         )
+
+    @property
+    def keeping(self) -> SparsifierSettings:
+        """What decides which edges stay in the buffer: more than is published, where they leave."""
+        return self.sparsifier if self.window is None else self.sparsifier.with_room(ROOM)
 
     @property
     def n_readers(self) -> int:

@@ -15,6 +15,7 @@ Step = Literal[
     "adding edges",
     "adding features",
     "erasing nodes",
+    "expiring edges",
     "retracting",
     "thinning",
     "repairing after deletes",

@@ -225,7 +225,9 @@ class Played:
         self.anew.append(n_anew / left.u.size)
 
 
-def show_errors(epsilon: float, n_seeds: int, n_batches: int, console: Console) -> None:
+def show_errors(
+    epsilon: float, n_seeds: int, n_batches: int, console: Console, *, only: str = ""
+) -> None:
     """True and expected errors, means and largest over the seeds."""
     title = f"errors, asked {epsilon:g}: mean (largest) over {n_seeds} seeds"
     table = Table(title=title if n_batches == 1 else f"{title}, in {n_batches} batches")
@@ -233,7 +235,7 @@ def show_errors(epsilon: float, n_seeds: int, n_batches: int, console: Console) 
     headings = "before", "struck", "expected", "apart", "exact", "largest", "parts", "all", "anew"
     for heading in (*headings, "fresh", "to fresh"):
         table.add_column(heading, justify="right")
-    for name in SCENARIOS:
+    for name in (each for each in SCENARIOS if only in each):
         found = Played()
         for seed in range(n_seeds):
             found.play(name, epsilon, seed, n_batches)
@@ -292,13 +294,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 40])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.9, 0.5, 0.3])
+    parser.add_argument("--only", default="", help="scenarios whose names hold this")
     parser.add_argument("--quick", action="store_true", help="one seed, .7 and one batch alone")
     arguments = parser.parse_args()
     console = Console(width=150)
     n_seeds = 1 if arguments.quick else arguments.seeds
     for epsilon in [0.7] if arguments.quick else arguments.epsilon:
         for n_batches in [1] if arguments.quick else arguments.batches:
-            show_errors(epsilon, n_seeds, n_batches, console)
+            show_errors(epsilon, n_seeds, n_batches, console, only=arguments.only)
 
 
 if __name__ == "__main__":

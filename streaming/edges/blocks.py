@@ -3,7 +3,7 @@
 `columns` checks what becomes a block. Mapping ids to dense numbers is ``nodes``' work.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
     Int32Array,
+    Int64Array,
     UInt8Array,
     frozen,
 )
@@ -61,6 +62,8 @@ class RawBlock:
         Of dense ids: what was seen while they were checked (-1 without rows).
     op : (n_rows,) uint8 or None
         What each row does, by its number in `operations`; None where every row adds an edge.
+    time : (n_rows,) int64 or None
+        When each edge was, in microseconds since 1970; None where nobody asks.
     """
 
     src: pa.Array
@@ -71,6 +74,7 @@ class RawBlock:
     greatest_id: int | None = None
     n_self_loops: int | None = None
     op: UInt8Array | None = None
+    time: Int64Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -92,6 +96,10 @@ class EdgeBlock:
         Rows that were dropped because both endpoints were the same node.
     n_rows : int
         Rows before dropping.
+    time : (n_edges,) int64 or None
+        When each edge was, in microseconds since 1970; None where nobody asks.
+    bucket : int
+        Number of the stretch of time that they belong to, of graphs with a window.
     """
 
     u: Int32Array
@@ -99,11 +107,16 @@ class EdgeBlock:
     weight: Float32Array
     n_self_loops: int
     n_rows: int
+    time: Int64Array | None = None
+    bucket: int = 0
 
-    def where(self, is_taken: BoolArray) -> "EdgeBlock":
-        """The edges that are marked, (n_edges,), as a block of no other rows."""
+    def where(self, is_taken: BoolArray | Int64Array) -> "EdgeBlock":
+        """The edges that are marked, (n_edges,), or named, as a block of no other rows."""
         u, v, weight = self.u[is_taken], self.v[is_taken], self.weight[is_taken]
-        return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+        time = None if self.time is None else self.time[is_taken]
+        return EdgeBlock(
+            u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size, time=time, bucket=self.bucket
+        )
 
 
 def check_node_kind(node_kind: str) -> NodeKind:
@@ -127,7 +140,12 @@ def unit_weights(n_rows: int) -> Float32Array:
 
 
 def drop_self_loops(
-    u: Int32Array, v: Int32Array, weight: Float32Array, *, n_self_loops: int | None = None
+    u: Int32Array,
+    v: Int32Array,
+    weight: Float32Array,
+    *,
+    n_self_loops: int | None = None,
+    time: Int64Array | None = None,
 ) -> EdgeBlock:
     """Edges whose endpoints differ, and the count of the others.
 
@@ -139,6 +157,8 @@ def drop_self_loops(
         Weights.
     n_self_loops : int or None
         How many rows have equal endpoints, where that is known.
+    time : (n_rows,) int64, optional
+        When each edge was.
 
     Returns
     -------
@@ -150,6 +170,9 @@ def drop_self_loops(
     n_rows = len(u)
     if n_self_loops is None:
         n_self_loops = n_rows - int(np.count_nonzero(u != v))
+    if n_self_loops and time is not None:
+        everything = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=n_rows, time=time)
+        return replace(everything.where(u != v), n_self_loops=n_self_loops, n_rows=n_rows)
     if n_self_loops:
         u, v = (ids if ids.flags.writeable else ids.copy() for ids in (u, v))
         is_constant = weight.base is _ONES.base
@@ -158,7 +181,7 @@ def drop_self_loops(
         fill_self_loops(u, v, None if is_constant else weight, n_self_loops)
         n_kept = n_rows - n_self_loops
         u, v, weight = u[:n_kept], v[:n_kept], weight[:n_kept]
-    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows)
+    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows, time=time)
 
 
 def excerpt(value: Any) -> str:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.times import TimeUnit
 
 _PAIRS: Final = (
     ("src", "dst"),
@@ -19,7 +20,7 @@ _PAIRS: Final = (
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
-COLUMN_NAMES: Final = ("src", "dst", "weight", "op")
+COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
 
 _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
@@ -44,11 +45,15 @@ class EdgeColumns:
         What a row does, see `operations`; without it every row adds an edge.
     needs_op : bool, optional
         Whether a table must have the operations.
+    time : str, optional
+        When an edge was, see `times`; a table must have it.
+    time_unit : {"s", "ms", "us", "ns"}
+        What a time counts that is a number.
 
     Raises
     ------
     ValueError
-        A name is empty or stands twice, or names and positions are mixed.
+        A name is empty or stands twice, names and positions are mixed, or the unit is none.
     """
 
     src: str = "src"
@@ -57,6 +62,8 @@ class EdgeColumns:
     needs_weight: bool | None = None
     op: str | None = None
     needs_op: bool = False
+    time: str | None = None
+    time_unit: TimeUnit = "s"
 
     def __post_init__(self) -> None:
         if self.needs_weight is None:
@@ -66,6 +73,9 @@ class EdgeColumns:
                 raise BadArgument(argument, "must name a column, got ''")
             if list(self).count(name) > 1:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
+        if self.time_unit not in get_args(TimeUnit):
+            units = ", ".join(get_args(TimeUnit))
+            raise BadArgument("time_unit", f"must be one of {units}, got {self.time_unit!r}")
         given = [name for name in self if name != "weight"]
         if len({name.startswith("#") for name in given}) > 1:
             raise BadArgument(
@@ -75,11 +85,20 @@ class EdgeColumns:
     @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
-        named = zip(COLUMN_NAMES, (self.src, self.dst, self.weight, self.op), strict=True)
+        given = self.src, self.dst, self.weight, self.op, self.time
+        named = zip(COLUMN_NAMES, given, strict=True)
         return [(argument, name) for argument, name in named if name is not None]
 
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self.by_argument)
+
+    @property
+    def reading(self) -> dict[str, str | bool | None]:
+        """All that decides how a table is read; times only where there are some."""
+        read = asdict(self)
+        if self.time is None:
+            del read["time"], read["time_unit"]
+        return read
 
     def of(self, names: Sequence[str]) -> list[str]:
         """Those of the columns that a table has."""
@@ -99,8 +118,9 @@ class EdgeColumns:
             alike = [each for each in names if each.casefold() == name.casefold()]
             if count == 0 and (is_needed.get(argument, True) or alike):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
-                meant = "" if argument in is_needed else suggestion(names)
-                if argument in is_needed and alike:
+                is_end = argument in {"src", "dst"}
+                meant = suggestion(names) if is_end else ""
+                if alike and not is_end:
                     meant = f"; say {argument}={alike[0]!r} where that is meant"
                 raise BadEdges(
                     f"column {name!r} is missing; the file has {held}{meant}",

@@ -20,7 +20,8 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.operations import read_operations, without_deleted_weights
+from peewit.streaming.edges.operations import DELETE, read_operations, without_deleted_weights
+from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
@@ -43,8 +44,8 @@ def read_columns(
     Parameters
     ----------
     table : pyarrow.Table or pyarrow.RecordBatch
-        Two columns of ends and, optionally, one of weights (1.0 where missing) and one of
-        operations.
+        Two columns of ends and, optionally, one of weights (1.0 where missing), one of operations
+        and one of times.
     node_kind : {"string", "int64", "dense"}
         What the ids of this graph are.
     max_nodes : int
@@ -65,8 +66,8 @@ def read_columns(
     ------
     BadEdges
         A column is missing or twice there, a type does not fit, an id is null, empty, not UTF-8,
-        too long or out of range, a weight is not finite and > 0 in float32, or an operation is
-        none.
+        too long or out of range, a weight is not finite and > 0 in float32, an operation is none,
+        or a time is.
     """
     columns.check(table.schema.names)
     src = _ids(table.column(columns.src), columns.src, node_kind, first_row)
@@ -74,6 +75,11 @@ def read_columns(
     op = None
     if columns.op is not None and columns.op in table.schema.names:
         op = read_operations(table.column(columns.op), columns.op, first_row)
+    time = None
+    if columns.time is not None:
+        is_free = None if op is None else op == DELETE
+        held = table.column(columns.time)
+        time = read_times(held, columns.time, columns.time_unit, first_row, is_free=is_free)
     given, weight = None, unit_weights(len(src))
     if columns.weight in table.schema.names:
         weights = table.column(columns.weight)
@@ -85,7 +91,13 @@ def read_columns(
     if node_kind != "dense":
         _check_weights(given, weight, columns.weight, first_row)
         return RawBlock(
-            src=src, dst=dst, weight=weight, first_row=first_row, is_owned=is_owned, op=op
+            src=src,
+            dst=dst,
+            weight=weight,
+            first_row=first_row,
+            is_owned=is_owned,
+            op=op,
+            time=time,
         )
     limits = (0, max_nodes - 1)
     u, v = (
@@ -107,6 +119,7 @@ def read_columns(
         greatest_id=int(greatest_id) if len(u) else -1,
         n_self_loops=int(n_self_loops),
         op=op,
+        time=time,
     )
 
 

@@ -128,6 +128,8 @@ def convert(
     schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
     if file.columns.op is not None:
         schema = schema.append(pa.field("op", pa.dictionary(pa.int8(), pa.string())))
+    if file.columns.time is not None:
+        schema = schema.append(pa.field("time", pa.timestamp("us")))
     original = _Original(
         file=file, local_path=local_path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
@@ -143,6 +145,8 @@ def convert(
                 if file.columns.op is not None:
                     op = np.zeros(block.n_rows, np.int8) if block.op is None else block.op
                     columns["op"] = pa.DictionaryArray.from_arrays(op.astype(np.int8), OPERATIONS)
+                if file.columns.time is not None:
+                    columns["time"] = pa.array(block.time)
                 waiting.append(pa.table(columns).cast(schema))
                 n_waiting += block.n_rows
                 n_good += block.n_rows

@@ -83,7 +83,8 @@ def typed_edges(
 ) -> pa.RecordBatch:
     """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
     id_type = pa.string() if node_kind == "string" else pa.int64()
-    of_others = {columns.weight: pa.float64(), columns.op: pa.string()}
+    text = dict.fromkeys((columns.op, columns.time), pa.string())
+    of_others = {columns.weight: pa.float64(), **text}
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     if columns.op is not None and columns.op in given and columns.weight in given:
         op = read_operations(given[columns.op], columns.op, first_row)

@@ -88,6 +88,9 @@ def json_batch(
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         given = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
         batch[columns.op] = _json_text(given, columns.op, first_row)
+    if columns.time is not None:
+        times = [row.get(columns.time) for row in rows]
+        batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
 
 
@@ -111,6 +114,16 @@ def _json_text(values: list[Any], name: str, first_row: int) -> pa.Array:
                 f"column {name!r} must hold strings", argument=name, row=row, value=value
             )
     return pa.array(values, pa.string())
+
+
+def _json_times(values: list[Any], name: str, first_row: int) -> pa.Array:
+    for row, value in enumerate(values, first_row):
+        if value is not None and type(value) not in {str, int, float}:
+            raise BadUpload(
+                f"column {name!r} must hold text or numbers", argument=name, row=row, value=value
+            )
+    # as text, which no number is too large for
+    return pa.array([None if each is None else str(each) for each in values], pa.string())
 
 
 def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:

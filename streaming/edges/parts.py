@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -60,6 +60,8 @@ class EdgeFile:
         Whether it takes the place of any file of its directory.
     withheld : str or None
         Digest of a content that is not to be taken, as it was retracted.
+    arrived : float or None
+        When it was listed or pushed, in seconds since 1970; None is when it is first read.
     """
 
     path: str
@@ -71,6 +73,7 @@ class EdgeFile:
     replaces: bool = False
     replaces_siblings: bool = False
     withheld: str | None = None
+    arrived: float | None = field(default=None, compare=False)
 
     def takes_place_of(self, path: str) -> bool:
         """Whether an absorbed file of that path gives way to this one."""
@@ -221,7 +224,7 @@ def open_staged(
         names, metadata = parquet.schema_arrow.names, parquet.metadata
         columns = file.columns
         if bad_rows is not None:
-            columns = PLAIN if columns.op is None else CHANGES
+            columns = EdgeColumns(op=columns.op and "op", time=columns.time and "time")
         columns.check(names)
         if columns.op not in names:
             columns = replace(columns, op=None, needs_op=False)

@@ -90,7 +90,9 @@ def stage(
             directory.mkdir(parents=True, exist_ok=True)
             found, digest = _copy_remote(file, file_system, path, original, is_abandoned)
             stamp = file_stamp(str(original))
-        found = replace(found, columns=file.columns, max_bad_rows=file.max_bad_rows)
+        found = replace(
+            found, columns=file.columns, max_bad_rows=file.max_bad_rows, arrived=file.arrived
+        )
         local_path = path if is_local else str(original)
         bad_rows, is_copy = None, not is_local
         if not is_read_in_place(found):

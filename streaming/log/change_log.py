@@ -11,7 +11,7 @@ Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal 
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import Int32Array, frozen
+from peewit.solvers.arrays import AnyArray, Int32Array, Int64Array, frozen
 from peewit.streaming.durable_files import (
     TEMPORARY_PREFIX,
     naming,
@@ -29,8 +29,10 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
 )
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.edges.times import NEVER
 from peewit.streaming.kernels.pair_set import pair_numbers
 from peewit.streaming.log.logged_files import (
+    BUCKET,
     REPLACES,
     SCHEMA,
     DeadRows,
@@ -43,6 +45,7 @@ _DEAD_SCHEMA: Final = pa.schema(
     [("digest", pa.string()), ("batch", pa.int32()), ("bits", pa.large_binary())]
 )
 _GENERATIONS: Final = b"peewit.generations"
+_HORIZON: Final = b"peewit.horizon"
 _MOST_WAITING: Final = 2
 """Blocks that wait to be written; more would take memory that the plan does not count."""
 
@@ -53,8 +56,9 @@ NO_NODES: Final = frozen(np.empty(0, np.int32))
 class LogWriter:
     """Writes the changes of one file, in a thread of its own."""
 
-    def __init__(self, writer: Any, path: Path, *, replaces: bool) -> None:
+    def __init__(self, writer: Any, path: Path, schema: pa.Schema, *, replaces: bool) -> None:
         self._writer = writer
+        self._schema = schema
         self._path = path
         self._replaces = replaces
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="log")
@@ -72,11 +76,21 @@ class LogWriter:
             u, v = _without_pairs(u, v, added)
         zeros = np.zeros(u.size, np.float32)
         columns = (u, added.u), (v, added.v), (zeros, added.weight)
-        joined = [last if not u.size else np.concatenate([first, last]) for first, last in columns]
-        batch = pa.record_batch(joined, schema=SCHEMA)
+        joined: list[AnyArray | pa.Array] = [
+            last if not u.size else np.concatenate([first, last]) for first, last in columns
+        ]
+        if BUCKET.name in self._schema.names:
+            joined.append(_constant(added.bucket, joined[0].size))
+        batch = pa.record_batch(joined, schema=self._schema)
         self._waiting.append(self._pool.submit(self._write, batch))
         while len(self._waiting) > _MOST_WAITING:
             self._waiting.pop(0).result()
+
+    def append_all(self, edges: Sequence[EdgeBlock], u: Int32Array, v: Int32Array) -> None:
+        """Note blocks, of which the first deletes pairs before it, as `append`."""
+        for block in edges:
+            self.append(block, u, v)
+            u = v = NO_NODES
 
     def flush(self) -> None:
         """Wait until everything is written; raises what went wrong."""
@@ -106,21 +120,25 @@ class ChangeLog:
     def __init__(self, directory: Path, *, guard: Callable[[], None] = lambda: None) -> None:
         self._directory = directory
         self._guard = guard
+        self._buckets: dict[str, Int64Array] = {}
 
     @contextmanager
-    def writing(self, digest: str, *, replaces: bool, generation: int = 0) -> Iterator[LogWriter]:
+    def writing(
+        self, digest: str, *, replaces: bool, has_buckets: bool = False, generation: int = 0
+    ) -> Iterator[LogWriter]:
         """Log one file; it is there once the block ends, and nothing is where that raises."""
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._path(digest, generation)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-        schema = SCHEMA.with_metadata({REPLACES: b"1" if replaces else b"0"})
+        schema = SCHEMA.append(BUCKET) if has_buckets else SCHEMA
+        schema = schema.with_metadata({REPLACES: b"1" if replaces else b"0"})
         try:
             with (
                 naming(path),
                 pa.OSFile(str(temporary), "wb") as sink,
                 pa.ipc.new_file(sink, schema, options=_options()) as writer,
             ):
-                log = LogWriter(writer, path, replaces=replaces)
+                log = LogWriter(writer, path, schema, replaces=replaces)
                 try:
                     yield log
                     log.flush()
@@ -142,8 +160,19 @@ class ChangeLog:
         """
         path = self._path(digest, 0 if dead is None else dead.generations.get(digest, 0))
         with present(path), pa.memory_map(str(path)) as source:
-            n_batches = open_log(source).num_record_batches
-        return LoggedFile(path=path, digest=digest, n_batches=n_batches)
+            reader = open_log(source)
+            return LoggedFile(
+                path=path,
+                digest=digest,
+                n_batches=reader.num_record_batches,
+                has_buckets=BUCKET.name in reader.schema.names,
+            )
+
+    def buckets(self, digest: str, dead: DeadRows) -> Int64Array:
+        """(n_batches,) int64 bucket of each block of a file, see `LoggedFile.buckets`."""
+        if digest not in self._buckets:
+            self._buckets[digest] = self.file(digest, dead).buckets()
+        return self._buckets[digest]
 
     def keeps(self, version: int, digests: Collection[str] = ()) -> bool:
         """Whether a version of the rows that are dead is kept, and some files as it has them."""
@@ -165,17 +194,22 @@ class ChangeLog:
         path = self._dead_path(version)
         with present(path), pa.memory_map(str(path)) as source:
             reader = open_log(source)
-            table, generations = reader.read_all(), reader.schema.metadata[_GENERATIONS]
+            table, metadata = reader.read_all(), reader.schema.metadata
         keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
         values = (np.frombuffer(each.as_buffer(), np.uint8) for each in table["bits"])
-        return DeadRows(dict(zip(keys, values, strict=True)), json.loads(generations))
+        horizon = int(metadata.get(_HORIZON, NEVER))
+        generations = json.loads(metadata[_GENERATIONS])
+        return DeadRows(dict(zip(keys, values, strict=True)), generations, horizon=horizon)
 
     def publish_dead(self, version: int, dead: DeadRows) -> None:
         """Keep a version of the rows that are dead, whole."""
         self._directory.mkdir(parents=True, exist_ok=True)
         keys = sorted(dead.bits)
         generations = json.dumps(dead.generations, sort_keys=True).encode()
-        schema = _DEAD_SCHEMA.with_metadata({_GENERATIONS: generations})
+        metadata = {_GENERATIONS: generations}
+        if dead.horizon != NEVER:
+            metadata[_HORIZON] = str(dead.horizon).encode()
+        schema = _DEAD_SCHEMA.with_metadata(metadata)
 
         def write(path: Path) -> None:
             with (
@@ -215,6 +249,8 @@ class ChangeLog:
         remove_unfinished(self._directory)
         for path in set(self._directory.iterdir()) - kept:
             path.unlink()
+        for digest in self._buckets.keys() - set(digests):
+            del self._buckets[digest]
 
     def n_bytes(self, digests: Collection[str], version: int) -> int:
         """Bytes of what a version of the log has of some files; raises as `retain`."""
@@ -232,6 +268,14 @@ class ChangeLog:
 
     def _dead_path(self, version: int) -> Path:
         return self._directory / f"dead-{version:09d}.arrow"
+
+
+def _constant(value: int, length: int) -> pa.Array:
+    """An array of equal numbers that takes no room."""
+    runs = ([length], [value]) if length else ([], [])
+    return pa.RunEndEncodedArray.from_arrays(
+        pa.array(runs[0], pa.int32()), pa.array(runs[1], pa.int64())
+    )
 
 
 def _options() -> pa.ipc.IpcWriteOptions:

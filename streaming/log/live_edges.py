@@ -128,7 +128,9 @@ def compacted(
 
     def write(place: int) -> None:
         file = files[place]
-        with log.writing(file.digest, replaces=False, generation=generation) as writer:
+        with log.writing(
+            file.digest, replaces=False, has_buckets=file.has_buckets, generation=generation
+        ) as writer:
             for number in range(file.n_batches):
                 block = file.block(number)
                 is_dead = dead.mask((file.digest, number), block)
@@ -138,4 +140,5 @@ def compacted(
     for _ in parallel(write, range(len(files))):
         pass
     bits = {key: each for key, each in dead.bits.items() if key[0] not in digests}
-    return DeadRows(bits, {**dead.generations, **dict.fromkeys(digests, generation)})
+    generations = {**dead.generations, **dict.fromkeys(digests, generation)}
+    return DeadRows(bits, generations, horizon=dead.horizon)

@@ -10,11 +10,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, UInt8Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, Int64Array, UInt8Array
 from peewit.streaming.durable_files import naming
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.edges.times import NEVER
 
 SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
+BUCKET: Final = pa.field("bucket", pa.run_end_encoded(pa.int32(), pa.int64()))
+"""Column of the logs of graphs with a window; a batch is of one bucket, which takes no room."""
+
 REPLACES: Final = b"peewit.replaces"
 """In the schema of a file, whether rows that add delete, too."""
 
@@ -56,12 +60,15 @@ class LoggedBlock:
         Weights; zero where a row deletes.
     replaces : bool
         Whether rows that add delete, too, what stands before their block.
+    bucket : int
+        Of the edges, in graphs with a window.
     """
 
     u: Int32Array
     v: Int32Array
     weight: Float32Array
     replaces: bool
+    bucket: int = 0
 
     @property
     def adds(self) -> BoolArray:
@@ -79,7 +86,12 @@ class LoggedBlock:
     def edges(self, is_taken: BoolArray) -> EdgeBlock:
         """The edges that are marked."""
         everything = EdgeBlock(
-            u=self.u, v=self.v, weight=self.weight, n_self_loops=0, n_rows=self.u.size
+            u=self.u,
+            v=self.v,
+            weight=self.weight,
+            n_self_loops=0,
+            n_rows=self.u.size,
+            bucket=self.bucket,
         )
         return everything if is_taken.all() else everything.where(is_taken)
 
@@ -96,11 +108,14 @@ class LoggedFile:
         Of its content.
     n_batches : int
         Blocks it holds, in the order of the stream.
+    has_buckets : bool
+        Whether they are of buckets of a window.
     """
 
     path: Path
     digest: str
     n_batches: int
+    has_buckets: bool = False
 
     def block(self, number: int) -> LoggedBlock:
         """Read one block; safe in any thread. Raises `LogFileMissing`."""
@@ -109,7 +124,17 @@ class LoggedFile:
             batch = reader.get_batch(number)
             u, v, weight = (batch.column(name).to_numpy() for name in SCHEMA.names)
             replaces = (reader.schema.metadata or {}).get(REPLACES) == b"1"
-            return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces)
+            bucket = _bucket(batch)
+            return LoggedBlock(u=u, v=v, weight=weight, replaces=replaces, bucket=bucket)
+
+    def buckets(self) -> Int64Array:
+        """(n_batches,) int64 bucket of each block, 0 of those that hold nothing."""
+        if not self.has_buckets:
+            return np.zeros(self.n_batches, np.int64)
+        with present(self.path), pa.memory_map(str(self.path)) as source:
+            reader = open_log(source, [len(SCHEMA)])
+            batches = (reader.get_batch(number) for number in range(self.n_batches))
+            return np.array([_bucket(batch) for batch in batches], np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,16 +185,25 @@ class DeadRows:
         Packed masks of the batches that hold dead rows.
     generations : mapping of str to int
         How often files were written anew, by digest; those that are not named never were.
+    horizon : int
+        Blocks of buckets before it are dead.
     """
 
     def __init__(
-        self, bits: Mapping[BatchKey, UInt8Array], generations: Mapping[str, int] | None = None
+        self,
+        bits: Mapping[BatchKey, UInt8Array],
+        generations: Mapping[str, int] | None = None,
+        *,
+        horizon: int = NEVER,
     ) -> None:
         self.bits = dict(bits)
         self.generations = dict(generations or {})
+        self.horizon = horizon
 
     def mask(self, key: BatchKey, block: LoggedBlock) -> BoolArray:
         """(n_rows,) mask of a block, True for dead rows and for those that delete."""
+        if block.bucket < self.horizon:
+            return np.ones(block.u.size, bool)
         bits = self.bits.get(key)
         if bits is None:
             return ~block.adds
@@ -184,11 +218,21 @@ class DeadRows:
         return DeadRows(
             {key: bits for key, bits in self.bits.items() if key[0] in digests},
             {key: each for key, each in self.generations.items() if key in digests},
+            horizon=self.horizon,
         )
 
     def only(self, *keys: BatchKey) -> "DeadRows":
         """Those of some batches."""
-        return DeadRows({key: self.bits[key] for key in keys if key in self.bits})
+        bits = {key: self.bits[key] for key in keys if key in self.bits}
+        return DeadRows(bits, horizon=self.horizon)
+
+    def joined(self, bits: Mapping[BatchKey, UInt8Array]) -> "DeadRows":
+        """With the present masks of some batches."""
+        return DeadRows({**self.bits, **bits}, self.generations, horizon=self.horizon)
+
+    def since(self, horizon: int) -> "DeadRows":
+        """With all blocks dead that are of buckets before the horizon."""
+        return DeadRows(self.bits, self.generations, horizon=horizon)
 
     def without(self, file: LoggedFile) -> LiveFile:
         """What lives of a file."""
@@ -196,7 +240,14 @@ class DeadRows:
         return LiveFile(file=file, dead=self.only(*keys))
 
 
-def open_log(source: Any) -> Any:
-    """Reader of an Arrow file that is mapped."""
-    options = pa.ipc.IpcReadOptions(use_threads=False)  # callers have threads of their own
+def open_log(source: Any, columns: list[int] | None = None) -> Any:
+    """Reader of an Arrow file that is mapped, of some columns, by default of all."""
+    # callers have threads of their own
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=columns)
     return pa.ipc.open_file(source, options=options)
+
+
+def _bucket(batch: pa.RecordBatch) -> int:
+    if batch.num_rows == 0 or BUCKET.name not in batch.schema.names:
+        return 0
+    return int(batch.column(BUCKET.name)[0].as_py())

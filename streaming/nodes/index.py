@@ -210,7 +210,7 @@ class NodeIndex:
         The memory of a block that is owned may be overwritten: use it once.
         """
         u, v = self.map(block.src, block.dst, first_row=block.first_row)
-        return drop_self_loops(u, v, block.weight)
+        return drop_self_loops(u, v, block.weight, time=block.time)
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids, -1 where an id is unknown or null; adds nothing.
@@ -483,7 +483,7 @@ class DenseNodes:
             view = values_of if block.is_owned else pa.Array.to_numpy
             u, v = self._without_erased(view(block.src), view(block.dst))
         n_self_loops = None if self.erased.size else block.n_self_loops
-        return drop_self_loops(u, v, block.weight, n_self_loops=n_self_loops)
+        return drop_self_loops(u, v, block.weight, n_self_loops=n_self_loops, time=block.time)
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Return the ids below ``n_nodes`` as int32, -1 for others and nulls."""

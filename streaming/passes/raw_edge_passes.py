@@ -24,6 +24,7 @@ from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
+from peewit.streaming.edges.times import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.logged_files import LogFileMissing
@@ -38,7 +39,12 @@ from peewit.streaming.passes.edge_passes import (
 )
 from peewit.streaming.passes.log_folds import by_batches
 from peewit.streaming.passes.raw_edge_spool import Spool, SpooledFile
-from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore, FilesMovedOn
+from peewit.streaming.snapshots.checkpoints import (
+    AbsorbedFile,
+    CheckpointStore,
+    FilesMovedOn,
+    living,
+)
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 
 
@@ -251,7 +257,8 @@ class LoggedEdges(EdgePasses):
             raise PassStopped
         with self._content_faults():
             dead = self._log.dead(self._meta.log_version)
-            found = [dead.without(self._log.file(file.digest, dead)) for file in self._files]
+            digests = living(self._files, dead.horizon)
+            found = [dead.without(self._log.file(digest, dead)) for digest in digests]
         self._cut(by_batches(found, self.n_edges))
         on_fraction(1.0)
 
@@ -308,8 +315,12 @@ def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]
 
 
 def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
-    digests = [file.digest for file in _files_of(paths, meta)]
-    if meta.n_live is not None and not ChangeLog(paths.log).keeps(meta.log_version, digests):
+    files, log = _files_of(paths, meta), ChangeLog(paths.log)
+    if meta.n_live is None:
+        return
+    is_kept = log.keeps(meta.log_version)
+    horizon = log.dead(meta.log_version).horizon if is_kept else NEVER
+    if not (is_kept and log.keeps(meta.log_version, living(files, horizon))):
         raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
 
 

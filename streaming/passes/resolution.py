@@ -150,7 +150,7 @@ def resolve(
             deletes,
             lambda _n_rows: on_block(),
         )
-        dead = DeadRows({**dead.bits, **found.bits}, dead.generations)
+        dead = dead.joined(found.bits)
         killed += found.killed
         n_killed += found.n_killed
         n_unmatched += found.n_pairs - int(np.bitwise_count(found.matched).sum())

@@ -30,6 +30,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.times import NEVER
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     list_segments,
@@ -81,6 +82,9 @@ class AbsorbedFile:
         Whether some of its rows deleted edges of other files, or set their weights.
     is_counted : bool
         Whether its records stand in a run of the buffer.
+    last_bucket : int or None
+        Of graphs with a window, the last bucket that its edges belong to, or until which others
+        may live that it deletes.
     """
 
     path: str
@@ -93,14 +97,24 @@ class AbsorbedFile:
     max_bad_rows: int = 0
     has_removals: bool = False
     is_counted: bool = False
+    last_bucket: int | None = None
+
+    def lives(self, horizon: int) -> bool:
+        """Whether edges of it may live in a graph whose window begins with a bucket."""
+        return self.last_bucket is None or self.last_bucket >= horizon
 
     @property
     def edges_key(self) -> str:
         """What tells its edges from those of all others: the content, and how that was read."""
         if self.columns == PLAIN and not self.max_bad_rows:
             return self.digest
-        reading = json.dumps([asdict(self.columns), self.max_bad_rows])
+        reading = json.dumps([self.columns.reading, self.max_bad_rows])
         return f"{self.digest}-{hashlib.sha256(reading.encode()).hexdigest()[:16]}"
+
+
+def living(files: Sequence[AbsorbedFile], horizon: int) -> list[str]:
+    """Digests of the files of which edges may live, in order."""
+    return [file.digest for file in files if file.lives(horizon)]
 
 
 class FilesMovedOn(ValueError):
@@ -135,8 +149,11 @@ class FilePosition:
     is_counted : bool
         Whether runs of the buffer were counted when the file began.
     reading : str or None
-        How its rows are read: columns, most bad rows, and what a further edge of a pair does; None
-        in checkpoints that do not say.
+        How its rows are read: columns, most bad rows, what a further edge of a pair does, and the
+        window; None in checkpoints that do not say.
+    arrived, reached : int
+        When the file was listed or pushed, and, of graphs with a window, the latest time of its
+        rows so far, in microseconds since 1970; `NEVER` where that is not known.
     """
 
     path: str
@@ -148,6 +165,8 @@ class FilePosition:
     removals_before: int = 0
     is_counted: bool = False
     reading: str | None = None
+    arrived: int = NEVER
+    reached: int = NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -413,7 +432,9 @@ class CheckpointStore:
             state=SparsifierState(
                 chunks=chunks,
                 cards=cards,
-                runs=None if runs is None else Runs.of(runs["keys"], runs["counts"]),
+                runs=None
+                if runs is None
+                else Runs.of(runs["keys"], runs["counts"], runs.get("buckets")),
                 **arrays,
                 **counters,
             ),
@@ -455,7 +476,7 @@ class CheckpointStore:
             "n_removed_files": checkpoint.n_removed_files,
             "scale": state.cards.scale,
             "arrays": list(held),
-            "runs": runs and {"keys": runs.keys, "counts": runs.counts.tolist()},
+            "runs": runs and runs.stored,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

@@ -117,6 +117,11 @@ class SnapshotMeta:
         None where none was made.
     log_bytes : int or None
         Of the log, before files of which much is dead were written anew; None where there is none.
+    n_expired, n_late : int
+        Edges that left the window of the graph, and that came when it was past them.
+    watermark, horizon : float or None
+        Of graphs with a window: the latest time of their edges, and since when edges live, in
+        seconds since 1970.
     n_erased : int
         Nodes that were erased, before it was published or since.
     n_removed_files : int
@@ -154,6 +159,10 @@ class SnapshotMeta:
     damage: Damage | None = None
     last_repair: LastRepair | None = None
     log_bytes: int | None = None
+    n_expired: int = 0
+    n_late: int = 0
+    watermark: float | None = None
+    horizon: float | None = None
     n_erased: int = 0
     n_removed_files: int = 0
     files_digest: str | None = None
@@ -171,12 +180,15 @@ class SnapshotMeta:
     @property
     def n_deleted(self) -> int | None:
         """Edges that were deleted; None where no log tells."""
-        return None if self.n_live is None else self.edges_seen - self.self_loops - self.n_live
+        if self.n_live is None:
+            return None
+        passed = self.n_expired + self.n_late
+        return self.edges_seen - self.self_loops - self.n_live - passed
 
     @property
     def n_gone(self) -> int:
-        """Edges that were deleted; where no log tells, pairs."""
-        return self.n_removals if self.n_deleted is None else self.n_deleted
+        """Edges that were deleted, or left the window; where no log tells, deleted pairs."""
+        return self.n_removals if self.n_deleted is None else self.n_deleted + self.n_expired
 
     @property
     def note(self) -> str:

@@ -53,6 +53,8 @@ class Arrivals:
     ----------
     records : list of Records
         One entry for each block.
+    buckets : list of int
+        Of each block.
     surplus : (ARRIVAL_LANES, n_embedded) float32 or None
         `SparsifierState.surplus` after them; None where coins did not lean.
     degree : (n_reached,) float64 or None
@@ -64,6 +66,7 @@ class Arrivals:
     """
 
     records: list[Records]
+    buckets: list[int]
     surplus: Float32Array | None
     degree: FloatArray | None
     n_edges: int
@@ -106,6 +109,7 @@ def score(
     """
     lanes = _Lanes(state, settings)
     records: list[Records] = []
+    buckets: list[int] = []
     n_edges = n_self_loops = n_thrown = 0
     remaining = iter(blocks)
     while together := list(islice(remaining, ARRIVAL_LANES)):
@@ -116,11 +120,13 @@ def score(
             return lanes.throw(together[offset], first + offset)
 
         records += parallel(task, range(len(together)))
+        buckets += [block.bucket for block in together]
         n_edges += sum(block.n_rows for block in together)
         n_self_loops += sum(block.n_self_loops for block in together)
         n_thrown += sum(block.u.size for block in together)
     return Arrivals(
         records=records,
+        buckets=buckets,
         surplus=lanes.surplus,
         degree=lanes.degree,
         n_edges=n_edges,

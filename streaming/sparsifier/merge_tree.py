@@ -85,6 +85,11 @@ def merge(
         n_unmatched=a.n_unmatched + b.n_unmatched,
         n_repairs=a.n_repairs + b.n_repairs,
         n_rebuilds=a.n_rebuilds + b.n_rebuilds,
+        watermark=max(a.watermark, b.watermark),
+        horizon=max(a.horizon, b.horizon),
+        n_expired=a.n_expired + b.n_expired,
+        n_late=a.n_late + b.n_late,
+        n_unrepaired=a.n_unrepaired + b.n_unrepaired,
     )
     if is_full(merged, settings):
         return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
@@ -121,6 +126,9 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         n_unmatched=0,
         n_repairs=0,
         n_rebuilds=0,
+        n_expired=0,
+        n_late=0,
+        n_unrepaired=0,
         n_blocks=first_block,
         n_edges=0,
         n_self_loops=0,

@@ -26,7 +26,7 @@ from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
-from peewit.streaming.sparsifier.sample_size import local_factor, present_constant
+from peewit.streaming.sparsifier.sample_size import ROOM, local_factor, present_constant
 from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
@@ -44,15 +44,14 @@ from peewit.streaming.sparsifier.thinning import counted_leverages, survey
 MOST_SHARE: Final = 0.25
 """Nodes that hold more than this part of the weight are not repaired: everything is rebuilt."""
 
+LEAST_ROOM: Final = 2.0
+"""With less than so many times what is published, everything is rebuilt instead of repaired."""
+
 MOST_THIN: Final = 2.0
 """Records may be thrown for so many times less than is due, not less."""
 
 MOST_ERROR: Final = 1.0
 """All that were may err, together, as much as so many that were thrown for what is due."""
-
-REBUILD_SLACK: Final = 3.0
-"""A rebuild keeps so many times what is due. What is published is thinned, and the room is for
-deletes to come."""
 
 LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
 """Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
@@ -159,18 +158,20 @@ def repair(
     told = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
     del state
     throw = partial(thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel)
+    roomy = settings.with_room(ROOM)
     is_spoiled = everything or 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
+    # without room what stays cannot be thinned with even degrees
+    is_spoiled |= n_damaged > 0 and told.n_records < LEAST_ROOM * told.n_kept_last
     if not is_spoiled and _is_thin(told, cards, settings, is_damaged):
         # bounds tell of other records from one sample to the next
         judge = cards if cards.has_vectors else make(told, embeds=True)
         is_spoiled = judge is None or _is_thin(told, judge, settings, is_damaged)
     if n_damaged and not is_spoiled:
-        told = throw(_without_nodes(told, is_damaged), settings, live(is_damaged))
+        told = throw(_without_nodes(told, is_damaged), roomy, live(is_damaged))
     n_thrown = told.n_edges - n_edges
     if is_spoiled or _is_uneven(told, settings) or _is_apart(told, component):
-        slack = replace(settings, slack=REBUILD_SLACK * settings.oversampling)
         told = replace(_emptied(told), n_edges=n_edges)
-        told = throw_all(told, slack) if throw_all else throw(told, slack, live(None))
+        told = throw_all(told, roomy) if throw_all else throw(told, roomy, live(None))
         n_thrown = told.n_edges - n_edges
         told = replace(told, degree=degree)
         if _is_apart(told, component):

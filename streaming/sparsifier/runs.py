@@ -6,10 +6,11 @@ away between them; those that a repair has thrown anew stand together behind the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Int64Array, frozen
+from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array, frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -19,55 +20,70 @@ class Runs:
     Attributes
     ----------
     keys : tuple of str
-        What tells each run from others: the digest of its file. Empty for records that came before
-        runs were counted.
+        The digest of the file that brought each run. Empty for records that came before runs were
+        counted.
     counts : (n_runs,) int64
         Records of each run, > 0.
+    buckets : (n_runs,) int64
+        The stretch of time that each belongs to, of graphs with a window; else 0.
     """
 
     keys: tuple[str, ...]
     counts: Int64Array
+    buckets: Int64Array
 
     @classmethod
-    def of(cls, keys: Sequence[str], counts: Sequence[int] | Int64Array) -> "Runs":
+    def of(
+        cls,
+        keys: Sequence[str],
+        counts: Sequence[int] | Int64Array,
+        buckets: Sequence[int] | Int64Array | None = None,
+    ) -> "Runs":
         """Runs without those that hold nothing."""
         held = np.asarray(counts, np.int64)
         kept = np.flatnonzero(held)
         if kept.size < held.size:
             keys = [keys[place] for place in kept.tolist()]
-        return cls(keys=tuple(keys), counts=frozen(held[kept]))
+        times = np.zeros_like(held) if buckets is None else np.asarray(buckets, np.int64)
+        return cls(keys=tuple(keys), counts=frozen(held[kept]), buckets=frozen(times[kept]))
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What `of` makes the same runs of; without buckets where there are none."""
+        stored = {"keys": self.keys, "counts": self.counts.tolist()}
+        return {**stored, "buckets": self.buckets.tolist()} if self.buckets.any() else stored
 
     @property
     def n_records(self) -> int:
         """Records of all runs."""
         return int(self.counts.sum())
 
-    def grown(self, key: str, n_records: int) -> "Runs":
-        """With so many more records at the end, of a file that may be the last one."""
-        if n_records == 0:
-            return self
-        if self.keys and self.keys[-1] == key:
-            counts = self.counts.copy()
-            counts[-1] += n_records
-            return Runs(keys=self.keys, counts=frozen(counts))
-        counts = np.append(self.counts, n_records)
-        return Runs(keys=(*self.keys, key), counts=frozen(counts))
+    def grown(self, key: str, counts: Sequence[int], buckets: Sequence[int]) -> "Runs":
+        """With the records of some blocks of one file at the end, each of one bucket."""
+        return self.joined(Runs.of([key] * len(counts), counts, buckets))
 
     def joined(self, following: "Runs") -> "Runs":
-        """With the runs of a buffer that is put behind this one."""
-        joined = self
-        for key, count in zip(following.keys, following.counts.tolist(), strict=True):
-            joined = joined.grown(key, count)
-        return joined
+        """With the runs of a buffer that is put behind this one; equal neighbors become one."""
+        keys = (*self.keys, *following.keys)
+        counts = np.concatenate([self.counts, following.counts])
+        buckets = np.concatenate([self.buckets, following.buckets])
+        is_new = np.ones(counts.size, bool)
+        first = max(len(self.keys), 1)  # what is here is joined already
+        for place in range(first, counts.size):
+            is_new[place] = (keys[place], buckets[place]) != (keys[place - 1], buckets[place - 1])
+        starts = np.flatnonzero(is_new)
+        if not starts.size:
+            return self
+        return Runs(
+            keys=tuple(keys[place] for place in starts.tolist()),
+            counts=frozen(np.add.reduceat(counts, starts)),
+            buckets=frozen(buckets[starts]),
+        )
 
-    def places(self, key: str) -> list[slice]:
-        """Where the records of a run stand in the buffer, which a repair puts behind others."""
-        stop = np.cumsum(self.counts)
-        return [
-            slice(int(stop[place] - self.counts[place]), int(stop[place]))
-            for place, each in enumerate(self.keys)
-            if each == key
-        ]
+    def marks(self, is_marked: BoolArray, sizes: Sequence[int]) -> list[BoolArray]:
+        """Masks of the records of marked runs, (n_runs,), for chunks of some sizes."""
+        of_all = np.repeat(is_marked, self.counts)
+        return np.split(of_all, np.cumsum(sizes)[:-1]) if sizes else []
 
     def kept(self, lowered: Sequence[AnyArray]) -> "Runs":
         """What is left of every run where zeros stand for records that go.
@@ -88,7 +104,7 @@ class Runs:
             starts = np.maximum(stop[run : last + 1] - self.counts[run : last + 1] - first, 0)
             left[run : last + 1] += np.add.reduceat(chunk != 0, starts, dtype=np.int64)
             first += chunk.size
-        return Runs.of(self.keys, left)
+        return Runs.of(self.keys, left, self.buckets)
 
 
 EMPTY_RUNS = Runs.of((), ())

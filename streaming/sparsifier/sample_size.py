@@ -17,6 +17,11 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, S
 AIM = 0.7
 """Part of epsilon that evened-out coins may use up, theta above."""
 
+ROOM = 3.0
+"""Where edges leave, so many times what is due is kept: of all edges of a graph with a window, and
+of those that were sampled anew after deletes. What is published is thinned, with even degrees; the
+room is for edges that are to leave (B25)."""
+
 SPARE_COPIES = 2.0
 """Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
 

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ from peewit.solvers.arrays import (
     Int32Array,
     UInt32Array,
 )
+from peewit.streaming.edges.times import NEVER
 from peewit.streaming.kernels.coins import CARD_PROBES
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
@@ -55,6 +56,9 @@ class SparsifierSettings:
     buffer_edges : int or None
         Most records that the buffer holds before it is resparsified; None lets it grow to a
         multiple of what is kept.
+    room : float
+        Factor on what the buffer keeps beyond what is to be published, for edges that will leave
+        (B24), at least 1.
     """
 
     epsilon: float = 0.7
@@ -66,6 +70,7 @@ class SparsifierSettings:
     ridge: float = 0.0
     coins: Coins = "dependent"
     buffer_edges: int | None = None
+    room: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -83,6 +88,8 @@ class SparsifierSettings:
             raise ValueError(f"slack must be at least 1, got {self.slack}")
         if self.buffer_edges is not None and self.buffer_edges < 1:
             raise ValueError(f"buffer_edges must be at least 1, got {self.buffer_edges}")
+        if not self.room >= 1.0:
+            raise ValueError(f"room must be at least 1, got {self.room}")
         if self.coins not in get_args(Coins):
             raise ValueError(f"coins must be one of {get_args(Coins)}, got {self.coins!r}")
         if not 0.0 <= self.ridge < math.inf:
@@ -90,10 +97,14 @@ class SparsifierSettings:
 
     @property
     def oversampling(self) -> float:
-        """The factor that ``slack`` stands for."""
-        if self.slack is not None:
-            return self.slack
-        return 1.0 if self.coins == "dependent" else 2.0
+        """The factor that ``slack`` stands for, and ``room``."""
+        usual = 1.0 if self.coins == "dependent" else 2.0
+        return self.room * (usual if self.slack is None else self.slack)
+
+    def with_room(self, room: float) -> "SparsifierSettings":
+        """Settings that keep so many times what is published."""
+        most = None if self.max_edges is None else math.ceil(room * self.max_edges)
+        return replace(self, room=room, max_edges=most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -240,6 +251,13 @@ class SparsifierState:
         How often a part of the edges, and all of them, were sampled anew after deletes.
     n_erased : int
         Nodes that were erased.
+    watermark, horizon : int
+        Of graphs with a window, see `stream.windows`: the latest time of what is in the graph, in
+        microseconds since 1970, and the first bucket that lives; `NEVER` before the first.
+    n_expired, n_late : int
+        Edges that left the window, and that came when it was past them.
+    n_unrepaired : int
+        How often edges have left the window since the sparsifier was last looked through.
     """
 
     chunks: Sequence[Records] = ()
@@ -273,6 +291,11 @@ class SparsifierState:
     n_repairs: int = 0
     n_rebuilds: int = 0
     n_erased: int = 0
+    watermark: int = NEVER
+    horizon: int = NEVER
+    n_expired: int = 0
+    n_late: int = 0
+    n_unrepaired: int = 0
 
     @property
     def is_uneven(self) -> bool:

@@ -49,7 +49,8 @@ WORTHWHILE_SHARE = 2.0 / 3.0
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
-    cap = BUFFER_FACTOR * max(expected_size(settings, state.n_nodes), state.n_kept_last)
+    published = expected_size(settings, state.n_nodes) / settings.room
+    cap = BUFFER_FACTOR * max(published, state.n_kept_last)
     return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 
@@ -85,12 +86,16 @@ def absorb(
         state = replace(state, n_leaning=n_leaning)
     arrivals = score(state, settings, blocks, parallel=parallel)
     constant = present_constant(state, settings)
+    runs = state.runs
+    if runs is not None:
+        counts = [records.n_records for records in arrivals.records]
+        runs = runs.grown(run, counts, arrivals.buckets)
     return replace(
         state,
         chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
         degree=sum_degrees(state.degree, arrivals.degree),
-        runs=None if state.runs is None else state.runs.grown(run, arrivals.n_kept),
+        runs=runs,
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
         n_edges=state.n_edges + arrivals.n_edges,
@@ -254,7 +259,7 @@ def _after(
         n_resparsifications=state.n_resparsifications + 1,
         n_struck_since_cards=0,
         lost=None,
-        n_kept_last=thinning.n_survivors,
+        n_kept_last=int(thinning.n_survivors / settings.room),
         n_leaning=0 if thinning.surplus is None else int(LEANING_FACTOR * thinning.n_survivors),
         constant=thinning.constant if capped else state.constant,
         smallest_constant=min(state.smallest_constant, thinning.constant)

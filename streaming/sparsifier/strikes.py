@@ -84,14 +84,30 @@ def retract(state: SparsifierState, key: str) -> SparsifierState:
     """
     if state.runs is None:
         raise ValueError("runs of the buffer must be counted to retract one, they are not")
-    places, marks, first = state.runs.places(key), [], 0
-    for chunk in state.chunks:
-        is_struck = np.zeros(chunk.n_records, bool)
-        for place in places:
-            is_struck[max(place.start - first, 0) : max(place.stop - first, 0)] = True
-        marks.append(is_struck)
-        first += chunk.n_records
-    found = without_records(state, marks)
+    is_gone = np.array([each == key for each in state.runs.keys], bool)
+    sizes = [chunk.n_records for chunk in state.chunks]
+    found = without_records(state, state.runs.marks(is_gone, sizes))
+    return replace(found, struck_variance=state.struck_variance)
+
+
+def expire(
+    state: SparsifierState, horizon: int, is_isolated: BoolArray | None = None
+) -> SparsifierState:
+    """State without the records of buckets before the horizon; what stays is about as even (B25).
+
+    Parameters
+    ----------
+    state : SparsifierState
+    horizon : int
+        The first bucket that lives.
+    is_isolated : (n_nodes,) bool, optional
+        Nodes without an edge that lives; None where there are none.
+    """
+    if state.runs is None:
+        raise ValueError("runs of the buffer must be counted to expire some, they are not")
+    sizes = [chunk.n_records for chunk in state.chunks]
+    marks = state.runs.marks(state.runs.buckets < horizon, sizes)
+    found = without_records(state, marks, is_isolated)
     return replace(found, struck_variance=state.struck_variance)
 
 
@@ -113,7 +129,7 @@ def without_records(
     marks : sequence of (n_records,) bool
         One mask for each chunk.
     is_erased : (n_nodes,) bool, optional
-        Nodes that leave, too, and whose records these are.
+        Nodes that keep no edge: that they stand alone says nothing of the graph.
     """
     counts = [int(np.count_nonzero(is_struck)) for is_struck in marks]
     if not any(counts):

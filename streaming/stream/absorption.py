@@ -21,12 +21,14 @@ from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.windows import Passing
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import NO_NODES, LogWriter
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.checkpoints import Checkpoint
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
@@ -110,17 +112,22 @@ class Absorption:
         self.state = newest.state
         if settings.deletions != "off" and self.state.runs is None:
             self.state = replace(self.state, runs=Runs.of([""], [self.state.n_records]))
+        is_timed = self.state.watermark != NEVER
+        if newest.files and self.state.n_edges and is_timed != (settings.window is not None):
+            raise ValueError("window must be there from the first edge or never")
         self.is_usable = True
         self.deletions: ExactDeletions | None = None
         if settings.deletions == "exact":
             self.deletions = ExactDeletions(
                 paths.log,
                 replaces=settings.parallel == "replace",
+                has_buckets=settings.window is not None,
                 on_block=self._note_answer,
                 cancelled=self._is_cancelled,
                 guard=guard,
             )
         self._log: LogWriter | None = None
+        self._passing: Passing | None = None
         self._parallel: Parallel = map
         self._connections = ExitStack()
         self._cluster: Cluster | None = None
@@ -162,6 +169,72 @@ class Absorption:
         """Keep the present state for `undo_file`, as long as that costs nothing."""
         self._file_start = self.state
 
+    def begin_window(self, *, arrived: int, reached: int = NEVER) -> None:
+        """Let a window look at what comes of a file, where the graph has one.
+
+        Parameters
+        ----------
+        arrived, reached : int
+            When the file was listed or pushed, and the latest time of those of its rows that are in
+            the state, in microseconds since 1970.
+        """
+        if self._settings.window is not None:
+            self._passing = Passing(
+                window=self._settings.window,
+                watermark=self.state.watermark,
+                horizon=self.state.horizon,
+                arrived=arrived,
+                reached=reached,
+            )
+
+    @property
+    def reached(self) -> int:
+        """The latest time of the file in hand so far, where the graph has a window."""
+        return NEVER if self._passing is None else self._passing.reached
+
+    def end_window(self, *, has_removals: bool) -> int | None:
+        """Have the watermark reach the file that has ended.
+
+        Parameters
+        ----------
+        has_removals : bool
+            Whether it deletes edges, which is found out before anything else leaves.
+
+        Returns
+        -------
+        int or None
+            The bucket until which the file is needed; None where the graph has no window.
+        """
+        passing, self._passing = self._passing, None
+        if passing is None:
+            return None
+        self.state = replace(self.state, watermark=max(self.state.watermark, passing.reached))
+        needed = self.state.watermark if has_removals else passing.reached
+        return NEVER if needed == NEVER else passing.window.bucket(needed)
+
+    def expire(self, files: Sequence[AbsorbedFile], *, before: int = NEVER) -> None:
+        """Take out what lies farther back than the window is long, or before some time.
+
+        Parameters
+        ----------
+        files : sequence of AbsorbedFile
+            Of the graph, in order.
+        before : int
+            Microseconds since 1970; buckets that lie before it wholly go, too.
+        """
+        window = self._settings.window
+        if window is None or self.deletions is None:
+            return
+        asked = NEVER if before == NEVER else window.bucket(before)
+        horizon = max(window.horizon(self.state.watermark), asked)
+        if horizon <= self.state.horizon:  # it never goes back
+            return
+        self._steps.begin("expiring edges")
+        self._file_start = None
+        digests = living(files, self.state.horizon)
+        state = self.deletions.expire(self.state, digests, horizon, parallel=self._parallel)
+        self.state = replace(state, n_resolved_files=len(living(files, horizon)))
+
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
         """Absorb a file from a part on; yields each group of parts once it is absorbed.
 
@@ -202,7 +275,8 @@ class Absorption:
 
         With ``everything`` all edges are sampled anew in any case.
         """
-        is_asked = self.state.n_unresolved or retracted or erased is not None or everything
+        is_due = self.state.n_unresolved or self.state.n_unrepaired
+        is_asked = is_due or retracted or erased is not None or everything
         if self.deletions is None or not is_asked:
             return None
         cluster = None if self._settings.scheduler is None else self._connect()
@@ -285,14 +359,20 @@ class Absorption:
 
     def _log_again(self, log: LogWriter, staged: StagedFile, parts: Sequence[Part]) -> None:
         """Log parts that are absorbed already: all of their nodes are known."""
+        passing = None if self._passing is None else replace(self._passing, reached=NEVER)
         with closing(self._reading(staged, parts)) as blocks:
             for raw in blocks:
                 self._note_answer()
+                u = v = NO_NODES
                 if self._is_changing(raw):
                     changes = self._changes_of(raw)
-                    log.append(changes.added, changes.u, changes.v)
+                    added, u, v = changes.added, changes.u, changes.v
                 else:
-                    log.append(self.nodes.map_block(raw), NO_NODES, NO_NODES)
+                    added = self.nodes.map_block(raw)
+                edges = [added]
+                if passing is not None:
+                    passing, edges = passing.take(added, raw)
+                log.append_all(edges, u, v)
 
     def _reading(
         self, staged: StagedFile, parts: Sequence[Part]
@@ -377,13 +457,37 @@ class Absorption:
     def _mapped(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
         for raw in raw_blocks:
             self._steps.move_on()
-            block = self.nodes.map_block(raw)
+            edges = self._living(self.nodes.map_block(raw), raw)
             if self._log is not None:
-                self._log.append(block, NO_NODES, NO_NODES)
-            yield block
+                self._log.append_all(edges, NO_NODES, NO_NODES)
+            yield from edges
+
+    def _living(self, block: EdgeBlock, raw: RawBlock) -> list[EdgeBlock]:
+        """Edges of a block that live, a block for each bucket, where the graph has a window."""
+        if self._passing is None:
+            return [block]
+        self._passing, edges = self._passing.take(block, raw)
+        return edges
+
+    def _count_passed(self) -> None:
+        """Count what the window has let pass since the last time."""
+        passing = self._passing
+        if passing is not None and (passing.n_late or passing.n_expired):
+            self.state = replace(
+                self.state,
+                n_dead=self.state.n_dead + passing.n_late + passing.n_expired,
+                n_late=self.state.n_late + passing.n_late,
+                n_expired=self.state.n_expired + passing.n_expired,
+            )
+            self._passing = replace(passing, n_late=0, n_expired=0)
 
     def _needs_order(self, staged: StagedFile) -> bool:
-        """Whether rows may delete edges, in their order, or name erased numbers: only seen here."""
+        """Whether the order of rows or the file matters, or they name erased numbers.
+
+        That is only seen here.
+        """
+        if self._settings.window is not None:
+            return True
         has_changes = staged.columns.op is not None or self._settings.parallel == "replace"
         return has_changes or (isinstance(self.nodes, DenseNodes) and self.nodes.erased.size > 0)
 
@@ -398,7 +502,7 @@ class Absorption:
                 self._absorb(chain((first,), blocks), staged)
             if not changing:
                 return
-            added = [self._delete(changing[0])]
+            added = self._delete(changing[0])
 
     def _until_changes(
         self, raw_blocks: Iterator[RawBlock], changing: list[RawBlock]
@@ -416,15 +520,16 @@ class Absorption:
     def _changes_of(self, raw: RawBlock) -> Changes:
         return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
 
-    def _delete(self, raw: RawBlock) -> EdgeBlock:
+    def _delete(self, raw: RawBlock) -> list[EdgeBlock]:
         """Strike what a block deletes; the edges that it adds."""
         self._steps.move_on()
         if raw.op is not None and self._settings.deletions == "off":
             row = raw.first_row + int((raw.op != INSERT).argmax())
             raise BadEdges(DELETIONS_OFF, argument="op", row=row)
         changes = self._changes_of(raw)
+        added = self._living(changes.added, raw)
         if self._log is not None:
-            self._log.append(changes.added, changes.u, changes.v)
+            self._log.append_all(added, changes.u, changes.v)
         self.take_nodes()
         n_struck = self.state.n_struck
         self.state = replace(
@@ -436,17 +541,18 @@ class Absorption:
         )
         if self.state.n_struck > n_struck:
             self._file_start = None  # it would keep the old buffer in memory
-        return changes.added
+        return added
 
     def _absorb(self, blocks: Iterable[EdgeBlock], staged: StagedFile) -> None:
         self.state = absorb(
             self.state,
-            self._settings.sparsifier,
+            self._settings.keeping,
             blocks,
             n_nodes=0,
             run=staged.digest,
             parallel=self._parallel,
         )
+        self._count_passed()
         self.take_nodes()
 
     def _make_room(self) -> float | None:
@@ -466,7 +572,7 @@ class Absorption:
         self.state = SparsifierState()
         self.state = resparsify(
             held.pop(),
-            self._settings.sparsifier,
+            self._settings.keeping,
             cancelled=self._is_cancelled,
             parallel=self._parallel,
         )

@@ -78,7 +78,15 @@ class Changes:
         return cls(
             u=frozen((pair >> 32).astype(np.int32)),
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
-            added=replace(drop_self_loops(u[kept], v[kept], raw.weight[kept]), n_rows=adding.size),
+            added=replace(
+                drop_self_loops(
+                    u[kept],
+                    v[kept],
+                    raw.weight[kept],
+                    time=None if raw.time is None else raw.time[kept],
+                ),
+                n_rows=adding.size,
+            ),
             n_deletes=deleting.size,
             n_undone=int(np.count_nonzero(is_gone & (own >> 32 != own & 0xFFFFFFFF))),
         )

@@ -12,6 +12,7 @@ from typing import Final
 
 from peewit.streaming.edges.change_rules import Parallel
 from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
@@ -39,6 +40,8 @@ class Commitment:
         Most rows of a part.
     parallel : {"sum", "replace"}
         What a further edge of a pair does.
+    window : Window or None
+        Which edges live.
     checkpoint_seconds : float
         A checkpoint is due when the last one is older than this.
     guard : callable
@@ -69,6 +72,7 @@ class Commitment:
         *,
         part_rows: int,
         parallel: Parallel,
+        window: Window | None,
         checkpoint_seconds: float,
         guard: Callable[[], None],
         steps: Steps,
@@ -77,6 +81,7 @@ class Commitment:
         self._checkpoints = checkpoints
         self._part_rows = part_rows
         self._parallel = parallel
+        self._window = window
         self._checkpoint_seconds = checkpoint_seconds
         self._guard = guard
         self._steps = steps
@@ -124,10 +129,11 @@ class Commitment:
 
     def _reading(self, staged: StagedFile) -> str:
         file = staged.file
-        return json.dumps([asdict(file.columns), file.max_bad_rows, self._parallel])
+        reading = [file.columns.reading, file.max_bad_rows, self._parallel]
+        return json.dumps(reading if self._window is None else [*reading, asdict(self._window)])
 
-    def start(self, staged: StagedFile, state: SparsifierState) -> FilePosition:
-        """Where to go on in a file: the position, or its first part."""
+    def start(self, staged: StagedFile, state: SparsifierState, *, arrived: int) -> FilePosition:
+        """Where to go on in a file: the position, or its first part, of one that has arrived."""
         return self.position or FilePosition(
             path=staged.file.path,
             digest=staged.digest,
@@ -138,6 +144,7 @@ class Commitment:
             is_counted=state.runs is not None,
             cutting=CUTTING,
             reading=self._reading(staged),
+            arrived=arrived,
         )
 
     def finish(self, file: AbsorbedFile, *, earlier: AbsorbedFile | None) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from peewit.streaming.edges.times import NEVER, SECOND
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
 from peewit.streaming.snapshots.store import LastRepair, SnapshotMeta, SnapshotStore
@@ -108,7 +109,8 @@ class Publication:
     ) -> None:
         """Publish a thinned state of some files as the next snapshot."""
         self._steps.begin("publishing a snapshot")
-        settings = self._settings.sparsifier
+        settings, window = self._settings.sparsifier, self._settings.window
+        has_window = window is not None and state.watermark != NEVER
         smallest = state.smallest_constant
         meta = SnapshotMeta(
             number=(self.latest or 0) + 1,
@@ -142,6 +144,12 @@ class Publication:
             damage=damage,
             last_repair=self._last_repair,
             log_bytes=log_bytes,
+            n_expired=state.n_expired,
+            n_late=state.n_late,
+            watermark=state.watermark / SECOND if has_window else None,
+            horizon=window.start(state.horizon) / SECOND
+            if window is not None and has_window
+            else None,
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -20,9 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.change_rules import Parallel
-from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.operations import DELETE, INSERT, SET
 from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.events import IngestEvent
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -43,15 +46,23 @@ _rows = st.lists(
 )
 
 
+Edge: TypeAlias = tuple[frozenset[str], float, int]
+"""Ends, weight, and the bucket of a window, 0 in graphs without one."""
+
+
 class Changes(RuleBasedStateMachine):
     """A stream with a log beside lists of the edges that each file left alive."""
+
+    columns: EdgeColumns = CHANGES
+    window: Window | None = None
+    buffer_edges = 120
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="peewit-machine-"))
         self.paths = GraphPaths(root=self.root / "graph")
         self.n_files = 0
-        self.alive: dict[str, list[tuple[frozenset[str], float]]] = {}
+        self.alive: dict[str, list[Edge]] = {}
         self.removes: dict[str, bool] = {}
 
     @initialize(parallel=st.sampled_from(["sum", "replace"]), max_edges=st.integers(40, 70))
@@ -60,10 +71,14 @@ class Changes(RuleBasedStateMachine):
         self.settings = StreamSettings(
             node_kind="string",
             sparsifier=SparsifierSettings(
-                epsilon=0.9, expected_nodes=N_NODES, max_edges=max_edges, buffer_edges=120
+                epsilon=0.9,
+                expected_nodes=N_NODES,
+                max_edges=max_edges,
+                buffer_edges=self.buffer_edges,
             ),
             deletions="exact",
             parallel=parallel,
+            window=self.window,
             checkpoint_seconds=0.0,
             max_part_rows=16,
             group_blocks=2,
@@ -121,11 +136,11 @@ class Changes(RuleBasedStateMachine):
     def log_holds_what_lives(self) -> None:
         state, log = self.stream.state, ChangeLog(self.paths.log)
         names = self._names()
-        found: Counter[tuple[frozenset[str], float]] = Counter()
-        digests = [file.digest for file in self.stream.files]
+        found: Counter[Edge] = Counter()
+        digests = [file.digest for file in self.stream.files if file.lives(state.horizon)]
         for _, block in live_blocks(log, digests, log.dead(state.log_version)):
             for near, far, weight in zip(block.u, block.v, block.weight, strict=True):
-                found[frozenset((names[near], names[far])), float(weight)] += 1
+                found[frozenset((names[near], names[far])), float(weight), block.bucket] += 1
         assert found == Counter(edge for edges in self.alive.values() for edge in edges)
         assert state.n_edges - state.n_self_loops - state.n_dead == found.total()
 
@@ -134,14 +149,17 @@ class Changes(RuleBasedStateMachine):
         state, names = self.stream.state, self._names()
         alive = {edge for edges in self.alive.values() for edge in edges}
         records = state.records
-        for near, far, weight in zip(records.u, records.v, records.weight, strict=True):
-            assert (frozenset((names[near], names[far])), float(weight)) in alive
         assert state.runs is not None
+        buckets = np.repeat(state.runs.buckets, state.runs.counts).tolist()
+        for near, far, weight, bucket in zip(
+            records.u, records.v, records.weight, buckets, strict=True
+        ):
+            assert (frozenset((names[near], names[far])), float(weight), bucket) in alive
         assert state.runs.n_records == state.n_records
         assert set(state.runs.keys) <= {file.digest for file in self.stream.files}
         assert state.torn is None
         number = {name: place for place, name in enumerate(names)}
-        ends = np.array([[number[end] for end in pair] for pair, _ in alive], int).reshape(-1, 2)
+        ends = np.array([[number[end] for end in pair] for pair, *_ in alive], int).reshape(-1, 2)
         graph = Graph.from_edges(ends[:, 0], ends[:, 1], np.ones(len(ends)), n_nodes=len(names))
         kept = Graph.from_edges(records.u, records.v, records.weight, n_nodes=len(names))
         assert kept.n_components == graph.n_components
@@ -172,11 +190,16 @@ class Changes(RuleBasedStateMachine):
         return [str(each) for each in nodes.external_ids().to_pylist()]
 
     def _write(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
-        pq.write_table(table_of(list(_named(rows)), "string"), path, row_group_size=16)
+        table = table_of(list(named(rows)), "string")
+        pq.write_table(self.timed(table, rows), path, row_group_size=16)
+
+    def timed(self, table: pa.Table, rows: list[tuple[int, int, int, int]]) -> pa.Table:
+        """A table of rows, with what a window needs to know of them."""
+        return table
 
     def _take(self, path: Path, n_events: int) -> None:
         """Ingest a file in a process that dies at an event, and then in one that does not."""
-        (file,) = EdgeFiles(path, columns=CHANGES).list()
+        (file,) = EdgeFiles(path, columns=self.columns).list()
         wanted = replace(file, replaces=True)
         n_left = n_events
 
@@ -192,9 +215,9 @@ class Changes(RuleBasedStateMachine):
         self.stream.ingest([wanted])
 
     def _play(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
-        edges: list[tuple[frozenset[str], float]] = []
+        edges: list[Edge] = []
         before, removes = self.alive, False
-        for src, dst, weight, op in _named(rows):
+        for (src, dst, weight, op), bucket in zip(named(rows), self.buckets(rows), strict=True):
             pair = frozenset((src, dst))
             if op != INSERT or self.parallel == "replace":
                 edges = [edge for edge in edges if edge[0] != pair]
@@ -203,12 +226,16 @@ class Changes(RuleBasedStateMachine):
                 }
                 removes = True
             if op != DELETE and len(pair) == 2:
-                edges.append((pair, weight))
+                edges.append((pair, weight, bucket))
         self.alive = before | {str(path): edges}
         self.removes[str(path)] = removes
 
+    def buckets(self, rows: list[tuple[int, int, int, int]]) -> list[int]:
+        """Buckets of some rows."""
+        return [0] * len(rows)
 
-def _named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
+
+def named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
     for src, dst, weight, op in rows:
         yield f"n{src}", f"n{dst}", weight / 4, op
 

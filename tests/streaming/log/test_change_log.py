@@ -1,17 +1,20 @@
 """The log of a graph: what it holds, what lives of it, and what is written anew."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.edges.times import NEVER
 from peewit.streaming.kernels import pair_positions
 from peewit.streaming.log.change_log import NO_NODES, ChangeLog
 from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import DeadRows, LogDamaged, LogFileMissing
 from peewit.streaming.passes import resolution
+from peewit.streaming.passes.expiry import expired_edges
 from peewit.streaming.passes.resolution import Resolution, Survey, resolve
 from tests.streaming.graphs import edge_block
 
@@ -199,3 +202,96 @@ def test_the_last_position_that_deletes_a_pair_counts() -> None:
         assert pair_positions.fill_pair_positions(*ends[::-1], 5, pairs, positions, touched) == 0
     assert positions[pairs > 0].tolist() == [5]
     assert touched.tolist() == [0, 1, 1, 0]
+
+
+# Windows
+
+BUCKETS = [3, 3, -2, 5, 4, 5]
+"""Of the blocks of a file."""
+
+
+def write_of_buckets(log: ChangeLog, digest: str, seed: int) -> list[tuple[int, int, float, int]]:
+    """Log blocks of buckets that delete nothing; the edges with their buckets."""
+    edges = []
+    with log.writing(digest, replaces=False, has_buckets=True) as writer:
+        for (added, _), bucket in zip(random_blocks(seed), BUCKETS, strict=True):
+            block = replace(block_of(added), bucket=bucket)
+            writer.append(block, NO_NODES, NO_NODES)
+            weights = block.weight.tolist()
+            edges += [(*ends, each, bucket) for ends, each in zip(added, weights, strict=True)]
+    return edges
+
+
+def lives_of_buckets(
+    log: ChangeLog, digests: list[str], dead: DeadRows
+) -> list[tuple[int, int, float, int]]:
+    found = []
+    for _, block in live_blocks(log, digests, dead):
+        columns = (block.u.tolist(), block.v.tolist(), block.weight.tolist())
+        found += [(*edge, block.bucket) for edge in zip(*columns, strict=True)]
+    return found
+
+
+def test_buckets_and_the_horizon_are_what_was_written(log: ChangeLog) -> None:
+    edges = write_of_buckets(log, "file", 0)
+    assert log.file("file").buckets().tolist() == BUCKETS
+    assert [log.file("file").block(number).bucket for number in range(6)] == BUCKETS
+    assert log.dead(0).horizon == NEVER
+    for version, horizon in enumerate((-2, 4, 9), 1):
+        log.publish_dead(version, log.dead(version - 1).since(horizon))
+        dead = log.dead(version)
+        assert dead.horizon == horizon
+        expected = [edge for edge in edges if edge[3] >= horizon]
+        assert lives_of_buckets(log, ["file"], dead) == expected
+        (live,) = [dead.without(log.file("file", dead))]
+        assert sum(live.only(number).block(number).u.size for number in range(6)) == len(expected)
+    for kept in (dead.of(["file"]), dead.only(), dead.joined({})):
+        assert kept.horizon == 9
+
+
+def test_what_expires_is_what_a_loop_finds(log: ChangeLog) -> None:
+    edges = [edge for seed in (0, 1) for edge in write_of_buckets(log, f"file-{seed}", seed)]
+    digests = ["file-0", "file-1"]
+    gone = np.zeros(40, bool)
+    gone[::3] = True
+    block = log.file("file-0").block(3)
+    dead = DeadRows({("file-0", 3): np.packbits(gone[: block.u.size])}, horizon=3)
+    lives = lives_of_buckets(log, digests, dead)
+    assert len(lives) < len([edge for edge in edges if edge[3] >= 3])
+    for horizon in (3, 4, 5, 6):
+        found = expired_edges(log, digests, dead, horizon=horizon, n_nodes=N_NODES)
+        leaving = [edge for edge in lives if edge[3] < horizon]
+        degree = np.zeros(N_NODES)
+        for u, v, weight, _ in leaving:
+            degree[[u, v]] += weight
+        assert found.n_edges == len(leaving)
+        np.testing.assert_allclose(found.degree, degree)
+
+
+def test_files_without_buckets_are_read_as_of_bucket_0(log: ChangeLog) -> None:
+    """Logs of graphs that never had a window."""
+    write(log, "file", random_blocks(0), replaces=False)
+    file = log.file("file")
+    assert not file.has_buckets
+    assert file.buckets().tolist() == [0] * 6
+    assert file.block(2).bucket == 0
+    everything = lives(log, ["file"], DeadRows({}))
+    assert lives(log, ["file"], DeadRows({}, horizon=0)) == everything
+    assert lives(log, ["file"], DeadRows({}, horizon=1)) == []
+
+
+def test_files_that_are_written_anew_keep_their_buckets(log: ChangeLog) -> None:
+    edges = write_of_buckets(log, "file", 0)
+    dead = DeadRows({("file", 3): np.full(5, 255, np.uint8)}, horizon=3)
+    before = lives_of_buckets(log, ["file"], dead)
+    anew = compacted(log, ["file"], dead, generation=2)
+    assert anew.horizon == 3
+    assert anew.generations == {"file": 2}
+    assert lives_of_buckets(log, ["file"], anew) == before
+    assert 0 < len(before) < len(edges)
+    file = log.file("file", anew)
+    assert file.has_buckets
+    assert file.buckets().tolist() == [3, 3, 0, 0, 4, 5]  # blocks of nothing have none
+    assert [file.block(number).u.size > 0 for number in range(6)] == [
+        bucket != 0 for bucket in file.buckets().tolist()
+    ]

@@ -250,13 +250,15 @@ def write(path: Path, edges: EdgeList, **columns: object) -> Path:
 
 @pytest.fixture(scope="module")
 def streamed(tmp_path_factory: pytest.TempPathFactory, written: Written) -> Path:
-    """Root of a graph that came in two files, in threads."""
+    """Root of a graph that came in two files, in threads, and has room for deletes."""
     directory = tmp_path_factory.mktemp("graph")
     for number, rows in enumerate(np.array_split(np.arange(written.edges.n_edges), 2)):
         is_in_file = np.zeros(written.edges.n_edges, bool)
         is_in_file[rows] = True
         write(directory / f"{number}.parquet", where(written.edges, is_in_file))
-    stream_of(directory / "graph", None).ingest(EdgeFiles(directory).list())
+    stream = stream_of(directory / "graph", None)
+    stream.ingest(EdgeFiles(directory).list())
+    stream.repair(everything=True)
     return directory / "graph"
 
 

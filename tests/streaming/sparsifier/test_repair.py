@@ -10,6 +10,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int32Array
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
+from peewit.streaming.sparsifier.sample_size import ROOM
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
     absorb,
@@ -176,7 +177,7 @@ def test_damaged_nodes_are_sampled_anew_and_no_others() -> None:
     edges = random_graph(500, 0.7, 0)
     settings = settings_of(edges)
     log = Log(edges=edges, lives=~of_users(edges, 0))
-    before = struck(edges, settings, ~log.lives)
+    before = struck(edges, settings.with_room(ROOM), ~log.lives)
     state, report = log.repaired(before, settings)
     left, all_of_it = log.degree(log.lives), log.degree(np.ones_like(log.lives))
     is_damaged = left < 0.7 * all_of_it
@@ -203,6 +204,17 @@ def test_damaged_nodes_are_sampled_anew_and_no_others() -> None:
     gone = retract(state, "file 1")
     assert set(gone.runs.keys) == {"file 0", "file 2", "file 3"}
     assert gone.runs.n_records == gone.n_records
+
+
+def test_without_room_everything_is_sampled_anew() -> None:
+    edges = random_graph(500, 0.7, 0)
+    settings = settings_of(edges)
+    log = Log(edges=edges, lives=~of_users(edges, 0))
+    state, report = log.repaired(struck(edges, settings, ~log.lives), settings)
+    assert report.kind == "all"
+    assert report.n_edges == log.left.n_edges
+    # and then there is some
+    assert state.n_records > 2.5 * thinned(state, settings).n_records
 
 
 def test_whoever_came_apart_is_joined_as_the_graph_is() -> None:
@@ -353,7 +365,8 @@ def test_damaged_nodes_are_repaired_without_bias() -> None:
     forms = []
     for seed in range(200):
         settings = settings_of(edges, seed=seed, epsilon=0.95, coins="independent", slack=1.0)
-        state, report = log.repaired(struck(edges, settings, ~log.lives), settings)
+        before = struck(edges, settings.with_room(ROOM), ~log.lives)
+        state, report = log.repaired(before, settings)
         if report.kind == "part":
             found = sparsifier_graph(state).laplacian()
             forms.append([each @ (found @ each) for each in directions])

@@ -26,6 +26,7 @@ def settings_of(
     slack: float | None = None,
     max_edges: int | None = None,
     expected_nodes: int = 2,
+    room: float = 1.0,
 ) -> SparsifierSettings:
     return SparsifierSettings(
         epsilon=epsilon,
@@ -33,6 +34,7 @@ def settings_of(
         slack=slack,
         max_edges=max_edges,
         expected_nodes=expected_nodes,
+        room=room,
     )
 
 
@@ -104,3 +106,24 @@ def test_a_bound_on_the_records_bounds_their_expected_number(coins: Coins) -> No
     below, above = int(0.5 * free), int(2.0 * free)
     assert expected_size(settings_of(coins=coins, max_edges=below), 1_000) == below
     assert expected_size(settings_of(coins=coins, max_edges=above), 1_000) == free
+
+
+@pytest.mark.parametrize("coins", ["independent", "dependent"])
+@pytest.mark.parametrize("slack", [None, 1.5])
+def test_room_is_a_factor_on_what_is_kept(coins: Coins, slack: float | None) -> None:
+    settings = settings_of(coins=coins, slack=slack, expected_nodes=10**4)
+    roomy = settings.with_room(3.0)
+    assert roomy == settings_of(coins=coins, slack=slack, expected_nodes=10**4, room=3.0)
+    assert roomy.oversampling == 3.0 * settings.oversampling
+    assert expected_size(roomy, 10**4) == pytest.approx(3.0 * expected_size(settings, 10**4))
+    assert sampling_constant(roomy, 10**4) == sampling_constant(settings, 10**4)
+
+
+def test_room_is_a_factor_on_a_bound_that_is_set() -> None:
+    bound = settings_of(max_edges=1_001, expected_nodes=10**4).with_room(2.5)
+    assert bound.max_edges == math.ceil(2.5 * 1_001)
+    assert expected_size(bound, 10**4) == bound.max_edges
+    assert settings_of().with_room(2.5).max_edges is None
+    for room in (0.99, math.nan):
+        with pytest.raises(ValueError, match="room must be at least 1"):
+            settings_of().with_room(room)

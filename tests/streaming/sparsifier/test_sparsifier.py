@@ -637,3 +637,24 @@ def test_a_budget_below_the_accuracy_asked_is_told() -> None:
         state = sparsified(edges, settings, n_forced=1)
         true = spectral_error(edges.graph(), sparsifier_graph(state))
         assert expected_epsilon(state, settings) > 0.7 * min(true, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.5])
+def test_what_is_published_of_a_buffer_with_room_is_as_large_as_without(epsilon: float) -> None:
+    edges = random_graph(400, 0.9, 0)
+    settings = _settings(edges, epsilon, coins="dependent")
+    roomy = sparsified(edges, settings.with_room(3.0), n_forced=1)
+    plain = sparsified(edges, settings, n_forced=1)
+    published = thinned(roomy, settings)
+    assert roomy.n_records == pytest.approx(3.0 * plain.n_records, rel=0.1)
+    assert published.n_records == pytest.approx(plain.n_records, rel=0.05)
+    assert spectral_error(edges.graph(), sparsifier_graph(published)) <= epsilon
+
+
+@pytest.mark.parametrize("room", [1.0, 2.0])
+def test_a_bound_on_what_is_published_is_met_with_room(room: float) -> None:
+    edges = random_graph(400, 0.9, 0)
+    settings = replace(_settings(edges, 0.5, coins="dependent"), max_edges=3_000)
+    state = sparsified(edges, settings.with_room(room), n_forced=1)
+    assert 0.9 * room * 3_000 < state.n_records <= room * 3_000
+    assert 2_700 < thinned(state, settings).n_records <= 3_000

@@ -20,7 +20,7 @@ from peewit.streaming.sparsifier.sparsifier import (
     resparsify,
     sparsifier_graph,
 )
-from peewit.streaming.sparsifier.strikes import n_split, retract, strike, strike_nodes
+from peewit.streaming.sparsifier.strikes import expire, n_split, retract, strike, strike_nodes
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, edge_block, random_graph, two_communities
 
@@ -117,15 +117,14 @@ def test_a_file_leaves_with_all_its_records() -> None:
     edges = random_graph(200, 0.5, 2)
     settings = settings_of(edges)
     state = resparsify(absorbed(edges, settings), settings)
-    (places,) = state.runs.places("file 1")
+    is_gone = np.repeat(np.array(state.runs.keys) == "file 1", state.runs.counts)
     after = retract(state, "file 1")
-    expected = np.delete(state.records.key, np.arange(places.start, places.stop))
-    assert 0 < places.stop - places.start < state.n_records
-    np.testing.assert_array_equal(after.records.key, expected)
+    assert 0 < is_gone.sum() < state.n_records
+    np.testing.assert_array_equal(after.records.key, state.records.key[~is_gone])
     assert after.runs.keys == ("file 0", "file 2", "file 3")
     assert after.runs.n_records == after.n_records
     assert after.struck_variance is None  # a run takes its own evenness along
-    assert after.n_struck == places.stop - places.start
+    assert after.n_struck == is_gone.sum()
     assert retract(after, "file 1").records.n_records == after.n_records
     with pytest.raises(ValueError, match="runs"):
         retract(replace(state, runs=None), "file 1")
@@ -316,3 +315,121 @@ def test_an_erased_node_does_not_count_as_a_part_that_came_off() -> None:
     lonely = strike_nodes(before, np.array([1], np.int32))
     assert lonely.n_struck > before.n_struck
     assert n_split(lonely) == 0
+
+
+# Windows
+
+
+TWICE = [*range(8), *range(8)]
+"""Buckets of the blocks of two files, each of which has all."""
+IN_ORDER = sorted(TWICE)
+
+
+def aged(
+    edges: EdgeList, settings: SparsifierSettings, buckets: list[int] = TWICE
+) -> SparsifierState:
+    """Two files of eight blocks; what the first brought is thinned."""
+    state = SparsifierState(runs=EMPTY_RUNS, n_nodes=edges.n_nodes)
+    for number, (block, bucket) in enumerate(zip(edges.blocks(16), buckets, strict=True)):
+        of_bucket = replace(block, bucket=bucket)
+        state = absorb(state, settings, [of_bucket], n_nodes=0, run=f"file {number // 8}")
+        if number == 7:
+            state = resparsify(state, settings)
+    return state
+
+
+def bucket_of(edges: EdgeList, buckets: list[int]) -> np.ndarray:
+    return np.repeat(buckets, [block.u.size for block in edges.blocks(16)])
+
+
+@pytest.mark.parametrize("coins", ["dependent", "independent"])
+def test_buckets_before_the_horizon_leave_with_all_their_records(coins: Coins) -> None:
+    edges = random_graph(300, 0.6, 1)
+    before = aged(edges, settings_of(edges, coins=coins))
+    bucket = np.repeat(before.runs.buckets, before.runs.counts)
+    after = expire(before, 5, np.zeros(300, bool))
+    assert 0 < np.count_nonzero(bucket < 5) < before.n_records
+    np.testing.assert_array_equal(after.records.key, before.records.key[bucket >= 5])
+    assert after.runs.buckets.tolist() == [5, 6, 7, 5, 6, 7]
+    assert after.runs.n_records == after.n_records
+    assert after.n_struck == np.count_nonzero(bucket < 5)
+    assert expire(after, 5, np.zeros(300, bool)) is not after  # runs tell, and nothing goes
+    assert expire(after, 5, np.zeros(300, bool)).n_struck == after.n_struck
+    with pytest.raises(ValueError, match="runs"):
+        expire(replace(before, runs=None), 5, np.zeros(300, bool))
+
+
+def degree_error(state: SparsifierState, edges: EdgeList) -> float:
+    """Mean square of what the degrees of the records are off, in parts of the degree."""
+    found, exact = sparsifier_graph(state).degree, edges.graph().degree
+    return float(np.mean((found / exact - 1.0) ** 2))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("buckets", "most"), [(IN_ORDER, 0.7), (TWICE, 0.9)])
+def test_degrees_stay_more_even_when_buckets_leave(buckets: list[int], most: float) -> None:
+    """More than after as many deletes at random: coins lean in the order of arrival."""
+    kept, random = [], []
+    for seed in range(10):
+        edges = random_graph(400, 0.7, seed)
+        state = aged(edges, settings_of(edges, seed), buckets)
+        after = expire(state, 3, np.zeros(400, bool))
+        assert after.struck_variance is None
+        kept.append(degree_error(after, without(edges, bucket_of(edges, buckets) < 3)))
+        is_gone = at_random(edges, 3 / 8, seed)
+        random.append(degree_error(struck(state, edges, is_gone), without(edges, is_gone)))
+    assert np.mean(kept) < most * np.mean(random)
+
+
+def joined_by(joints: np.ndarray, buckets: list[int]) -> SparsifierState:
+    """Two dense halves of 80 nodes, thinned, of bucket 9; then some edges of buckets of theirs."""
+    edges = two_communities(160, 0.9, 0, 3)
+    n_nodes = int(joints.max(initial=159)) + 1
+    settings = replace(settings_of(edges), epsilon=0.95)
+    state = SparsifierState(runs=EMPTY_RUNS, n_nodes=n_nodes)
+    (block,) = edges.blocks(1)
+    state = absorb(state, settings, [replace(block, bucket=9)], n_nodes=0, run="a")
+    state = resparsify(state, settings)
+    for (u, v), bucket in zip(joints.tolist(), buckets, strict=True):
+        joint = replace(edge_block([u], [v], [1.0]), bucket=bucket)
+        state = absorb(state, settings, [joint], n_nodes=0, run="b")
+    return state
+
+
+def isolated(state: SparsifierState, horizon: int) -> np.ndarray:
+    """Of graphs whose joints were all kept."""
+    is_isolated = np.ones(state.n_nodes, bool)
+    is_isolated[:160] = False
+    lives = np.repeat(state.runs.buckets >= horizon, state.runs.counts)
+    is_isolated[state.records.u[lives]] = is_isolated[state.records.v[lives]] = False
+    return is_isolated
+
+
+@pytest.mark.parametrize(
+    ("joints", "buckets", "n_apart"),
+    [
+        # the only edge between the halves
+        ([[5, 100]], [3], 1),
+        # a node of one edge, which has no other
+        ([[5, 160], [6, 101]], [3, 8], 0),
+        # a node through which the halves were joined
+        ([[5, 160], [160, 100]], [3, 3], 1),
+        # the same, and another way is left
+        ([[5, 160], [160, 100], [7, 90]], [3, 3, 8], 0),
+        # a node that keeps one of its edges
+        ([[5, 160], [160, 100]], [3, 8], 1),
+        # two nodes that were joined to nothing else
+        ([[160, 161], [5, 100]], [3, 8], 0),
+        # a path of two that have no edge any more
+        ([[5, 160], [160, 161], [161, 100]], [3, 3, 3], 1),
+    ],
+)
+def test_what_comes_apart_when_buckets_leave(
+    joints: list[list[int]], buckets: list[int], n_apart: int
+) -> None:
+    before = joined_by(np.array(joints), buckets)
+    after = expire(before, 5, isolated(before, 5))
+    assert n_split(after) == n_apart
+    assert (after.torn is None) == (n_apart == 0)
+    untorn = expire(before, 0, isolated(before, 0))
+    assert untorn.torn is None

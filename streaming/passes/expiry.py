@@ -1,0 +1,92 @@
+"""Expiry: what the edges weigh that leave a window, told by their own part of the log."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.kernels.pair_positions import add_live_degrees
+from peewit.streaming.log.change_log import ChangeLog
+from peewit.streaming.log.logged_files import DeadRows, LoggedBlock, LoggedFile
+
+_AHEAD = 4
+"""Blocks that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expired:
+    """Edges that leave a window.
+
+    Attributes
+    ----------
+    degree : (n_nodes,) float64
+        What they weigh at each node.
+    n_edges : int
+        How many there are.
+    """
+
+    degree: FloatArray
+    n_edges: int
+
+
+def expired_edges(
+    log: ChangeLog,
+    digests: Sequence[str],
+    dead: DeadRows,
+    *,
+    horizon: int,
+    n_nodes: int,
+    parallel: Parallel = map,
+    on_block: Callable[[], None] = lambda: None,
+) -> Expired:
+    """Edges that live by ``dead``, and belong to buckets before the horizon.
+
+    Only their blocks are read, so that over its life every edge is read once for this.
+
+    Parameters
+    ----------
+    log : ChangeLog
+    digests : sequence of str
+        The committed files, in order.
+    dead : DeadRows
+        What does not live; knows the horizon before.
+    horizon : int
+        The first bucket that stays.
+    n_nodes : int
+        Nodes known.
+    parallel : callable
+        Runs independent tasks; the result does not depend on it.
+    on_block : callable
+        Called after every block; what it raises ends the work.
+    """
+    degree = np.zeros(n_nodes)
+    n_edges = 0
+    leaving = _leaving(log, digests, dead, horizon)
+    while together := list(islice(leaving, _AHEAD)):
+
+        def read(
+            place: int, together: list[tuple[LoggedFile, int]] = together
+        ) -> tuple[LoggedBlock, BoolArray]:
+            file, number = together[place]
+            block = file.block(number)
+            return block, dead.mask((file.digest, number), block)
+
+        for block, is_dead in parallel(read, range(len(together))):
+            add_live_degrees(block.u, block.v, block.weight, is_dead, degree)
+            n_edges += is_dead.size - int(np.count_nonzero(is_dead))
+            on_block()
+    return Expired(degree=degree, n_edges=n_edges)
+
+
+def _leaving(
+    log: ChangeLog, digests: Sequence[str], dead: DeadRows, horizon: int
+) -> Iterator[tuple[LoggedFile, int]]:
+    for digest in digests:
+        buckets = log.buckets(digest, dead)
+        leaving = np.flatnonzero((dead.horizon <= buckets) & (buckets < horizon)).tolist()
+        if leaving:
+            file = log.file(digest, dead)
+            yield from ((file, number) for number in leaving)
