@@ -25,13 +25,15 @@ from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed")
-_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "node", "label")
+_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
 _MAX_COLUMN_NAME: Final = 1000
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
@@ -121,6 +123,71 @@ class AutoSolve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSettings:
+    """Which edges live: those of the last so many seconds.
+
+    ``length`` may change at any time; the rest is fixed once the graph exists.
+
+    Attributes
+    ----------
+    length : float
+        Seconds that an edge lives, at least; at most a bucket more.
+    by : {"time", "arrival"}
+        By the column of times, or by when a file was listed or pushed.
+    width : float
+        Seconds of a bucket, of which edges leave together.
+    allowed_ahead : float
+        Seconds that a time may lie ahead of both the latest one before and the file's arrival.
+    time_unit : {"s", "ms", "us", "ns"}
+        What a time counts that is a number.
+
+    Raises
+    ------
+    ValueError
+        A field breaks its rule.
+    """
+
+    length: float
+    by: WindowBy = "time"
+    width: float
+    allowed_ahead: float
+    time_unit: TimeUnit = "s"
+
+    def __post_init__(self) -> None:
+        if self.time_unit not in get_args(TimeUnit):
+            units = ", ".join(get_args(TimeUnit))
+            raise BadArgument("window.time_unit", f"must be one of {units}, got {self.time_unit!r}")
+        try:
+            self.window  # noqa: B018 - checks the others
+        except ValueError as error:
+            raise BadArgument("window", str(error)) from error
+
+    @classmethod
+    def of(
+        cls,
+        length: float,
+        *,
+        by: WindowBy = "time",
+        buckets: int = DEFAULT_BUCKETS,
+        allowed_ahead: float | None = None,
+        time_unit: TimeUnit = "s",
+    ) -> "WindowSettings":
+        """Of a new graph, by a number of buckets; a time may lie ahead by one, by default."""
+        if buckets < 1:
+            raise BadArgument("window.buckets", f"must be at least 1, got {buckets}")
+        width = length / buckets
+        ahead = width if allowed_ahead is None else allowed_ahead
+        return cls(length=length, by=by, width=width, allowed_ahead=ahead, time_unit=time_unit)
+
+    @property
+    def window(self) -> Window:
+        """The same for the stream."""
+        return Window(
+            length=self.length, by=self.by, width=self.width, allowed_ahead=self.allowed_ahead
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """Settings of a graph, as people choose them.
 
@@ -153,14 +220,17 @@ class GraphSettings:
     parallel : {"sum", "replace"}
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.
+    window : WindowSettings, optional
+        Which edges live, by their time; all do without it. It needs exact deletions, and is there
+        from the first edge or never.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
         What to solve whenever snapshot or labels change.
     columns : mapping of str to str
         What columns of tables are called where nothing else is said: any of src, dst, weight, op,
-        node and label. Those that are not named are called so themselves; op, what a row does, is
-        looked for only where edges may be deleted.
+        time, node and label. Those that are not named are called so themselves; op, what a row
+        does, is looked for only where edges may be deleted, and time where a window needs it.
 
     Raises
     ------
@@ -178,15 +248,18 @@ class GraphSettings:
     keep_raw: bool = True
     deletions: Deletions = "off"
     parallel: Parallel = "sum"
+    window: WindowSettings | None = None
     snapshot_every: SnapshotEvery | None = None
     auto_solve: AutoSolve | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns_of_edges(self) -> Mapping[str, str]:
-        """``columns``, and that of operations, called op, where edges may be deleted."""
+        """``columns``, and those of operations and times, called op and time, where they count."""
         is_free = "op" not in self.columns.values()
         usual = {"op": "op"} if self.deletions != "off" and is_free else {}
+        if self.window is not None and self.window.by == "time":
+            usual |= {"time": "time", "time_unit": self.window.time_unit}
         return {**usual, **self.columns}
 
     def __post_init__(self) -> None:
@@ -220,6 +293,15 @@ class GraphSettings:
                 )
         if self.deletions == "off" and self.parallel == "replace":
             raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
+        if self.window is not None and self.deletions != "exact":
+            raise BadArgument(
+                "window",
+                f"needs exact deletions, which tell what leaves; got {self.deletions!r}",
+            )
+        if "time" in self.columns and (self.window is None or self.window.by != "time"):
+            raise BadArgument(
+                "columns.time", "must be left out of a graph without a window by time"
+            )
         if self.deletions == "off" and "op" in self.columns:
             raise BadArgument("columns.op", "must be left out where deletions are off")
         for name, column in self.columns.items():
@@ -510,12 +592,24 @@ def _require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
         )
     if wanted.deletions == "off" != present.deletions:
         raise GraphConflict("deletions", "must stay on where they were: edges may be gone already")
+    if (wanted.window is None) != (present.window is None):
+        raise GraphConflict("window", "is there from the first edge or never; create another graph")
+    if wanted.window is not None and present.window is not None:
+        for name in ("by", "width", "time_unit"):
+            if getattr(wanted.window, name) != getattr(present.window, name):
+                raise GraphConflict(
+                    f"window.{name}",
+                    f"is fixed at {getattr(present.window, name)!r} since the graph was created, "
+                    f"got {getattr(wanted.window, name)!r}; create another graph",
+                )
 
 
 def _record(row: Row[Any]) -> GraphRecord:
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
     chosen["columns"] = chosen["columns"] or {}
+    if chosen["window"] is not None:
+        chosen["window"] = WindowSettings(**chosen["window"])
     if chosen["snapshot_every"] is not None:
         chosen["snapshot_every"] = SnapshotEvery(**chosen["snapshot_every"])
     if chosen["auto_solve"] is not None:

@@ -20,6 +20,7 @@ _TITLES: Final = {
     "SourceNotFound": "Source not found",
     "FileNotListed": "File not found",
     "RetractionRefused": "File cannot be retracted",
+    "HorizonRefused": "Graph has no window",
     "RepairRefused": "Graph cannot be repaired",
     "RawEdgesMovedOn": "Raw edges moved on",
     "PushNotFound": "Push not found",

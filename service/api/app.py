@@ -26,6 +26,7 @@ from peewit.service.api.routes import (
     erasures,
     features,
     graphs,
+    horizons,
     jobs,
     labels,
     new_points,
@@ -58,6 +59,7 @@ _RESOURCES: Final = (
     snapshots,
     suggestions,
     erasures,
+    horizons,
     repairs,
     server,
 )
@@ -73,6 +75,7 @@ _TAGS: Final = [
     {"name": "suggestions", "description": "Which nodes to label next."},
     {"name": "snapshots", "description": "The sparsifier itself."},
     {"name": "erasures", "description": "Nodes that are to be forgotten."},
+    {"name": "windows", "description": "Edges that leave by their time, by hand."},
     {"name": "repairs", "description": "Edges that are sampled anew after deletes, by hand."},
     {"name": "operations", "description": "Whether it runs, what runs, which models there are."},
 ]

@@ -34,6 +34,7 @@ from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.inbox.confinement import SourceRefused
 from peewit.service.inbox.erasures import ErasureNotFound
 from peewit.service.inbox.feature_log import FeatureSetNotFound
+from peewit.service.inbox.horizons import HorizonRefused
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
     PushNotFound,
@@ -109,6 +110,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     TooManyGraphs: HTTPStatus.CONFLICT,
     TooManySources: HTTPStatus.CONFLICT,
     RetractionRefused: HTTPStatus.CONFLICT,
+    HorizonRefused: HTTPStatus.CONFLICT,
     RepairRefused: HTTPStatus.CONFLICT,
     RawEdgesMovedOn: HTTPStatus.CONFLICT,
     NoSnapshot: HTTPStatus.CONFLICT,

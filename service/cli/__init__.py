@@ -24,6 +24,7 @@ _MEMBERS: Final = {
         "Forget nodes: their edges, labels, features and predictions, and their ids.",
     ),
     "retract": Member("retract", "Take all edges of some files out of a graph again."),
+    "expire": Member("expire", "Let go of all edges of a window before a time."),
     "repair": Member(
         "repair",
         "Sample edges anew that deletes have spoiled, now instead of before the next snapshot.",

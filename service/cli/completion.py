@@ -24,12 +24,15 @@ WORDS: Final = {
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
     "erase": "GRAPH --node= --nodes= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
+    "expire": "GRAPH --before= --json",
     "repair": "GRAPH --rebuild --json",
     "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
-    "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --snapshot-edges= "
+    "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --window= --window-by= "
+    "--buckets= --allowed-ahead= --time-unit= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
     "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --deletions= --parallel= "
-    "--snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= --rename= --json",
+    "--window= --allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
+    "--column= --rename= --json",
     "graph list": "--json",
     "graph show": "GRAPH --json",
     "graph delete": "GRAPH --yes --json",

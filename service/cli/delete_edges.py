@@ -109,7 +109,7 @@ def _deletes(
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids
     said = edge_columns({**graph.settings.columns_of_edges, **named})
-    columns = replace(said, weight=_NO_COLUMN, needs_weight=False)
+    columns = replace(said, weight=_NO_COLUMN, needs_weight=False, time=None)
     for path in files:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as content:

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
+from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery, WindowSettings
 from peewit.service.cli.table_files import parsed_settings
 from peewit.service.tasks.solve_options import validate_solve
+from peewit.streaming.edges.windows import DEFAULT_BUCKETS, seconds_of
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[
@@ -35,6 +36,34 @@ ParallelEdges = Annotated[
         "others (replace).",
     ),
 ]
+WindowOf = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="Keep the edges of the last so long only: 30d, 12h, 90m, or seconds. Deletions are "
+        "exact with it.",
+    ),
+]
+WindowByOf = Annotated[
+    str | None,
+    typer.Option(
+        "--window-by", help="By the column of times (time), or by when files arrived (arrival)."
+    ),
+]
+Buckets = Annotated[
+    int | None, typer.Option("--buckets", help="Edges leave together by so many parts of it.")
+]
+AllowedAhead = Annotated[
+    str | None,
+    typer.Option(
+        "--allowed-ahead",
+        help="How far a time may lie ahead of all before and of now; a bucket by default.",
+    ),
+]
+TimeUnitOf = Annotated[
+    str | None,
+    typer.Option("--time-unit", help="What times count that are numbers: s, ms, us, ns."),
+]
 SnapshotEdges = Annotated[
     int | None, typer.Option(help="A snapshot after so many edges. 0 takes it back.")
 ]
@@ -46,7 +75,8 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="NAME=COLUMN",
-        help="What src, dst, weight, op, node or label is called in tables; NAME= takes it back.",
+        help="What src, dst, weight, op, time, node or label is called in tables; NAME= takes it "
+        "back.",
     ),
 ]
 AutoModel = Annotated[
@@ -73,6 +103,11 @@ class SettingOptions:
     auto_solve: str | None
     parameters: list[str] | None
     columns: list[str] | None
+    window: str | None = None
+    window_by: str | None = None
+    buckets: int | None = None
+    allowed_ahead: str | None = None
+    time_unit: str | None = None
 
     def applied(self, settings: GraphSettings) -> GraphSettings:
         """The settings with these options; ValueError when a rule is broken."""
@@ -90,6 +125,10 @@ class SettingOptions:
             changes["deletions"] = self.deletions
         if self.parallel is not None:
             changes["parallel"] = self.parallel
+        if (window := self._window(settings.window)) is not None:
+            changes["window"] = window
+            if settings.window is None:
+                changes.setdefault("deletions", "exact")
         for column in self.columns or ():
             name, equals, given = column.partition("=")
             if not equals:
@@ -101,6 +140,25 @@ class SettingOptions:
             if given:
                 kept[name] = given
         return replace(settings, **changes)
+
+    def _window(self, present: WindowSettings | None) -> WindowSettings | None:
+        """The window with these options; None where they say nothing of it."""
+        ahead = self.allowed_ahead
+        said: dict[str, Any] = {
+            "by": self.window_by,
+            "allowed_ahead": None if ahead is None else seconds_of(ahead, "--allowed-ahead"),
+            "time_unit": self.time_unit,
+        }
+        said = {name: value for name, value in said.items() if value is not None}
+        if self.window is not None:
+            said["length"] = seconds_of(self.window, "--window")
+        if present is not None:
+            return replace(present, **said) if said else None
+        if "length" in said:
+            return WindowSettings.of(**said, buckets=self.buckets or DEFAULT_BUCKETS)
+        if said or self.buckets is not None:
+            raise ValueError("--window must say how long edges live where others speak of it")
+        return None
 
     def _snapshot_every(self, present: SnapshotEvery | None) -> SnapshotEvery | None:
         edges = present.edges if present else None

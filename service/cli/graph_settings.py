@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import GraphSettings
+from peewit.service.catalog import GraphSettings, WindowSettings
 from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.graph_options import (
+    AllowedAhead,
     AutoModel,
     AutoParameters,
+    Buckets,
     Columns,
     DeletionsOf,
     Epsilon,
@@ -19,6 +21,9 @@ from peewit.service.cli.graph_options import (
     SettingOptions,
     SnapshotEdges,
     SnapshotSeconds,
+    TimeUnitOf,
+    WindowByOf,
+    WindowOf,
 )
 from peewit.service.cli.session import (
     AsJson,
@@ -34,10 +39,12 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import given
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
-from peewit.service.wire.graphs import DeletedEdges
+from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.node_kinds import NODE_KINDS
+from peewit.streaming.edges.times import SECOND, moment
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
@@ -59,6 +66,11 @@ def create(
     keep_raw: KeepRaw = None,
     deletions: DeletionsOf = None,
     parallel: ParallelEdges = None,
+    window: WindowOf = None,
+    window_by: WindowByOf = None,
+    buckets: Buckets = None,
+    allowed_ahead: AllowedAhead = None,
+    time_unit: TimeUnitOf = None,
     snapshot_edges: SnapshotEdges = None,
     snapshot_seconds: SnapshotSeconds = None,
     auto_solve: AutoModel = None,
@@ -75,6 +87,11 @@ def create(
             keep_raw=keep_raw,
             deletions=deletions,
             parallel=parallel,
+            window=window,
+            window_by=window_by,
+            buckets=buckets,
+            allowed_ahead=allowed_ahead,
+            time_unit=time_unit,
             snapshot_edges=snapshot_edges,
             snapshot_seconds=snapshot_seconds,
             auto_solve=auto_solve,
@@ -97,6 +114,8 @@ def set_settings(
     keep_raw: KeepRaw = None,
     deletions: DeletionsOf = None,
     parallel: ParallelEdges = None,
+    window: WindowOf = None,
+    allowed_ahead: AllowedAhead = None,
     snapshot_edges: SnapshotEdges = None,
     snapshot_seconds: SnapshotSeconds = None,
     auto_solve: AutoModel = None,
@@ -112,6 +131,8 @@ def set_settings(
         keep_raw=keep_raw,
         deletions=deletions,
         parallel=parallel,
+        window=window,
+        allowed_ahead=allowed_ahead,
         snapshot_edges=snapshot_edges,
         snapshot_seconds=snapshot_seconds,
         auto_solve=auto_solve,
@@ -163,6 +184,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "certificate": certificate,
                 "features": features,
                 "deleted": None if meta is None else _deleted(record.settings, meta),
+                "window": None if meta is None else _window_state(record.settings, meta),
             }
         )
         return
@@ -175,6 +197,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "edges kept": progress.edges_kept,
             "self-loops dropped": progress.self_loops,
             **({} if meta is None else _deletes(record.settings, meta)),
+            **({} if meta is None else _passed(record.settings, meta)),
             "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
@@ -229,6 +252,25 @@ def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
     return told
 
 
+def _window_state(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
+    """What the window has let through; None in graphs without one."""
+    if settings.window is None:
+        return None
+    return {each.name: getattr(meta, each.name) for each in fields(WindowState)}
+
+
+def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
+    """The same in words."""
+    if settings.window is None or meta.horizon is None or meta.watermark is None:
+        return {}
+    since, until = (moment(round(each * SECOND)) for each in (meta.horizon, meta.watermark))
+    return {
+        "edges live": f"since {since}, the latest is of {until}",
+        "expired edges": meta.n_expired,
+        "edges that came too late": meta.n_late,
+    }
+
+
 def _features_text(features: FeaturesStatus) -> str | None:
     """How many nodes have a row, how long it is, and what waits or went wrong."""
     parts = []
@@ -255,6 +297,16 @@ def _labels_text(counts: dict[LabelValue, int]) -> str:
     return f"{n_nodes} in {len(counts)} classes"
 
 
+def _window_text(window: WindowSettings | None) -> str | None:
+    if window is None:
+        return None
+    what = "their time" if window.by == "time" else "when they arrived"
+    return (
+        f"{duration(window.length)} by {what}, leaving by {duration(window.width)}; "
+        f"{duration(window.allowed_ahead)} ahead allowed"
+    )
+
+
 def _setting_fields(
     settings: GraphSettings, newest: SnapshotMeta | None = None
 ) -> dict[str, object]:
@@ -274,6 +326,7 @@ def _setting_fields(
         "keep_raw": settings.keep_raw,
         "deletions": settings.deletions,
         "parallel": settings.parallel,
+        "window": _window_text(settings.window),
         "snapshot_every": every
         and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
         "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,

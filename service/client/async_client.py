@@ -151,6 +151,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     update_graph = _method(graphs_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
+    expire = _method(graphs_calls.expire)
     repair = _method(graphs_calls.repair)
     repair_state = _method(graphs_calls.repair_state)
 

@@ -145,6 +145,7 @@ class Client(Connected[httpx.BaseTransport]):
     update_graph = _method(graphs_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
+    expire = _method(graphs_calls.expire)
     repair = _method(graphs_calls.repair)
     repair_state = _method(graphs_calls.repair_state)
 

@@ -95,6 +95,7 @@ graphs = Table(
     Column("keep_raw", Boolean, nullable=False),
     Column("deletions", Text, nullable=False, server_default="off"),
     Column("parallel", Text, nullable=False, server_default="sum"),
+    Column("window", _Json),
     Column("snapshot_every", _Json),
     Column("auto_solve", _Json),
     Column("columns", _Json),
@@ -115,6 +116,7 @@ graphs = Table(
     _counter("features_version"),
     Column("erasures_seq", BigInteger, nullable=False, default=0, server_default="0"),
     Column("repair_wanted", Text),  # "due" or "all", until ingest has made it
+    Column("horizon_wanted", Float(53)),  # seconds since 1970, until ingest has reached it
     CheckConstraint("state IN ('active', 'deleted')", name="state"),
 )
 _unique_among("state = 'active'", "uq_graphs_active_name", graphs, "name")

@@ -39,6 +39,7 @@ from peewit.service.inbox.file_outcomes import (
     offer_again,
     store_outcome,
 )
+from peewit.service.inbox.horizons import Horizons
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,
@@ -75,6 +76,8 @@ class Manifest:
         Those that are in no file yet, and what became of the others.
     retractions : Retractions
         Files that leave the graph again.
+    horizons : Horizons
+        Times before which edges are to leave.
     repairs : Repairs
         That somebody asked for.
     features : FeatureLog
@@ -90,6 +93,7 @@ class Manifest:
         self.live = LivePositions(database)
         self.pushes = PushLog(database)
         self.retractions = Retractions(database)
+        self.horizons = Horizons(database)
         self.repairs = Repairs(database)
         self.features = FeatureLog(database)
         self.erasures = ErasureLog(database)
@@ -177,7 +181,8 @@ class Manifest:
             erasures.c.graph_id == graph_id, erasures.c.status == "hidden"
         )
         repaired = select(graphs.c.id).where(
-            graphs.c.id == graph_id, graphs.c.repair_wanted.is_not(None)
+            graphs.c.id == graph_id,
+            graphs.c.repair_wanted.is_not(None) | graphs.c.horizon_wanted.is_not(None),
         )
         with self._database.read() as connection:
             return any(

@@ -30,7 +30,10 @@ from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.times import SECOND
+from peewit.streaming.edges.windows import require_past
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
 
 __all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
 
@@ -143,7 +146,9 @@ class PushStore:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
             if earlier is not None:
                 return earlier
-        batches = _check_batches(graph, file, table_format, columns, limits)
+        batches = _check_batches(
+            graph, file, table_format, columns, limits, latest=self._latest(graph)
+        )
         head, n_bytes = [], 0
         for batch in batches:
             head.append(pa.Table.from_batches([batch]))
@@ -165,6 +170,16 @@ class PushStore:
         if push.path != record.path and push.path:  # another request with this key was faster
             Path(push.path).unlink()
         return record
+
+    def _latest(self, graph: GraphRecord) -> int:
+        """The latest time that is known: now, or of an edge of the newest snapshot."""
+        now = round(time.time() * SECOND)
+        if not has_times(graph):
+            return now
+        paths = GraphPaths(root=self._graphs_directory / graph.id)
+        newest = SnapshotStore(paths.snapshots).newest()
+        known = newest.watermark if newest is not None else None
+        return now if known is None else max(now, round(known * SECOND))
 
     def _on_disk(
         self,
@@ -252,7 +267,15 @@ def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
     columns = [("src", ids), ("dst", ids), ("weight", pa.float32())]
     if graph.settings.deletions != "off":
         columns.append(("op", pa.string()))
+    if has_times(graph):
+        columns.append(("time", pa.timestamp("us")))
     return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
+
+
+def has_times(graph: GraphRecord) -> bool:
+    """Whether edges of a graph have times."""
+    window = graph.settings.window
+    return window is not None and window.by == "time"
 
 
 def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> None:
@@ -277,7 +300,9 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
         ).null_count:  # of blocks without operations that others were joined to
             filled = pc.fill_null(table.column("op"), OPERATIONS[INSERT])
             table = table.set_column(table.schema.get_field_index("op"), "op", filled)
-    return table.cast(schema)
+    if "time" in schema.names and "time" not in table.schema.names:  # rows that delete need none
+        table = table.append_column("time", pa.nulls(table.num_rows, pa.timestamp("us")))
+    return table.select(schema.names).cast(schema)
 
 
 def _check_batches(
@@ -286,6 +311,8 @@ def _check_batches(
     table_format: Format,
     columns: EdgeColumns,
     limits: UploadLimits | None,
+    *,
+    latest: int,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of columns that fulfil the data contract."""
     settings = graph.settings
@@ -301,12 +328,16 @@ def _check_batches(
             first_row=first_row,
         )
         first_row += block.n_rows
+        if settings.window is not None:
+            require_past(block, latest, settings.window.window)
         taken = {"src": block.src, "dst": block.dst, "weight": block.weight}
         if block.op is not None:
             if settings.deletions == "off":
                 row = block.first_row + int((block.op != INSERT).argmax())
                 raise BadEdges(DELETIONS_OFF, argument="op", row=row)
             taken["op"] = pa.array(OPERATIONS).take(pa.array(block.op))
+        if block.time is not None:
+            taken["time"] = pa.array(block.time).cast(pa.timestamp("us"))
         yield pa.record_batch(taken)
     if first_row == 0:
         raise BadUpload("the body must hold at least one edge")

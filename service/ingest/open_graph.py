@@ -215,6 +215,7 @@ class OpenGraph:
             self._erase(self._eraser.strike)  # the rest takes long, and others wait
             if self._stream.is_between_files:
                 self._retract_files()
+                self._expire()
                 self._repair()
             self._steps.begin("gathering pushes")
             gather_pushes(
@@ -233,7 +234,9 @@ class OpenGraph:
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable, is_whole=bool(lost))
             repairs = self._manifest.repairs.wanted(self.record.id)
-            if not (self._books.n_waiting_again or self._has_leaving() or repairs):
+            horizon = self._manifest.horizons.wanted(self.record.id)
+            is_wanted = repairs is not None or horizon is not None
+            if not (self._books.n_waiting_again or self._has_leaving() or is_wanted):
                 break
         self._books.record_snapshot(summary)
         if not features_first:
@@ -299,6 +302,14 @@ class OpenGraph:
         for file, result in zip(there, found, strict=True):
             if isinstance(result, NotRetractable):
                 self._books.keep(file, result, self._stream.summary())
+
+    def _expire(self) -> None:
+        """Let go of the edges before a time if somebody asked for it."""
+        wanted = self._manifest.horizons.wanted(self.record.id)
+        if wanted is not None:
+            self._stream.expire(wanted)
+            self._books.record_snapshot(self._stream.summary())
+            self._manifest.horizons.done(self.record.id, wanted, lease=self.lease)
 
     def _repair(self) -> None:
         """Repair the graph if somebody asked for it."""
@@ -398,7 +409,7 @@ class OpenGraph:
             withheld = self._manifest.retractions.withheld(self.record.id)
             edge_files = [
                 replace(
-                    _edge_file(file, readings),
+                    _edge_file(file, readings, self._own_columns),
                     withheld=withheld.get(file.path),
                     replaces_siblings=is_made(file.path, self.record.id),
                 )
@@ -430,11 +441,19 @@ class OpenGraph:
         said = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
-                CHANGES if reading.is_live else edge_columns(of_graph, reading.columns),
+                self._own_columns if reading.is_live else edge_columns(of_graph, reading.columns),
                 reading,
             )
             for source_id, reading in said.items()
         }
+
+    @property
+    def _own_columns(self) -> EdgeColumns:
+        """Names of the columns of files that the service has written: pushes and chunks."""
+        window = self.record.settings.window
+        if window is None or window.by != "time":
+            return CHANGES
+        return replace(CHANGES, time="time", time_unit=window.time_unit)
 
     def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """The files that may be read; quarantines others of sources that were added over HTTP.
@@ -503,6 +522,7 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
         deletions=chosen.deletions,
         parallel=chosen.parallel,
+        window=None if chosen.window is None else chosen.window.window,
         checkpoint_seconds=settings.checkpoint_seconds,
         snapshot_edges=None if every is None else every.edges,
         snapshot_seconds=None if every is None else every.seconds,
@@ -530,10 +550,12 @@ def _remove_copies(staging: Path) -> None:
 
 
 def _edge_file(
-    file: FileRecord, readings: Mapping[str, tuple[EdgeColumns, Reading]] | None = None
+    file: FileRecord,
+    readings: Mapping[str, tuple[EdgeColumns, Reading]] | None = None,
+    of_pushes: EdgeColumns = CHANGES,
 ) -> EdgeFile:
     """The file as its source is to be read; pushes have the usual columns, operations if any."""
-    columns, reading = (readings or {}).get(file.source_id or "", (CHANGES, _USUAL))
+    columns, reading = (readings or {}).get(file.source_id or "", (of_pushes, _USUAL))
     return EdgeFile(
         path=file.path,
         size=file.size,
@@ -541,4 +563,5 @@ def _edge_file(
         columns=columns,
         max_bad_rows=reading.max_bad_rows,
         replaces=reading.replaces,
+        arrived=file.created_at.timestamp(),
     )

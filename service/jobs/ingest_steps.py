@@ -206,7 +206,11 @@ class IngestSteps:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 52 s, 3 min, 2.5 h."""
+    """Seconds as people say them: 52 s, 3 min, 2.5 h, 30 d."""
     if seconds < 120.0:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
+    if seconds < 7200.0:
+        return f"{seconds / 60.0:.0f} min"
+    if seconds < 172_800.0:
+        return f"{seconds / 3600.0:.1f} h"
+    return f"{seconds / 86_400.0:.4g} d"

@@ -340,6 +340,10 @@ class IngestMetrics:
             "peewit_damage_max", "Largest part that a node has lost since its edges were sampled."
         )
         self._log_bytes = gauge("peewit_log_bytes", "Bytes of the log of all edges.")
+        self._expired_edges = gauge("peewit_expired_edges", "Edges that left the window.")
+        self._late_edges = gauge("peewit_late_edges", "Edges that came when it was past them.")
+        self._horizon = gauge("peewit_horizon_seconds", "Since when edges live, since 1970.")
+        self._watermark = gauge("peewit_watermark_seconds", "Latest time of an edge, since 1970.")
         self._listings = histogram("peewit_listing_seconds", "Seconds of a listing of a source.")
         self._listing_errors = counter("peewit_listing_errors", "Listings that failed.")
         self._failures = counter(
@@ -382,6 +386,11 @@ class IngestMetrics:
         self._deleted_edges.labels(label).set(newest.n_deleted or 0)
         self._damage_max.labels(label).set(newest.damage.largest)
         self._log_bytes.labels(label).set(newest.log_bytes or 0)
+        if newest.horizon is not None and newest.watermark is not None:
+            self._expired_edges.labels(label).set(newest.n_expired)
+            self._late_edges.labels(label).set(newest.n_late)
+            self._horizon.labels(label).set(newest.horizon)
+            self._watermark.labels(label).set(newest.watermark)
 
     def note_listing(self, graph: str, seconds: float | None) -> None:
         """Count a listing of a source; None when it failed."""

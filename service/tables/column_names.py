@@ -1,10 +1,12 @@
 """Names of the columns of tables: what a call gives, else the graph, else the usual ones."""
 
 from collections.abc import Mapping
+from typing import cast, get_args
 
 from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
+from peewit.streaming.edges.times import TimeUnit
 
 
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
@@ -24,7 +26,16 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
         needs_weight="weight" in (given or {}),
         op=named.get("op"),
         needs_op="op" in (given or {}),
+        time=named.get("time"),
+        time_unit=_unit(named.get("time_unit", "s")),
     )
+
+
+def _unit(name: str) -> TimeUnit:
+    for unit in get_args(TimeUnit):
+        if name == unit:
+            return cast("TimeUnit", unit)
+    raise BadArgument("time_unit", f"must be one of {', '.join(get_args(TimeUnit))}, got {name!r}")
 
 
 def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:

@@ -205,6 +205,12 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
         A file of such edges is in the graph, or waits, and none can take its place.
     """
     require_features(graph)
+    window = graph.settings.window
+    if window is not None and window.by == "time":
+        raise ConnectedBefore(
+            f"graph {graph.settings.name} has a window by time, and edges that are made from "
+            "features have none; make another graph, without a window or by arrival"
+        )
     _require_replaceable(manifest.files_in(graph.id, GraphPaths(root=directory).knn), graph)
 
 

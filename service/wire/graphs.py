@@ -23,6 +23,9 @@ class Settings:
     keep_raw: bool
     deletions: Literal["off", "approximate", "exact"]
     parallel: Literal["sum", "replace"]
+    window: dict[str, Any] | None = described(
+        "Which edges live: length, width of a bucket and allowed_ahead in seconds, by, time_unit."
+    )
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
     columns: dict[str, str] = described(
@@ -116,6 +119,31 @@ class RepairState:
 
 
 @record
+class HorizonState:
+    """Since when edges live, and the time that somebody asked for."""
+
+    wanted: datetime | None = described(
+        "Edges before it are to leave; null once they have, or where nothing is asked for."
+    )
+    snapshot: int | None = described("Number of the newest.")
+    horizon: datetime | None = described(
+        "Of the newest snapshot: edges before it have left. Null before the first, and without a "
+        "window."
+    )
+
+
+@record
+class WindowState:
+    """What the window of a graph has let through, as of the newest snapshot."""
+
+    horizon: datetime | None = described("Since when edges live; null before the first.")
+    watermark: datetime | None = described("The latest time of an edge.")
+    n_live: int | None = described("Edges that live.")
+    n_expired: int = described("Edges that have left.")
+    n_late: int = described("Edges that came when the window was past them, and were left out.")
+
+
+@record
 class DeletedEdges:
     """What was deleted and what came of it, as of the newest snapshot.
 
@@ -147,6 +175,9 @@ class GraphDetails(Graph):
     deleted: DeletedEdges | None = described(
         "Null where deletions are off, and before the first snapshot."
     )
+    window: WindowState | None = described(
+        "Null in graphs without a window, and before the first snapshot."
+    )
 
 
 @record
@@ -177,6 +208,10 @@ class Snapshot:
         "Edges that are not deleted, self-loops not counted; null unless deletions are exact."
     )
     n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
+    n_expired: int = described("Edges that had left the window of the graph.")
+    n_late: int = described("Edges that had come when the window was past them.")
+    watermark: datetime | None = described("The latest time of an edge; null without a window.")
+    horizon: datetime | None = described("Since when edges live; null without a window.")
     n_repairs: int = described("How often edges of damaged nodes had been sampled anew.")
     n_rebuilds: int = described("How often all edges had been sampled anew after deletes.")
     damage: Damage | None = described("Null unless deletions are exact.")

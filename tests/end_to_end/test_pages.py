@@ -20,7 +20,7 @@ MARK = "@@ next @@"
 
 IN_BASH = {
     *("commands", "delta", "erase", "http", "knn", "papers", "points"),
-    *("retract", "scans", "spam", "words"),
+    *("retract", "scans", "spam", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
@@ -122,7 +122,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     run("erase", home, tmp_path)
 
 
-@pytest.mark.parametrize("section", ["delta", "papers", "retract", "spam"])
+@pytest.mark.parametrize("section", ["delta", "papers", "retract", "spam", "window"])
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
 

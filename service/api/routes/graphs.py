@@ -16,6 +16,7 @@ from peewit.service.api.schemas.graphs import (
     deleted_of,
     graph_fields,
     graph_of,
+    window_of,
 )
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import (
@@ -95,4 +96,5 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         backlog=answer_of(Backlog, stores.manifest.backlog(graph.id)),
         files=dict(stores.manifest.counts(graph.id)),
         deleted=deleted_of(newest),
+        window=window_of(newest) if graph.settings.window is not None else None,
     )

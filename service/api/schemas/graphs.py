@@ -4,11 +4,17 @@ from dataclasses import MISSING, asdict, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.api.schemas.jobs import Solve
-from peewit.service.catalog import AutoSolve, GraphRecord, GraphSettings, SnapshotEvery
+from peewit.service.catalog import (
+    AutoSolve,
+    GraphRecord,
+    GraphSettings,
+    SnapshotEvery,
+    WindowSettings,
+)
 from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.wire.graphs import (
     Certificate,
@@ -19,9 +25,12 @@ from peewit.service.wire.graphs import (
     RepairState,
     Settings,
     Snapshot,
+    WindowState,
 )
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.windows import DEFAULT_BUCKETS, WindowBy, seconds_of
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
 from peewit.streaming.snapshots.store import SnapshotMeta
 
@@ -46,6 +55,47 @@ class SnapshotEveryIn(Body):
         return SnapshotEvery(edges=self.edges, seconds=self.seconds)
 
 
+class WindowIn(Body):
+    """Which edges live: those of the last so many seconds, by their time."""
+
+    length: float | str = Field(
+        description="Seconds, or as 30d, 12h, 90m, 45s; may change at any time."
+    )
+    by: WindowBy = Field("time", description="A column of times, or when a file or push arrived.")
+    buckets: int = Field(DEFAULT_BUCKETS, description="Edges leave together by so many parts.")
+    allowed_ahead: float | str | None = Field(
+        None, description="How far a time may lie ahead of all before; a bucket when left out."
+    )
+    time_unit: TimeUnit = Field("s", description="What a time counts that is a number.")
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        self.to_record()
+        return self
+
+    def to_record(self) -> WindowSettings:
+        """The same for the catalog; raises ValueError."""
+        ahead = self.allowed_ahead
+        return WindowSettings.of(
+            seconds_of(self.length, "window.length"),
+            by=self.by,
+            buckets=self.buckets,
+            allowed_ahead=None if ahead is None else seconds_of(ahead, "window.allowed_ahead"),
+            time_unit=self.time_unit,
+        )
+
+    def changed(self, present: WindowSettings | None) -> WindowSettings:
+        """The window of a graph with what is said here; raises ValueError."""
+        wanted = self.to_record()
+        if present is None:
+            return wanted
+        said = {"by", "time_unit", "allowed_ahead"} & self.model_fields_set
+        changes = {name: getattr(wanted, name) for name in {"length", *said}}
+        if "buckets" in self.model_fields_set:
+            changes["width"] = wanted.width
+        return replace(present, **changes)
+
+
 class _GraphFields(Body):
     node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
     epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral accuracy asked, in (0, 1).")
@@ -66,6 +116,11 @@ class _GraphFields(Body):
         _DEFAULTS["parallel"],
         description="Whether a further edge of a pair adds its weight, or takes the others' place.",
     )
+    window: WindowIn | None = Field(
+        None,
+        description="Which edges live, by their time; fixed but for length and allowed_ahead. "
+        "Deletions are exact with it.",
+    )
     snapshot_every: SnapshotEveryIn | None = Field(
         None, description="Snapshots besides the one at the end of each run of files."
     )
@@ -75,7 +130,7 @@ class _GraphFields(Body):
 
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="What src, dst, weight, op, node and label are called in tables.",
+        description="What src, dst, weight, op, time, node and label are called in tables.",
         examples=[{"src": "source", "dst": "target", "node": "account_id"}],
     )
 
@@ -101,7 +156,10 @@ class GraphCreate(_GraphFields):
 
     def to_settings(self) -> GraphSettings:
         """The same for the catalog; raises ValueError."""
-        return GraphSettings(**self._given_fields())
+        given = self._given_fields()
+        if isinstance(each := given.get("window"), WindowIn):
+            given = {"deletions": "exact", **given, "window": each.to_record()}
+        return GraphSettings(**given)
 
 
 class GraphPatch(_GraphFields):
@@ -111,7 +169,10 @@ class GraphPatch(_GraphFields):
 
     def changed(self, settings: GraphSettings) -> GraphSettings:
         """The settings with these changes; raises ValueError."""
-        return replace(settings, **self._given_fields())
+        given = self._given_fields()
+        if isinstance(each := given.get("window"), WindowIn):
+            given["window"] = each.changed(settings.window)
+        return replace(settings, **given)
 
 
 def graph_of(graph: GraphRecord) -> Graph:
@@ -146,12 +207,31 @@ def deleted_of(meta: SnapshotMeta | None) -> DeletedEdges | None:
     return None if meta is None else answer_of(DeletedEdges, meta, **_parts(meta))
 
 
+def window_of(meta: SnapshotMeta | None) -> WindowState | None:
+    """What people see of a window, as of a snapshot."""
+    return None if meta is None else answer_of(WindowState, meta, **_moments(meta))
+
+
+def _moments(meta: SnapshotMeta) -> dict[str, datetime | None]:
+    given = {"watermark": meta.watermark, "horizon": meta.horizon}
+    return {
+        name: None if each is None else datetime.fromtimestamp(each, UTC)
+        for name, each in given.items()
+    }
+
+
 def _parts(meta: SnapshotMeta) -> dict[str, Any]:
     damage, repair = meta.damage, meta.last_repair
     return {
         "damage": None if damage is None else answer_of(Damage, damage),
         "last_repair": None if repair is None else answer_of(LastRepair, repair),
     }
+
+
+class HorizonIn(Body):
+    """A time before which edges are to leave."""
+
+    before: AwareDatetime = Field(strict=False, examples=["2026-03-01T00:00:00Z"])
 
 
 class RepairIn(Body):
@@ -179,5 +259,6 @@ def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Sn
         meta,
         created_at=datetime.fromtimestamp(meta.created_at, UTC),
         certificate=None if certificate is None else certificate_of(certificate),
+        **_moments(meta),
         **_parts(meta),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from peewit.service.client.call_steps import Call, Request, answered
@@ -10,6 +11,7 @@ from peewit.service.wire.graphs import (
     Graph,
     GraphDetails,
     GraphList,
+    HorizonState,
     NodeKind,
     RepairState,
     Snapshot,
@@ -32,6 +34,9 @@ class ChangeableSettings(TypedDict, total=False):
         Whether edges may be deleted.
     parallel : {"sum", "replace"}
         Whether a further edge of a pair adds its weight, or takes the place of the others.
+    window : mapping or None
+        ``length``, seconds or as ``"30d"``, that edges live; of a new graph also ``by``,
+        ``buckets``, ``allowed_ahead`` and ``time_unit``.
     columns : mapping of str to str
         What columns of tables are called.
     snapshot_every : mapping or None
@@ -45,6 +50,7 @@ class ChangeableSettings(TypedDict, total=False):
     keep_raw: bool
     deletions: Literal["off", "approximate", "exact"]
     parallel: Literal["sum", "replace"]
+    window: Mapping[str, Any] | None
     columns: Mapping[str, str]
     snapshot_every: Mapping[str, float] | None
     auto_solve: Mapping[str, Any] | None
@@ -184,6 +190,42 @@ def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Ca
     known = asked.snapshot or 0
     is_new = found.repair is not None and found.repair.snapshot > known
     return found if is_new else replace(found, repair=None)
+
+
+def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> Call[HorizonState]:
+    """Have edges leave a graph with a window before newer ones would make them.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    before : datetime or str
+        With a zone, or ISO 8601. Edges leave by whole buckets; those of the one that holds it stay.
+    wait : float or None
+        Longest time to wait until they are gone, in seconds; for ever when None.
+
+    Returns
+    -------
+    HorizonState
+        Its ``wanted`` is None once it is done.
+
+    Raises
+    ------
+    GraphNotFound, HorizonRefused
+        There is no such graph, or it has no window.
+    """
+    time = before if isinstance(before, str) else before.isoformat()
+    place = path("graphs", graph, "horizon")
+    request = Request(method="POST", path=place, json={"before": time}, is_repeatable=True)
+    asked = yield from read(HorizonState, request)
+    if wait == 0 or asked.wanted is None:
+        return asked
+    request = get("graphs", graph, "horizon")
+    return (yield from until(HorizonState, request, _is_reached, seconds=wait))
+
+
+def _is_reached(state: HorizonState) -> bool:
+    return state.wanted is None
 
 
 def repair_state(graph: str, *, wait: float | None = 0.0) -> Call[RepairState]:

@@ -226,6 +226,8 @@ ADDED = {
         "parallel": "sum",
         "erasures_seq": 0,
         "repair_wanted": None,
+        "window": None,
+        "horizon_wanted": None,
     },
     "sources": {
         "columns": None,

@@ -1,0 +1,72 @@
+"""`peewit expire`: edges leave the window of a graph before newer ones would make them."""
+
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_session, print_json
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.times import SECOND, moment, read_times
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
+
+app = command_group()
+
+
+@app.command()
+def expire(
+    name: GraphName,
+    before: Annotated[
+        str, typer.Option(help="A time: ISO 8601, as 2026-03-01T12:00:00Z, or seconds since 1970.")
+    ],
+    json: AsJson = False,
+) -> None:
+    """Let go of all edges before a time, as a window does by itself once newer ones come.
+
+    Edges leave by whole buckets; those of the one that holds the time stay. What waits to be
+    ingested goes in, too.
+    """
+    try:
+        (time,) = read_times(pa.array([before]), "before", "s", 0).tolist()
+    except BadEdges as error:
+        rule = f"must be ISO 8601, or seconds since 1970, got {before!r}"
+        raise typer.BadParameter(rule, param_hint="--before") from error
+    with open_session() as session:
+        graph = session.graph(name)
+        horizons = session.manifest.horizons
+        horizons.want(graph.id, time / SECOND)
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the next ingest lets go of them"),
+        ):
+            read_all(
+                session,
+                graph.id,
+                (),
+                stop,
+                is_quiet=True,
+                is_done=lambda: horizons.wanted(graph.id) is None,
+            )
+        paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
+        newest = SnapshotStore(paths.snapshots).newest()
+    if json:
+        print_json(
+            {
+                "graph": name,
+                "snapshot": newest and newest.number,
+                "horizon": newest and newest.horizon,
+                "n_live": newest and newest.n_live,
+                "n_expired": newest and newest.n_expired,
+            }
+        )
+    elif newest is None or newest.horizon is None:
+        typer.echo(f"{name}: no edges yet")
+    else:
+        since = moment(round(newest.horizon * SECOND))
+        typer.echo(
+            f"{name}: edges live since {since}: {newest.n_live:,}; {newest.n_expired:,} have left"
+        )

@@ -1,0 +1,69 @@
+"""Horizons that somebody asked for: ingest lets go of all edges before them, between two files.
+
+A window moves by itself as edges come; by hand it moves where none do.
+"""
+
+from sqlalchemy import select, update
+
+from peewit.service.catalog import lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.tables import graphs
+
+
+class HorizonRefused(RuntimeError):
+    """The graph has no window."""
+
+
+class Horizons:
+    """Horizons that are wanted, by graph."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def want(self, graph_id: str, before: float) -> None:
+        """Have ingest let go of edges before a time; the latest that is asked for holds.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        before : float
+            Seconds since 1970. Edges of a bucket that holds it stay.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        HorizonRefused
+            It has no window.
+        """
+        with self._database.write() as connection:
+            graph = lock_graph(connection, graph_id)
+            if graph.window is None:
+                raise HorizonRefused(
+                    f"{graph.name} must have a window for edges to leave by their time, it has none"
+                )
+            wanted = max(before, graph.horizon_wanted or before)
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            connection.execute(mine.values(horizon_wanted=wanted))
+
+    def wanted(self, graph_id: str) -> float | None:
+        """Seconds since 1970, where ingest is to let go of something."""
+        statement = select(graphs.c.horizon_wanted).where(graphs.c.id == graph_id)
+        with self._database.read() as connection:
+            before: float | None = connection.execute(statement).scalar()
+        return before
+
+    def done(self, graph_id: str, before: float, *, lease: Lease) -> None:
+        """Note that it is so; a later one that is wanted since is wanted still.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may write this graph.
+        """
+        mine = graphs.c.id == graph_id, graphs.c.horizon_wanted <= before
+        with self._database.write() as connection:
+            confirm(connection, lease)
+            connection.execute(update(graphs).where(*mine).values(horizon_wanted=None))

@@ -1,0 +1,48 @@
+"""Windows by command, without a server."""
+
+from pathlib import Path
+
+from tests.service.cli.conftest import Peewit
+
+
+def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
+    calls = tmp_path / "calls.csv"
+    calls.write_text("src,dst,at\nann,bob,1767268800000\nbob,cay,1767528000000\n")
+    options = ("--window", "5d", "--buckets", 5, "--time-unit", "ms", "--column", "time=at")
+    peewit("graph", "create", "g", *options)
+    peewit("ingest", "g", calls)
+    told = peewit("graph", "show", "g").out
+    assert "5 d by their time, leaving by 24.0 h; 24.0 h ahead allowed" in told
+    assert "since 2025-12-30T00:00:00Z, the latest is of 2026-01-04T12:00:00Z" in told
+    told = peewit("expire", "g", "--before", "2026-01-03").out
+    assert told == "g: edges live since 2026-01-03T00:00:00Z: 1; 1 have left\n"
+    found = peewit("expire", "g", "--before", "1767225600", "--json").json
+    assert found == {
+        "graph": "g",
+        "snapshot": 2,
+        "horizon": 1767398400.0,
+        "n_live": 1,
+        "n_expired": 1,
+    }
+    assert peewit("graph", "show", "g", "--json").json["window"]["n_expired"] == 1
+    peewit("graph", "set", "g", "--window", "3d", "--allowed-ahead", "2d")
+    assert "3 d by their time" in peewit("graph", "show", "g").out
+
+
+def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
+    peewit("graph", "create", "plain")
+    refused = peewit("expire", "plain", "--before", "2026-01-03")
+    assert refused.exit_code == 1
+    assert "plain must have a window" in refused.err
+    refused = peewit("expire", "plain", "--before", "tomorrow")
+    assert refused.exit_code == 2
+    assert "must be ISO 8601" in refused.err
+    for options, told in (
+        (("--window", "soon"), "must be seconds"),
+        (("--window-by", "arrival"), "--window must say how long"),
+        (("--window", "5d", "--deletions", "approximate"), "needs exact deletions"),
+        (("--window", "5d", "--time-unit", "hours"), "time_unit"),
+    ):
+        refused = peewit("graph", "create", "g", *options)
+        assert refused.exit_code == 2, options
+        assert told in refused.err, options
