@@ -211,6 +211,18 @@ def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     assert '9,876 edges in 1.2 s <span class="hint">part, snapshot 2</span>' in text
 
 
+def test_a_graph_says_since_when_its_edges_live(pages: Api) -> None:
+    pages.create_graph("w", window={"length": "5d", "buckets": 5})
+    assert "no edges yet" not in look(pages, "/graphs/w")  # nor a snapshot
+    pages.push(b"src,dst,time\na,b,2026-01-03\nb,c,2026-01-10T12:00:00Z\n", CSV, "w")
+    pages.ingest("w")
+    text = look(pages, "/graphs/w")
+    assert "<h2>Window</h2>" in text
+    assert '<time datetime="2026-01-05T00:00:00+00:00">2026-01-05 00:00:00 UTC</time>' in text
+    assert "<dt>Edges expired</dt><dd>1</dd>" in text
+    assert "<dt>Came too late</dt><dd>0</dd>" in text
+
+
 def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
     bring_communities(pages)
     assert send(pages, "/graphs/g/labels", node="n5", label="left").headers["location"] == (
