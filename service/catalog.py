@@ -25,7 +25,7 @@ from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.time_units import TimeUnit
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy
 
 MAX_NODES: Final = 2**31 - 2

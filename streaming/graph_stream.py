@@ -19,7 +19,7 @@ from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.staging import Staging
-from peewit.streaming.edges.times import SECOND
+from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.events import (
     Committed,
     Duplicate,

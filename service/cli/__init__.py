@@ -24,7 +24,10 @@ _MEMBERS: Final = {
         "Forget nodes: their edges, labels, features and predictions, and their ids.",
     ),
     "retract": Member("retract", "Take all edges of some files out of a graph again."),
-    "expire": Member("expire", "Let go of all edges of a window before a time."),
+    "expire": Member(
+        "expire",
+        "Let go of all edges before a time, as a window does by itself once newer ones come.",
+    ),
     "repair": Member(
         "repair",
         "Sample edges anew that deletes have spoiled, now instead of before the next snapshot.",

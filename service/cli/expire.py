@@ -9,7 +9,8 @@ from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import AsJson, GraphName, command_group, open_session, print_json
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.times import SECOND, moment, read_times
+from peewit.streaming.edges.time_units import SECOND
+from peewit.streaming.edges.times import moment, read_times
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 

@@ -44,7 +44,8 @@ from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.node_kinds import NODE_KINDS
-from peewit.streaming.edges.times import SECOND, moment
+from peewit.streaming.edges.time_units import SECOND
+from peewit.streaming.edges.times import moment
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore

@@ -29,9 +29,9 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
+from peewit.streaming.edges.passing import require_past
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.edges.times import SECOND
-from peewit.streaming.edges.windows import require_past
+from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 

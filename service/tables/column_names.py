@@ -6,7 +6,7 @@ from typing import cast, get_args
 from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
-from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.time_units import TimeUnit
 
 
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:

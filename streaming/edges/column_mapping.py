@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.time_units import TimeUnit
 
 _PAIRS: Final = (
     ("src", "dst"),

@@ -1,6 +1,6 @@
 """Times of edges: timestamps, dates, numbers or text as microseconds since 1970 (UTC)."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -8,15 +8,7 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-
-TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
-"""What a number counts."""
-
-SECOND: Final = 1_000_000
-"""Microseconds."""
-
-NEVER: Final = -(2**62)
-"""A time, or the number of a stretch of time, before all others."""
+from peewit.streaming.edges.time_units import SECOND, TimeUnit
 
 _MICROSECONDS: Final[dict[TimeUnit, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _DAY: Final = 86_400

@@ -7,16 +7,11 @@ only, so that equal files in equal order give equal graphs.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import Int64Array
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
-from peewit.streaming.edges.operations import DELETE
-from peewit.streaming.edges.times import NEVER, SECOND, moment
+from peewit.streaming.edges.time_units import NEVER, SECOND
 
 WindowBy: TypeAlias = Literal["time", "arrival"]
 """What the window looks at: a column of the edges, or when their file was listed or pushed."""
@@ -76,113 +71,15 @@ class Window:
 
     def bucket(self, time: int) -> int:
         """Number of the bucket of a time in microseconds since 1970."""
-        return time // _whole(self.width)
+        return time // whole(self.width)
 
     def horizon(self, watermark: int) -> int:
         """The first bucket that is not wholly farther back than the window is long."""
-        return NEVER if watermark == NEVER else self.bucket(watermark - _whole(self.length))
+        return NEVER if watermark == NEVER else self.bucket(watermark - whole(self.length))
 
     def start(self, bucket: int) -> int:
         """Time at which a bucket begins."""
-        return bucket * _whole(self.width)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
-    """What a window does with the blocks of one file, in order.
-
-    Attributes
-    ----------
-    window : Window
-    watermark, horizon : int
-        Of the stream when the file began.
-    arrived : int
-        When the file was listed or pushed, in microseconds since 1970.
-    reached : int
-        The latest time of its rows so far; `NEVER` before the first.
-    n_late, n_expired : int
-        Rows so far that came behind the horizon, and that end with the file.
-    """
-
-    window: Window
-    watermark: int
-    horizon: int
-    arrived: int
-    reached: int = NEVER
-    n_late: int = 0
-    n_expired: int = 0
-
-    def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["Passing", list[EdgeBlock]]:
-        """What comes next, and the edges of a block that live, one block for each bucket.
-
-        There is one at least, which counts all rows; buckets come in their order, rows in theirs.
-        Edges that are to leave at the end of the file, as rows before them in it say, never come.
-
-        Raises
-        ------
-        BadEdges
-            A row lies too far ahead.
-        """
-        if self.window.by == "arrival" or block.time is None:
-            return self._cut(block, np.full(block.u.size, self.arrived), self.arrived)
-        require_past(raw, max(self.watermark, self.arrived), self.window)
-        is_added = slice(None) if raw.op is None else raw.op != DELETE
-        times = block.time if raw.time is None else raw.time[is_added]
-        return self._cut(block, block.time, int(times.max(initial=NEVER)))
-
-    def _cut(
-        self, block: EdgeBlock, times: Int64Array, latest: int
-    ) -> tuple["Passing", list[EdgeBlock]]:
-        reached = max(self.reached, latest)
-        least = max(self.horizon, self.window.horizon(reached))
-        passed = replace(self, reached=reached)
-        if times.size:
-            first, last = (self.window.bucket(int(each)) for each in (times.min(), times.max()))
-            if first == last >= least:
-                return passed, [replace(block, time=None, bucket=first)]
-        buckets = times // _whole(self.window.width)
-        n_late = int(np.count_nonzero(buckets < self.horizon))
-        n_gone = int(np.count_nonzero(buckets < least))
-        order = np.argsort(buckets, kind="stable")[n_gone:]
-        found = buckets[order]
-        cuts = np.flatnonzero(found[1:] != found[:-1]) + 1
-        rows = np.split(order, cuts) if order.size else [order]
-        parts = [
-            replace(
-                block.where(each) if each.size < block.u.size else block,
-                time=None,
-                bucket=int(buckets[each[0]]) if each.size else least,
-                n_self_loops=0,
-                n_rows=each.size,
-            )
-            for each in rows
-        ]
-        n_others = block.n_rows - sum(each.n_rows for each in parts)
-        parts[0] = replace(
-            parts[0], n_rows=parts[0].n_rows + n_others, n_self_loops=block.n_self_loops
-        )
-        n_expired = self.n_expired + n_gone - n_late
-        return replace(passed, n_late=self.n_late + n_late, n_expired=n_expired), parts
-
-
-def require_past(raw: RawBlock, latest: int, window: Window) -> None:
-    """Raise BadEdges with the first row that lies too far ahead of a time in microseconds."""
-    latest += _whole(window.allowed_ahead)
-    if raw.time is None or not raw.time.size or int(raw.time.max()) <= latest:
-        return
-    is_ahead = raw.time > latest
-    if raw.op is not None:  # rows that delete need no time
-        is_ahead &= raw.op != DELETE
-    row = int(np.argmax(is_ahead))
-    if not is_ahead[row]:
-        return
-    raise BadEdges(
-        f"a time must not lie ahead of {moment(latest)}, which is allowed_ahead of the window "
-        "beyond what came before",
-        argument="time",
-        row=raw.first_row + row,
-        value=moment(int(raw.time[row])),
-    )
+        return bucket * whole(self.width)
 
 
 def seconds_of(given: float | str, name: str) -> float:
@@ -193,6 +90,6 @@ def seconds_of(given: float | str, name: str) -> float:
     return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
-def _whole(seconds: float) -> int:
-    """Seconds in microseconds."""
+def whole(seconds: float) -> int:
+    """Seconds as a whole number of microseconds."""
     return round(seconds * SECOND)

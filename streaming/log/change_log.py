@@ -29,7 +29,7 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
 )
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.pair_set import pair_numbers
 from peewit.streaming.log.logged_files import (
     BUCKET,

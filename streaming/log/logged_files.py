@@ -13,7 +13,7 @@ import pyarrow as pa
 from peewit.solvers.arrays import BoolArray, Float32Array, Int32Array, Int64Array, UInt8Array
 from peewit.streaming.durable_files import naming
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.time_units import NEVER
 
 SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
 BUCKET: Final = pa.field("bucket", pa.run_end_encoded(pa.int32(), pa.int64()))

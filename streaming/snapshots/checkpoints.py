@@ -30,7 +30,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     list_segments,

@@ -18,7 +18,7 @@ from peewit.solvers.arrays import (
     Int32Array,
     UInt32Array,
 )
-from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.coins import CARD_PROBES
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs

@@ -20,9 +20,9 @@ from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
+from peewit.streaming.edges.passing import Passing
 from peewit.streaming.edges.reader import read_parts
-from peewit.streaming.edges.times import NEVER
-from peewit.streaming.edges.windows import Passing
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import NO_NODES, LogWriter
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall

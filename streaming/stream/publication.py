@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from peewit.streaming.edges.times import NEVER, SECOND
+from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
 from peewit.streaming.snapshots.store import LastRepair, SnapshotMeta, SnapshotStore

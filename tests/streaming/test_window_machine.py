@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -70,4 +71,4 @@ class Windows(Changes):
 
 
 TestWindows = Windows.TestCase
-TestWindows.settings = test_change_machine.TestChanges.settings
+TestWindows.settings = settings(test_change_machine.TestChanges.settings, max_examples=10)

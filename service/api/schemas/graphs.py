@@ -29,7 +29,7 @@ from peewit.service.wire.graphs import (
 )
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.times import TimeUnit
+from peewit.streaming.edges.time_units import TimeUnit
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, WindowBy, seconds_of
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
 from peewit.streaming.snapshots.store import SnapshotMeta

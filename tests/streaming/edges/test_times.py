@@ -18,7 +18,8 @@ from peewit.streaming.edges.parts import BadRow
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
-from peewit.streaming.edges.times import SECOND, TimeUnit, moment, read_times
+from peewit.streaming.edges.time_units import SECOND, TimeUnit
+from peewit.streaming.edges.times import moment, read_times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = [

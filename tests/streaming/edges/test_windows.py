@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.operations import DELETE, INSERT
-from peewit.streaming.edges.times import NEVER, SECOND
-from peewit.streaming.edges.windows import Passing, Window
+from peewit.streaming.edges.passing import Passing
+from peewit.streaming.edges.time_units import NEVER, SECOND
+from peewit.streaming.edges.windows import Window
 
 Row = tuple[int, int, int, int]
 """Ends, time and operation."""

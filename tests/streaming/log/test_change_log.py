@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.times import NEVER
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels import pair_positions
 from peewit.streaming.log.change_log import NO_NODES, ChangeLog
 from peewit.streaming.log.live_edges import compacted, live_blocks
