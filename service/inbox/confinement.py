@@ -19,6 +19,8 @@ from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 
 _WEB: Final = ("http", "https")
+_HOSTED: Final = (*_WEB, "kafka")
+"""Protocols whose addresses say which hosts are asked; of kafka there may be several, by commas."""
 _LOCAL: Final = "file://"
 _NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 
@@ -42,7 +44,7 @@ class SourceRules:
     schemes : frozenset of str
         Protocols of remote places, such as ``s3``.
     hosts : frozenset of str
-        Hosts, as ``name`` or ``name:port``, that http and https may reach.
+        Hosts, as ``name`` or ``name:port``, that http, https and kafka may reach.
     """
 
     roots: tuple[Path, ...]
@@ -85,8 +87,9 @@ class SourceRules:
         scheme, mark, rest = url.partition("://")
         if not mark or scheme == "file":
             return self._local_place(url.removeprefix(_LOCAL), url)
-        if scheme in _WEB:
-            return f"{scheme}://{self._host(rest, url)}"
+        if scheme in _HOSTED:
+            names = _hosts(rest).split(",") if scheme == "kafka" else [_hosts(rest)]
+            return f"{scheme}://{','.join(self._host(name, url) for name in names)}"
         if scheme not in self.schemes:
             raise SourceRefused(
                 "url must be a local path or start with one of PEEWIT_SOURCE_SCHEMES "
@@ -106,8 +109,7 @@ class SourceRules:
             f"got {url!r}"
         )
 
-    def _host(self, rest: str, url: str) -> str:
-        host = re.split(r"[/?#]", rest, maxsplit=1)[0].lower()
+    def _host(self, host: str, url: str) -> str:
         if not _NETWORK_LOCATION.fullmatch(host) or host not in self.hosts:
             raise SourceRefused(
                 "url must name a host of PEEWIT_SOURCE_HOSTS, with the port as there and no "
@@ -137,9 +139,14 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
             and resolved.is_relative_to(place)
             and not resolved.is_relative_to(home.resolve())
         )
-    if place.partition("://")[0] in _WEB:
-        return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0].lower()}" == place
-    return not is_local and scheme not in _WEB  # a store lists its own under the name it prefers
+    if place.partition("://")[0] in _HOSTED:
+        return f"{scheme}://{_hosts(rest)}" == place
+    return not is_local and scheme not in _HOSTED  # a store lists its own under the name it prefers
+
+
+def _hosts(rest: str) -> str:
+    """What stands between the protocol of a URL and its path."""
+    return re.split("[/?#]", rest, maxsplit=1)[0].lower()
 
 
 def is_own(url: str, home: Path) -> bool:

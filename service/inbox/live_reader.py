@@ -194,6 +194,8 @@ def access_to(source: SourceRecord, graph: GraphRecord, *, home: Path) -> Access
         url=source.url,
         columns=edge_columns(settings.columns_of_edges, source.columns),
         takes_changes=settings.deletions != "off" and settings.parallel == "replace",
+        node_kind=settings.node_ids,
+        max_nodes=settings.max_nodes,
         allows=allows,
     )
 

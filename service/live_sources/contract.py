@@ -6,7 +6,9 @@ from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
+from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.node_kinds import NodeKind
 
 Position = Mapping[str, Any]
 """How far a source is read: a small JSON object, whose keys are the kind's own.
@@ -19,7 +21,14 @@ def shown_position(position: Position | None) -> str:
     """A position for people, such as ``version 41``."""
     if position is None:
         return "nothing"
-    return ", ".join(f"{name} {value}" for name, value in position.items() if name != "id")
+    return ", ".join(f"{name} {_shown(value)}" for name, value in position.items() if name != "id")
+
+
+def _shown(value: object) -> str:
+    """A value, or several by name, such as ``0:17 1:4``."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return " ".join(f"{name}:{each}" for name, each in value.items())
 
 
 class ChangesLost(RuntimeError):
@@ -39,6 +48,10 @@ class Access:
     takes_changes : bool
         Whether the graph can take deletes and sets: its deletions are on, and of a pair of nodes
         it keeps the last edge alone.
+    node_kind : {"string", "int64", "dense"}
+        What the ids of the graph are.
+    max_nodes : int
+        Bound of dense ids.
     allows : callable
         Whether a path that the source leads to may be read.
     """
@@ -46,6 +59,8 @@ class Access:
     url: str
     columns: EdgeColumns
     takes_changes: bool
+    node_kind: NodeKind = "string"
+    max_nodes: int = MAX_NODES
     allows: Callable[[str], bool] = lambda _path: True
 
 
@@ -76,8 +91,8 @@ class Chunk:
     label : str
         Names it for people, of letters, digits and dashes.
     table : pyarrow.Table, optional
-        Columns ``src``, ``dst`` and, where they are known, ``weight`` and ``op``; the rows take
-        effect in their order. Whether they fulfil the data contract is for ingest to see. None
+        Columns ``src``, ``dst`` and, where they are known, ``weight``, ``op`` and ``time``; the rows
+        take effect in their order. Whether they fulfil the data contract is for ingest to see. None
         where there are no rows.
     refused : sequence of Refused
         What was left out of the table.
@@ -128,7 +143,8 @@ class LiveSource(Protocol):
     ) -> Iterator[Chunk]:
         """Chunks after a position, None for the very beginning, until there is nothing more now.
 
-        Equal positions give equal chunks, as long as nothing is lost.
+        Equal positions give equal rows, as long as nothing is lost; those of several parts that
+        only have an order within themselves, as partitions of a topic do, may come in another one.
 
         Parameters
         ----------

@@ -23,6 +23,7 @@ class Kind:
 
 KINDS: Final[dict[str, Kind]] = {
     "delta": Kind("peewit.service.live_sources.delta", "DeltaSource", "delta"),
+    "kafka": Kind("peewit.service.live_sources.kafka", "KafkaSource", "kafka"),
 }
 
 

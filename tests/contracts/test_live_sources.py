@@ -1,7 +1,7 @@
 """Every kind of live source keeps the contract: positions, chunks, ends."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from peewit.service.live_sources.kinds import KINDS, live_source
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
 from tests.service.live_sources.feeding import Edges, edges_after
 from tests.service.live_sources.scripted import changes, script
+from tests.service.live_sources import topics
 from tests.service.live_sources.tables import append, make_table, merge, rows_of, table_edges
 
 ROWS = [(f"n{number}", f"n{number + 1}", 1.0) for number in range(6)]
@@ -27,7 +28,7 @@ class World(NamedTuple):
     edges: Callable[[], Edges]
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, _: Path) -> World:
+def scripted(monkeypatch: pytest.MonkeyPatch, _: Path, __: topics.MockCluster) -> World:
     told = [changes(*((*row, "insert") for row in ROWS))]
     url, play = script(monkeypatch, told)
     more = changes(("n0", "n1", 5.0, "set"), ("n1", "n2", 1.0, "delete"), ("n8", "n9", 2.0, "set"))
@@ -40,7 +41,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, _: Path) -> World:
     return World(access, lambda: play.entries.append(more), edges)
 
 
-def delta(_: pytest.MonkeyPatch, directory: Path) -> World:
+def delta(_: pytest.MonkeyPatch, directory: Path, __: topics.MockCluster) -> World:
     url = make_table(directory / "table", ROWS)
 
     def happen() -> None:
@@ -51,7 +52,33 @@ def delta(_: pytest.MonkeyPatch, directory: Path) -> World:
     return World(access, happen, lambda: table_edges(url))
 
 
-WORLDS = {"scripted": scripted, "delta": delta}
+def kafka(_: pytest.MonkeyPatch, directory: Path, cluster: topics.MockCluster) -> World:
+    sent = [topics.edge(*row) for row in ROWS]
+    url = cluster.create(directory.name)
+    cluster.send(directory.name, sent)
+
+    def happen() -> None:
+        more = [topics.edge("n0", "n1", 5.0, op="set"), topics.edge("n8", "n9", 2.0)]
+        cluster.send(directory.name, more)
+        cluster.send(directory.name, [None], key=b"n1,n2")
+        sent.extend([*more, topics.edge("n1", "n2", op="delete")])
+
+    def edges() -> Edges:
+        return edges_after(
+            (row["src"], row["dst"], row["weight"], row.get("op", "insert")) for row in sent
+        )
+
+    access = Access(url=url, columns=CHANGES, takes_changes=True)
+    return World(access, happen, edges)
+
+
+WORLDS = {"scripted": scripted, "delta": delta, "kafka": kafka}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[topics.MockCluster]:
+    with topics.mock_cluster() as made:
+        yield made
 
 
 @pytest.fixture(params=WORLDS)
@@ -60,8 +87,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def world(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
-    return WORLDS[kind](monkeypatch, tmp_path)
+def world(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: topics.MockCluster
+) -> World:
+    return WORLDS[kind](monkeypatch, tmp_path, cluster)
 
 
 def opened(kind: str, world: World) -> LiveSource:

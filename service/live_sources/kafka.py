@@ -1,0 +1,322 @@
+"""Topics of Kafka as live sources: messages by offset, from all partitions as they come.
+
+A position is the next offset of every partition. It is the graph's own: the brokers hold no
+position of it, and partitions are assigned, so that no group moves them.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
+from peewit.service.live_sources.kafka_values import EdgeGatherer, Message, ids_of
+from peewit.service.redaction import shown_url
+from peewit.solvers.arguments import BadArgument
+
+ANSWER_SECONDS: Final = 10.0
+"""That one request may take."""
+
+SILENCE_SECONDS: Final = 30.0
+"""That brokers may give nothing of what they have said they hold."""
+
+CHUNK_BYTES: Final = 1 << 26
+"""Of keys and values at which a chunk ends, too."""
+
+_AT_ONCE: Final = 10_000
+_PIECE_SECONDS: Final = 0.1
+_URL: Final = re.compile(
+    r"kafka://(?P<brokers>(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::\d+)?"
+    r"(?:,(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::\d+)?)*)/(?P<topic>[A-Za-z0-9._-]{1,249})"
+)
+_FROM_ENVIRONMENT: Final = {
+    "security.protocol": "PEEWIT_KAFKA_SECURITY_PROTOCOL",
+    "sasl.mechanism": "PEEWIT_KAFKA_SASL_MECHANISM",
+    "sasl.username": "PEEWIT_KAFKA_SASL_USERNAME",
+    "sasl.password": "PEEWIT_KAFKA_SASL_PASSWORD",
+    "ssl.ca.location": "PEEWIT_KAFKA_SSL_CA_LOCATION",
+}
+
+
+class TopicUnavailable(OSError):
+    """The brokers do not answer, or have no such topic."""
+
+
+class _Range(NamedTuple):
+    """The first offset that a partition has, and the one that its next message gets."""
+
+    first: int
+    end: int
+
+
+class KafkaSource:
+    """A topic that is followed by offset; credentials come from the environment."""
+
+    unit: ClassVar[str] = "messages"
+
+    def __init__(self, access: Access) -> None:
+        found = _URL.fullmatch(access.url)
+        if found is None:
+            raise BadArgument(
+                "url",
+                "must read kafka://HOST:PORT[,HOST:PORT]/TOPIC for a topic of Kafka, got "
+                f"{shown_url(access.url)!r}",
+            )
+        self._access = access
+        self._brokers, self._topic = found["brokers"], found["topic"]
+        self._consumer: Consumer | None = None
+        self._told = ""
+        self._ranges: Mapping[int, _Range] | None = None
+
+    @classmethod
+    def open(cls, access: Access) -> Self:
+        """The topic at ``kafka://HOST:PORT[,HOST:PORT]/TOPIC``; raises ValueError for others."""
+        return cls(access)
+
+    @classmethod
+    def start(cls, start: str) -> Position:
+        """At the first message that is there, behind the last, or at a time."""
+        if start in ("earliest", "latest"):
+            return {"from": start}
+        try:
+            moment = datetime.fromisoformat(start)
+        except ValueError:
+            rule = "must be earliest, latest or a time such as 2026-03-01T12:00:00Z"
+            raise BadArgument("start", f"{rule}, got {start!r}") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return {"from": moment.astimezone(UTC).isoformat()}
+
+    def read(
+        self, position: Position | None, *, most_rows: int, should_stop: Callable[[], bool]
+    ) -> Iterator[Chunk]:
+        """Messages up to those that were there when the reading began, and some that came since.
+
+        Raises
+        ------
+        ChangesLost
+            The topic has dropped messages that come next, or was made anew.
+        TopicUnavailable
+            Brokers do not answer, or there is no such topic.
+        """
+        ranges = self._look()
+        at = self._offsets(position, ranges)
+        self._require(at, ranges, position)
+        reached = position or _position(at)
+        if "from" in reached:
+            reached = _position(at)  # what it means now stays so
+            yield Chunk(position=reached, label="start")
+        gathered = EdgeGatherer(self._access)
+        for message in self._messages(at, ranges, most_rows, should_stop):
+            gathered.add(_read(message))
+            if gathered.n_rows >= most_rows or gathered.n_bytes >= CHUNK_BYTES:
+                reached = _position(at)
+                yield _chunk(reached, gathered)
+        if not should_stop() and _position(at) != reached:
+            yield _chunk(_position(at), gathered)
+
+    def lag(self, position: Position | None) -> int:
+        """Messages of all partitions that are not read; marks of transactions are counted, too."""
+        ranges = self._ranges or self._look()
+        self._ranges = None  # whoever asks again, without a reading, wants to know it anew
+        at = self._offsets(position, ranges)
+        return sum(max(0, each.end - at[number]) for number, each in ranges.items())
+
+    def holds(self, ids: pa.Array) -> bool:
+        """Whether any of some nodes stands in a message that the topic has now."""
+        wanted = {str(each) for each in ids.to_pylist()}
+        ranges = self._look()
+        at = {number: each.first for number, each in ranges.items()}
+        return any(
+            not wanted.isdisjoint(ids_of(_read(message), self._access))
+            for message in self._messages(at, ranges, _AT_ONCE, lambda: False)
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+
+    def _messages(
+        self,
+        at: dict[int, int],
+        ranges: Mapping[int, _Range],
+        most: int,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[KafkaMessage]:
+        """Messages from offsets on, until every partition's end; the offsets move behind each."""
+        left = {number for number, each in ranges.items() if at[number] < each.end}
+        if not left:
+            return
+        consumer = self._connected()
+        heard_at = time.monotonic()
+        with self._errors():
+            consumer.assign([TopicPartition(self._topic, number, at[number]) for number in left])
+            try:
+                while left and not should_stop():
+                    got = consumer.consume(min(_AT_ONCE, most), _PIECE_SECONDS)
+                    if got:
+                        heard_at = time.monotonic()
+                    elif time.monotonic() - heard_at > SILENCE_SECONDS:
+                        raise self._unavailable(f"no message came for {SILENCE_SECONDS:g} s")
+                    for message in got:
+                        number, error = message.partition(), message.error()
+                        if error is not None:
+                            if error.code() != KafkaError._PARTITION_EOF:
+                                self._raise(error, at)
+                            # behind the last message may stand marks of transactions
+                            at[number] = message.offset()
+                            left.discard(number)
+                            continue
+                        at[number] = message.offset() + 1
+                        if at[number] >= ranges[number].end:
+                            left.discard(number)
+                        yield message
+            finally:
+                if self._consumer is consumer:  # else it was closed
+                    consumer.unassign()
+
+    def _raise(self, error: KafkaError, at: Mapping[int, int]) -> NoReturn:
+        """Tell an error that came in place of a message."""
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # dropped since the ranges were told
+            self._require(at, self._look(), _position(at))
+        raise self._unavailable(error.str())
+
+    def _look(self) -> Mapping[int, _Range]:
+        """What the partitions have now."""
+        consumer = self._connected()
+        with self._errors():
+            topic = consumer.list_topics(self._topic, timeout=ANSWER_SECONDS).topics[self._topic]
+            if topic.error is not None:
+                raise self._unavailable(topic.error.str())
+            ranges = {}
+            for number in sorted(topic.partitions):
+                partition = TopicPartition(self._topic, number)
+                bounds = consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS)
+                if bounds is None:
+                    raise self._unavailable(f"partition {number} is silent")
+                ranges[number] = _Range(*bounds)
+        self._ranges = ranges
+        return ranges
+
+    def _offsets(self, position: Position | None, ranges: Mapping[int, _Range]) -> dict[int, int]:
+        """Where a position begins in each partition; in one that is new, at its first message."""
+        start = "earliest" if position is None else position.get("from")
+        if start == "earliest":
+            return {number: each.first for number, each in ranges.items()}
+        if start == "latest":
+            return {number: each.end for number, each in ranges.items()}
+        if start is not None:
+            return self._at_time(start, ranges)
+        known = (position or {})["partitions"]
+        return {number: int(known.get(str(number), 0)) for number in ranges}
+
+    def _require(
+        self, at: Mapping[int, int], ranges: Mapping[int, _Range], position: Position | None
+    ) -> None:
+        """Raise ChangesLost unless the partitions have all that comes next."""
+        for number, (first, end) in ranges.items():
+            if at[number] < first:
+                what = f"begins at offset {first}, as after its retention"
+                raise self._lost(number, at[number], what)
+            if at[number] > end:
+                raise self._lost(number, at[number], f"ends at offset {end}, so it was made anew")
+        for name, offset in (position or {}).get("partitions", {}).items():
+            if int(name) not in ranges:
+                raise self._lost(int(name), offset, "is gone, so the topic was made anew")
+
+    def _at_time(self, moment: str, ranges: Mapping[int, _Range]) -> dict[int, int]:
+        milliseconds = int(datetime.fromisoformat(moment).timestamp() * 1000)
+        asked = [TopicPartition(self._topic, number, milliseconds) for number in ranges]
+        with self._errors():
+            told = self._connected().offsets_for_times(asked, timeout=ANSWER_SECONDS)
+        return {
+            each.partition: each.offset if each.offset >= 0 else ranges[each.partition].end
+            for each in told
+        }
+
+    def _lost(self, number: int, offset: int, what: str) -> ChangesLost:
+        return ChangesLost(
+            f"offset {offset} of partition {number} of {shown_url(self._access.url)} must be there "
+            f"to go on, and the partition {what}; make the graph anew from a topic that keeps the "
+            "messages, or go on with --from earliest, latest or a time, without those between"
+        )
+
+    def _unavailable(self, reason: str) -> TopicUnavailable:
+        told = f" ({self._told})" if self._told and self._told not in reason else ""
+        return TopicUnavailable(f"{shown_url(self._access.url)} cannot be read: {reason}{told}")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._unavailable(_reason(error)) from error
+
+    def _connected(self) -> Consumer:
+        if self._consumer is None:
+            self._told = ""
+            try:
+                self._consumer = Consumer(_configuration(self._brokers, self._note))
+            except KafkaException as error:
+                raise self._unavailable(f"PEEWIT_KAFKA_…: {_reason(error)}") from error
+        return self._consumer
+
+    def _note(self, error: KafkaError) -> None:
+        self._told = error.str()
+
+
+def _configuration(brokers: str, on_error: Callable[[KafkaError], None]) -> dict[str, Any]:
+    given = {name: os.environ.get(variable) for name, variable in _FROM_ENVIRONMENT.items()}
+    return {
+        "bootstrap.servers": brokers,
+        "client.id": "peewit",
+        "group.id": "peewit",  # the library wants a name; nothing is stored under it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "allow.auto.create.topics": False,
+        "fetch.wait.max.ms": 50,  # what is read is there already
+        "log_level": 0,  # errors are told with the source
+        "error_cb": on_error,
+        **{name: value for name, value in given.items() if value},
+    }
+
+
+def _reason(error: KafkaException) -> str:
+    told = error.args[0]
+    return str(told.str() if isinstance(told, KafkaError) else told)
+
+
+def _chunk(position: Position, gathered: EdgeGatherer) -> Chunk:
+    table, refused = gathered.take()
+    label = f"messages-{sum(position['partitions'].values())}"
+    return Chunk(position=position, label=label, table=table, refused=refused)
+
+
+def _position(at: Mapping[int, int]) -> dict[str, dict[str, int]]:
+    return {"partitions": {str(number): offset for number, offset in sorted(at.items())}}
+
+
+def _read(message: KafkaMessage) -> Message:
+    """A message as `kafka_values` takes it."""
+    kind, milliseconds = message.timestamp()
+    headers = {name.lower(): value for name, value in message.headers() or ()}
+    content_type = headers.get("content-type")
+    return Message(
+        place=f"{message.topic()} partition {message.partition()} offset {message.offset()}",
+        key=message.key(),
+        value=message.value(),
+        content_type=content_type.decode(errors="replace") if content_type else None,
+        milliseconds=milliseconds if kind else None,
+    )

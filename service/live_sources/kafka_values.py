@@ -1,0 +1,318 @@
+"""Messages of a topic as edges: JSON, CSV or Arrow, and tombstones; what is none is refused.
+
+A file that breaks a rule is quarantined as a whole. So the data contract is asked here, message by
+message, and one that breaks it costs the others nothing.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from typing import Any, Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.service.live_sources.contract import Access, Refused
+from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
+from peewit.streaming.edges.bad_table import BadTable, BadUpload
+from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES
+from peewit.streaming.edges.columns import read_columns, string_lengths
+from peewit.streaming.edges.json_tables import json_batch
+from peewit.streaming.edges.times import read_times
+
+MAX_DECODED_BYTES: Final = 1 << 26
+MAX_COLUMNS: Final = 1 << 10
+"""Of an Arrow value."""
+
+_CONTENT_TYPES: Final = {
+    "application/json": "json",
+    "text/csv": "csv",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+"""What an Arrow IPC stream begins with, and no text does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message.
+
+    Attributes
+    ----------
+    place : str
+        Its topic, partition and offset, for people.
+    key, value : bytes or None
+        As they came; a message without a value is a tombstone.
+    content_type : str or None
+        What its header says.
+    milliseconds : int or None
+        When it was written, since 1970; None where it does not say.
+    """
+
+    place: str
+    key: bytes | None
+    value: bytes | None
+    content_type: str | None = None
+    milliseconds: int | None = None
+
+
+class _Read(NamedTuple):
+    """A message with its rows, by the names of columns."""
+
+    message: Message
+    rows: Sequence[dict[str, Any]]
+
+
+class EdgeGatherer:
+    """Messages in the order in which they take effect, and the rows that they come to.
+
+    Parameters
+    ----------
+    access : Access
+        What the columns of values are called, and what the graph takes.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._begin()
+
+    def _begin(self) -> None:
+        self.n_rows = self.n_bytes = 0
+        self._read: list[_Read] = []
+        self._refused: list[Refused] = []
+
+    def add(self, message: Message) -> None:
+        """Take a message; one that holds no edge counts as a row, too."""
+        self.n_bytes += len(message.key or b"") + len(message.value or b"")
+        try:
+            rows = _rows(message, self._access)
+        except BadTable as error:
+            self._refused.append(Refused(place=message.place, reason=str(error)))
+            self.n_rows += 1
+        else:
+            self._read.append(_Read(message, rows))
+            self.n_rows += max(1, len(rows))
+
+    def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
+        """What was gathered; it is gathered no more.
+
+        Returns
+        -------
+        table : pyarrow.Table or None
+            Columns ``src``, ``dst``, ``weight`` and, where the graph asks for them, ``op`` and
+            ``time``, that fulfil the data contract. None without rows.
+        refused : sequence of Refused
+            Messages that hold no edge, with their places.
+        """
+        read, refused = self._read, self._refused
+        self._begin()
+        tables = list(_tables(read, self._access, refused))
+        return (pa.concat_tables(tables) if tables else None), refused
+
+
+def ids_of(message: Message, access: Access) -> set[str]:
+    """Nodes that a message names, as text, whether or not it can be taken; none if unreadable."""
+    try:
+        rows = _rows(message, access, looks_only=True)
+    except BadTable:
+        return set()
+    ends = access.columns.src, access.columns.dst
+    return {str(row[end]) for row in rows for end in ends if end in row}
+
+
+def _tables(
+    read: Sequence[_Read], access: Access, refused: list[Refused]
+) -> Iterator[pa.Table]:
+    """Tables of consecutive messages without those that break the contract, which bisection finds."""
+    if not read:
+        return
+    try:
+        table = _table(read, access)
+    except BadTable as error:
+        if len(read) == 1:
+            refused.append(Refused(place=read[0].message.place, reason=str(error)))
+            return
+        half = len(read) // 2
+        yield from _tables(read[:half], access, refused)
+        yield from _tables(read[half:], access, refused)
+        return
+    if table is not None:
+        yield table
+
+
+def _table(read: Sequence[_Read], access: Access) -> pa.Table | None:
+    """Rows of some messages, checked; None where there are none."""
+    columns, kind = access.columns, access.node_kind
+    rows = [row for each in read for row in each.rows]
+    if not rows:
+        return None
+    table = pa.Table.from_batches([json_batch(rows, kind, columns, first_row=0)])
+    if columns.time is not None:
+        place = table.column_names.index(columns.time)
+        times = _times(read, table.column(place), access)
+        table = table.set_column(place, columns.time, times)
+    read_columns(table, node_kind=kind, max_nodes=access.max_nodes, columns=columns)
+    named = {name: argument for argument, name in columns.by_argument}
+    table = table.rename_columns([named[name] for name in table.column_names])
+    usual = {"weight": 1.0} if columns.op is None else {"weight": 1.0, "op": "insert"}
+    for name, value in usual.items():
+        if name not in table.column_names:
+            table = table.append_column(name, pa.repeat(value, len(rows)))
+    return table.select([name for name in COLUMN_NAMES if name in table.column_names])
+
+
+def _times(read: Sequence[_Read], given: pa.ChunkedArray, access: Access) -> pa.Array:
+    """When the edges were: as they say, else when their message was written."""
+    name, unit = str(access.columns.time), access.columns.time_unit
+    stamped = [each.message.milliseconds for each in read for _ in each.rows]
+    written = pa.array(stamped, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
+    is_said = given.is_valid().combine_chunks()
+    said = read_times(given.filter(is_said), name, unit, 0)
+    moments = pa.array(said, pa.int64()).cast(pa.timestamp("us"))
+    return pc.replace_with_mask(written, is_said, moments)
+
+
+def _rows(message: Message, access: Access, *, looks_only: bool = False) -> list[dict[str, Any]]:
+    if message.value is None:
+        return [_tombstone(message.key, access, looks_only=looks_only)]
+    match _format(message):
+        case "json":
+            return _json_rows(message.value)
+        case "csv":
+            return _csv_rows(message.value, access)
+        case _:
+            return _arrow_rows(message.value, access)
+
+
+def _format(message: Message) -> str:
+    """By the header, else by how the value begins."""
+    if message.content_type is not None:
+        said = message.content_type.partition(";")[0].strip().lower()
+        if said in _CONTENT_TYPES:
+            return _CONTENT_TYPES[said]
+    begin = bytes(message.value or b"")[:64].lstrip()
+    if begin.startswith((b"{", b"[")):
+        return "json"
+    return "arrow" if begin.startswith(_CONTINUATION) else "csv"
+
+
+def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[str, Any]:
+    """The row that deletes the pair of a key."""
+    columns = access.columns
+    if columns.op is None and not looks_only:
+        raise BadUpload(
+            "a message without a value deletes its pair, and the graph takes no deletes: make one "
+            "by `peewit graph create NAME --deletions exact`"
+        )
+    rule = f"the key must name the pair that is deleted, as {columns.src},{columns.dst} or as JSON"
+    text = _text(key or b"", "the key")
+    if text.lstrip().startswith("{"):
+        (said,) = _json_rows(text.encode())
+        missing = columns.src not in said or columns.dst not in said
+        src, dst = (None, None) if missing else (said[columns.src], said[columns.dst])
+    else:
+        fields = _fields(text)
+        missing = len(fields) != 1 or len(fields[0]) != 2  # noqa: PLR2004 - the ends
+        src, dst = (None, None) if missing else fields[0]
+    if missing:
+        raise BadUpload(rule, value=text)
+    return {columns.src: src, columns.dst: dst, str(columns.op): "delete"}
+
+
+def _json_rows(value: bytes) -> list[dict[str, Any]]:
+    try:
+        said = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        rule = f"the value must be JSON ({error.msg})"
+        raise BadUpload(rule, value=excerpt(value.decode(errors="replace"))) from None
+    rows = said if isinstance(said, list) else [said]
+    for row in rows:
+        if not isinstance(row, dict):
+            rule = "the value must be a JSON object, or an array of objects"
+            raise BadUpload(rule, value=excerpt(row))
+    return rows
+
+
+def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
+    """Lines of src, dst and what else there is in the order of `EdgeColumns`; or with a header."""
+    columns = access.columns
+    lines = _fields(_text(value, "the value"))
+    names = list(columns)
+    if columns.src.startswith("#") and lines:
+        names = [f"#{number}" for number in range(1, 1 + len(lines[0]))]
+    elif lines and columns.src in lines[0] and columns.dst in lines[0]:
+        names, lines = lines[0], lines[1:]
+    rows = []
+    for fields in lines:
+        if not 2 <= len(fields) <= len(names):  # noqa: PLR2004 - the ends
+            raise BadUpload(
+                f"a line of CSV must have the fields {','.join(names)}, the ends at least",
+                value=excerpt(",".join(fields)),
+            )
+        row: dict[str, Any] = dict(zip(names, fields, strict=False))
+        if columns.weight in row:
+            row[columns.weight] = _number(row[columns.weight], columns.weight)
+        if columns.op is not None and not row.get(columns.op, "insert"):
+            del row[columns.op]
+        if columns.time is not None and not row.get(columns.time, "now"):
+            del row[columns.time]
+        rows.append(row)
+    return rows
+
+
+def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
+    """Rows of an Arrow IPC stream, which may be compressed and is surveyed first."""
+    columns = access.columns
+    try:
+        survey = survey_arrow(BytesIO(value), max_columns=MAX_COLUMNS)
+        _require_decodable(survey.decoded_bytes)
+        table = pa.ipc.open_stream(value).read_all()
+        table.validate(full=True)
+        table = table.select(columns.of(table.column_names))
+        for column in table.columns:
+            _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
+        for place, field in enumerate(table.schema):
+            column = table.column(place)
+            if field.name == columns.weight and pa.types.is_decimal(field.type):
+                table = table.set_column(place, field.name, column.cast(pa.float64()))
+            if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+                moments = column.cast(pa.timestamp("us"), safe=False)
+                text = pc.strftime(moments, "%Y-%m-%dT%H:%M:%S")
+                table = table.set_column(place, field.name, text)
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (pa.ArrowException, UnboundedArrow, UnicodeDecodeError) as error:
+        raise BadUpload(f"the value must be a whole Arrow IPC stream ({excerpt(error)})") from None
+    return rows
+
+
+def _require_decodable(n_bytes: int) -> None:
+    """Few bytes may come to many once they are decompressed, or named by a dictionary."""
+    if n_bytes > MAX_DECODED_BYTES:
+        rule = f"the value must have at most {MAX_DECODED_BYTES} bytes once it is decoded"
+        raise BadUpload(rule, value=n_bytes)
+
+
+def _number(text: str, name: str) -> float:
+    """A weight of CSV; 1 where the field is empty."""
+    try:
+        return float(text) if text.strip() else 1.0
+    except ValueError:
+        raise BadUpload(f"column {name!r} must hold numbers", value=excerpt(text)) from None
+
+
+def _text(given: bytes, name: str) -> str:
+    try:
+        return given.decode()
+    except UnicodeDecodeError:
+        shown = excerpt(given.decode(errors="replace"))
+        raise BadUpload(f"{name} must be JSON, CSV in UTF-8 or an Arrow stream", value=shown) from None
+
+
+def _fields(text: str) -> list[list[str]]:
+    try:
+        return [line for line in csv.reader(StringIO(text, newline="")) if line]
+    except csv.Error as error:
+        raise BadUpload(f"the text must be CSV ({error})", value=excerpt(text)) from None
