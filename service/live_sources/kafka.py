@@ -311,12 +311,16 @@ def _position(at: Mapping[int, int]) -> dict[str, dict[str, int]]:
 def _read(message: KafkaMessage) -> Message:
     """A message as `kafka_values` takes it."""
     kind, milliseconds = message.timestamp()
-    headers = {name.lower(): value for name, value in message.headers() or ()}
-    content_type = headers.get("content-type")
+    content_type = None
+    for name, value in message.headers() or ():
+        if name.lower() == "content-type" and value is not None:
+            content_type = value.decode(errors="replace")
     return Message(
-        place=f"{message.topic()} partition {message.partition()} offset {message.offset()}",
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
         key=message.key(),
         value=message.value(),
-        content_type=content_type.decode(errors="replace") if content_type else None,
+        content_type=content_type,
         milliseconds=milliseconds if kind else None,
     )

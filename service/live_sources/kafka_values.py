@@ -6,7 +6,6 @@ message, and one that breaks it costs the others nothing.
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +26,8 @@ MAX_DECODED_BYTES: Final = 1 << 26
 MAX_COLUMNS: Final = 1 << 10
 """Of an Arrow value."""
 
+_SETTLED_ROWS: Final = 1 << 14
+
 _CONTENT_TYPES: Final = {
     "application/json": "json",
     "text/csv": "csv",
@@ -36,14 +37,15 @@ _CONTINUATION: Final = b"\xff\xff\xff\xff"
 """What an Arrow IPC stream begins with, and no text does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(NamedTuple):
     """One message.
 
     Attributes
     ----------
-    place : str
-        Its topic, partition and offset, for people.
+    topic : str
+        Of this topic.
+    partition, offset : int
+        Where it stands there.
     key, value : bytes or None
         As they came; a message without a value is a tombstone.
     content_type : str or None
@@ -52,16 +54,24 @@ class Message:
         When it was written, since 1970; None where it does not say.
     """
 
-    place: str
+    topic: str
+    partition: int
+    offset: int
     key: bytes | None
     value: bytes | None
     content_type: str | None = None
     milliseconds: int | None = None
 
+    @property
+    def place(self) -> str:
+        """Where it stands, for people."""
+        return f"{self.topic} partition {self.partition} offset {self.offset}"
+
 
 class _Read(NamedTuple):
-    """A message with its rows, by the names of columns."""
+    """A message with its rows, by the names of columns, and its number in their order."""
 
+    number: int
     message: Message
     rows: Sequence[dict[str, Any]]
 
@@ -80,9 +90,11 @@ class EdgeGatherer:
         self._begin()
 
     def _begin(self) -> None:
-        self.n_rows = self.n_bytes = 0
+        self.n_messages = self.n_rows = self.n_bytes = 0
         self._read: list[_Read] = []
-        self._refused: list[Refused] = []
+        self._n_unsettled = 0
+        self._tables: list[pa.Table] = []
+        self._refused: dict[int, Refused] = {}
 
     def add(self, message: Message) -> None:
         """Take a message; one that holds no edge counts as a row, too."""
@@ -90,11 +102,20 @@ class EdgeGatherer:
         try:
             rows = _rows(message, self._access)
         except BadTable as error:
-            self._refused.append(Refused(place=message.place, reason=str(error)))
+            self._refused[self.n_messages] = Refused(place=message.place, reason=str(error))
             self.n_rows += 1
         else:
-            self._read.append(_Read(message, rows))
+            self._read.append(_Read(self.n_messages, message, rows))
             self.n_rows += max(1, len(rows))
+            self._n_unsettled += len(rows)
+        self.n_messages += 1
+        if self._n_unsettled >= _SETTLED_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make a table of the rows so far: as objects they take ten times the memory."""
+        self._tables += _tables(self._read, self._access, self._refused)
+        self._read, self._n_unsettled = [], 0
 
     def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
         """What was gathered; it is gathered no more.
@@ -107,10 +128,11 @@ class EdgeGatherer:
         refused : sequence of Refused
             Messages that hold no edge, with their places.
         """
-        read, refused = self._read, self._refused
+        self._settle()
+        tables, refused = self._tables, self._refused
         self._begin()
-        tables = list(_tables(read, self._access, refused))
-        return (pa.concat_tables(tables) if tables else None), refused
+        in_order = [refused[number] for number in sorted(refused)]
+        return (pa.concat_tables(tables) if tables else None), in_order
 
 
 def ids_of(message: Message, access: Access) -> set[str]:
@@ -124,7 +146,7 @@ def ids_of(message: Message, access: Access) -> set[str]:
 
 
 def _tables(
-    read: Sequence[_Read], access: Access, refused: list[Refused]
+    read: Sequence[_Read], access: Access, refused: dict[int, Refused]
 ) -> Iterator[pa.Table]:
     """Tables of consecutive messages without those that break the contract, which bisection finds."""
     if not read:
@@ -133,7 +155,7 @@ def _tables(
         table = _table(read, access)
     except BadTable as error:
         if len(read) == 1:
-            refused.append(Refused(place=read[0].message.place, reason=str(error)))
+            refused[read[0].number] = Refused(place=read[0].message.place, reason=str(error))
             return
         half = len(read) // 2
         yield from _tables(read[:half], access, refused)
@@ -272,10 +294,10 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         table = pa.ipc.open_stream(value).read_all()
         table.validate(full=True)
         table = table.select(columns.of(table.column_names))
-        for column in table.columns:
-            _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
         for place, field in enumerate(table.schema):
             column = table.column(place)
+            if _shares_text(field.type):
+                _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
             if field.name == columns.weight and pa.types.is_decimal(field.type):
                 table = table.set_column(place, field.name, column.cast(pa.float64()))
             if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
@@ -286,6 +308,13 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
     except (pa.ArrowException, UnboundedArrow, UnicodeDecodeError) as error:
         raise BadUpload(f"the value must be a whole Arrow IPC stream ({excerpt(error)})") from None
     return rows
+
+
+def _shares_text(kind: pa.DataType) -> bool:
+    """Whether many rows may hold the same bytes."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type in (pa.string(), pa.large_string(), pa.string_view())
+    return bool(kind == pa.string_view())
 
 
 def _require_decodable(n_bytes: int) -> None:
