@@ -126,8 +126,8 @@ class Settings(BaseSettings):
     source_schemes : tuple of str
         Protocols of such sources, separated by commas; those of object stores by default.
     source_hosts : tuple of str
-        Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, and that
-        redirects of any source may lead to; none by default.
+        Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, or as
+        brokers of Kafka, and that redirects of any source may lead to; none by default.
     min_free_bytes : int
         Free space below which the home's disk counts as full: the API is not ready then.
     drain_seconds : float

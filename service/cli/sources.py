@@ -52,7 +52,8 @@ def add(
         str | None,
         typer.Option(
             "--from",
-            help="After what a live source begins, as a version; by default with all there is.",
+            help="After what a live source begins: a version; of a topic earliest, latest or a "
+            "time; by default with all there is.",
             show_default=False,
         ),
     ] = None,
@@ -67,7 +68,7 @@ def add(
     replace_changed: ReplaceOption = None,
     json: AsJson = False,
 ) -> None:
-    """Have the daemon read a source: files, or a live one such as a Delta table.
+    """Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka.
 
     One that is followed need not answer now: the daemon tries again, and `source list` shows how.
     """

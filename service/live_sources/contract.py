@@ -91,7 +91,7 @@ class Chunk:
     label : str
         Names it for people, of letters, digits and dashes.
     table : pyarrow.Table, optional
-        Columns ``src``, ``dst`` and, where they are known, ``weight``, ``op`` and ``time``; the rows
+        Columns ``src``, ``dst`` and, where they are known, ``weight``, ``op`` and ``time``; rows
         take effect in their order. Whether they fulfil the data contract is for ingest to see. None
         where there are no rows.
     refused : sequence of Refused

@@ -181,7 +181,7 @@ class KafkaSource:
                             left.discard(number)
                         yield message
             finally:
-                if self._consumer is consumer:  # else it was closed
+                if self._consumer is not None:  # else it was closed
                     consumer.unassign()
 
     def _raise(self, error: KafkaError, at: Mapping[int, int]) -> NoReturn:

@@ -148,7 +148,7 @@ def ids_of(message: Message, access: Access) -> set[str]:
 def _tables(
     read: Sequence[_Read], access: Access, refused: dict[int, Refused]
 ) -> Iterator[pa.Table]:
-    """Tables of consecutive messages without those that break the contract, which bisection finds."""
+    """Tables of consecutive messages, without those that break the contract: found by bisection."""
     if not read:
         return
     try:
@@ -237,7 +237,7 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
         src, dst = (None, None) if missing else (said[columns.src], said[columns.dst])
     else:
         fields = _fields(text)
-        missing = len(fields) != 1 or len(fields[0]) != 2  # noqa: PLR2004 - the ends
+        missing = len(fields) != 1 or len(fields[0]) != 2
         src, dst = (None, None) if missing else fields[0]
     if missing:
         raise BadUpload(rule, value=text)
@@ -269,7 +269,7 @@ def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         names, lines = lines[0], lines[1:]
     rows = []
     for fields in lines:
-        if not 2 <= len(fields) <= len(names):  # noqa: PLR2004 - the ends
+        if not 2 <= len(fields) <= len(names):
             raise BadUpload(
                 f"a line of CSV must have the fields {','.join(names)}, the ends at least",
                 value=excerpt(",".join(fields)),
@@ -337,7 +337,9 @@ def _text(given: bytes, name: str) -> str:
         return given.decode()
     except UnicodeDecodeError:
         shown = excerpt(given.decode(errors="replace"))
-        raise BadUpload(f"{name} must be JSON, CSV in UTF-8 or an Arrow stream", value=shown) from None
+        raise BadUpload(
+            f"{name} must be JSON, CSV in UTF-8 or an Arrow stream", value=shown
+        ) from None
 
 
 def _fields(text: str) -> list[list[str]]:

@@ -75,13 +75,13 @@ class Source:
     replaces: bool = described(
         "Whether a file that changed takes the place of its earlier version.", default=False
     )
-    kind: str = described("files, or that of a live source, such as delta.", default="files")
+    kind: str = described("files, or that of a live source: delta or kafka.", default="files")
     position: dict[str, Any] | None = described(
         "How far a live source is read; null before its first chunk.", default=None
     )
     lag: int | None = described(
-        "How much of a live source is not read yet, such as versions; null where that is not "
-        "known.",
+        "How much of a live source is not read yet: versions or messages; null where that is "
+        "not known.",
         default=None,
     )
     n_refused: int = described(

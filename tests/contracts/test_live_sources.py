@@ -12,9 +12,9 @@ import pytest
 from peewit.service.live_sources.contract import Access, Chunk, LiveSource, Position
 from peewit.service.live_sources.kinds import KINDS, live_source
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
+from tests.service.live_sources import topics
 from tests.service.live_sources.feeding import Edges, edges_after
 from tests.service.live_sources.scripted import changes, script
-from tests.service.live_sources import topics
 from tests.service.live_sources.tables import append, make_table, merge, rows_of, table_edges
 
 ROWS = [(f"n{number}", f"n{number + 1}", 1.0) for number in range(6)]

@@ -27,7 +27,7 @@ from tests.service.live_sources.topics import MockCluster, edge, mock_cluster
 
 N_PARTITIONS: Final = 16
 LONGEST_WAIT_SECONDS: Final = 1.0
-"""From the first chunk that a daemon reads to a death, at most, and of brokers from that to life."""
+"""From the first chunk of a daemon to a death, and of brokers from that to life, at most."""
 
 SETTLING_SECONDS: Final = 600.0
 

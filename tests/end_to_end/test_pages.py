@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.processes import REPOSITORY, Home, Server
+from tests.service.live_sources.topics import mock_cluster
 
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 SECTION = re.compile(r"<!-- run: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
@@ -19,7 +20,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "delta", "erase", "http", "knn", "papers", "points"),
+    *("commands", "delta", "erase", "http", "kafka", "knn", "papers", "points"),
     *("retract", "scans", "spam", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
@@ -125,6 +126,12 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
 @pytest.mark.parametrize("section", ["delta", "papers", "retract", "spam", "window"])
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
+
+
+def test_a_topic_is_followed(home: Home, tmp_path: Path) -> None:
+    with mock_cluster() as cluster:
+        cluster.create("friends")
+        run("kafka", home, tmp_path, BROKERS=cluster.servers)
 
 
 def text(node: ast.AST) -> str:

@@ -27,7 +27,8 @@ class SourceIn(Body):
     )
     start: str | None = Field(
         None,
-        description="After what a live source begins, as a version; by default with all there is.",
+        description="After what a live source begins: a version; of a topic earliest, latest or a "
+        "time; by default with all there is.",
         examples=["57"],
     )
     follow: bool = Field(False, description="Look for new files until the source is removed.")

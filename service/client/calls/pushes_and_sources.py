@@ -220,10 +220,10 @@ def add_source(
         Absolute path on the server, of a file or directory, a glob, or an fsspec URL; of another
         kind the place that it names.
     kind : str
-        What is read: ``files``, or a live source, such as ``delta``.
+        What is read: ``files``, or a live source, ``delta`` or ``kafka``.
     start : str or int, optional
-        After what a live source begins, such as a version; by default with all there is, or where
-        it was.
+        After what a live source begins: a version, or of a topic ``earliest``, ``latest`` or a
+        time; by default with all there is, or where it was.
     follow : bool
         Look for new files until the source is removed.
     columns : mapping of str to str, optional

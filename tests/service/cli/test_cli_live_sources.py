@@ -35,7 +35,7 @@ def test_a_table_is_added_read_and_shown(peewit: Peewit, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--kind", "stream"), "kind must be one of files, delta"),
+        (("--kind", "stream"), "kind must be one of files, delta, kafka"),
         (("--kind", "delta", "--from", "soon"), "must be the number of a version"),
         (("--kind", "delta", "--replace"), "replaces must be off"),
         (("--from", "5"), "must be left out for a source of files"),

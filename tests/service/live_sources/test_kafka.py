@@ -343,9 +343,9 @@ def test_a_topic_that_was_made_anew_is_told(cluster: MockCluster, topic: str) ->
     end = chunks(opened(url))[-1].position
     cluster.drop(topic)
     cluster.create(topic)
-    with pytest.raises(ChangesLost, match="offset 4 of partition 0 .* ends at offset 0"):
+    with pytest.raises(ChangesLost, match=r"offset 4 of partition 0 .* ends at offset 0"):
         chunks(opened(url), end)
-    with pytest.raises(ChangesLost, match="partition 1 .* is gone"):
+    with pytest.raises(ChangesLost, match=r"partition 1 .* is gone"):
         chunks(opened(url), {"partitions": {"0": 0, "1": 0}})
 
 
@@ -439,7 +439,7 @@ def test_brokers_that_are_away_are_told_and_read_on_from_once_they_are_back(
     monkeypatch.setattr(kafka, "ANSWER_SECONDS", 1.0)
     with mock_cluster() as cluster:
         url = cluster.create(topic)
-        with pytest.raises(TopicUnavailable, match="(?i)unknown topic"):
+        with pytest.raises(TopicUnavailable, match=r"(?i)unknown topic"):
             chunks(opened(f"{url}-other"))
         cluster.send(topic, [edge(*pair) for pair in PAIRS])
         source = opened(url)
@@ -471,7 +471,7 @@ def test_brokers_that_fall_silent_while_they_are_read_are_told(
             return found
 
         monkeypatch.setattr(source, "_look", away)
-        with pytest.raises(TopicUnavailable, match="no message came for 0.5 s"):
+        with pytest.raises(TopicUnavailable, match=r"no message came for 0.5 s"):
             next(reading)
         source.close()
 
@@ -505,7 +505,7 @@ def test_settings_that_do_not_fit_are_told_without_the_password(
 ) -> None:
     monkeypatch.setenv("PEEWIT_KAFKA_SECURITY_PROTOCOL", "nonsense")
     monkeypatch.setenv("PEEWIT_KAFKA_SASL_PASSWORD", "hidden")
-    with pytest.raises(TopicUnavailable, match="security.protocol") as told:
+    with pytest.raises(TopicUnavailable, match=r"security.protocol") as told:
         chunks(opened("kafka://localhost:1/topic"))
     assert "hidden" not in str(told.value)
 

@@ -23,7 +23,7 @@ def _library() -> ctypes.CDLL:
     beside = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
     (path,) = beside.glob("librdkafka*")
     library = ctypes.CDLL(str(path))
-    for name in ("rd_kafka_new", "rd_kafka_mock_cluster_new"):
+    for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
         getattr(library, name).restype = ctypes.c_void_p
     library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
     return library
@@ -41,7 +41,9 @@ class MockCluster:
     def __init__(self, n_brokers: int = 1) -> None:
         self._library = _library()
         self._n_brokers = n_brokers
-        client = self._library.rd_kafka_new(_PRODUCER, None, None, 0)
+        quiet = ctypes.c_void_p(self._library.rd_kafka_conf_new())
+        self._library.rd_kafka_conf_set(quiet, b"log_level", b"0", None, 0)
+        client = self._library.rd_kafka_new(_PRODUCER, quiet, None, 0)
         self._client = ctypes.c_void_p(client)
         cluster = self._library.rd_kafka_mock_cluster_new(self._client, n_brokers)
         self._cluster = ctypes.c_void_p(cluster)
