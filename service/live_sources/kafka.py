@@ -259,6 +259,8 @@ class KafkaSource:
         try:
             yield
         except KafkaException as error:
+            if self._consumer is not None:
+                self._consumer.poll(0)  # brings what the connections have met, as a wrong password
             raise self._unavailable(_reason(error)) from error
 
     def _connected(self) -> Consumer:

@@ -62,13 +62,13 @@ def present(manifest: Manifest, source: SourceRecord) -> SourceRecord:
     return found
 
 
-def dying_at(line: int, run: Callable[[], object]) -> int:
+def dying_at(line: int, run: Callable[[], object], *, watched: tuple[str, ...] = WATCHED) -> int:
     """Run, and die at a line of the watched modules; how many lines it came to."""
     n_lines = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal n_lines
-        if not frame.f_code.co_filename.endswith(WATCHED):
+        if not frame.f_code.co_filename.endswith(watched):
             return None
         if event == "line":
             n_lines += 1
