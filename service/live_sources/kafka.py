@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
-from peewit.service.live_sources.kafka_values import EdgeGatherer, Message, ids_of
+from peewit.service.live_sources.kafka_edges import EdgeGatherer
+from peewit.service.live_sources.kafka_values import Message, ids_of
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 

@@ -19,8 +19,10 @@ from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor, LiveSourceUnread
 from peewit.service.live_sources import kafka
-from peewit.service.live_sources.contract import ChangesLost, Chunk, shown_position
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, shown_position
 from peewit.service.live_sources.kafka import KafkaSource, TopicUnavailable
+from peewit.service.live_sources.kafka_edges import EdgeGatherer
+from peewit.service.live_sources.kafka_values import Message
 from peewit.service.live_sources.kinds import start_of
 from peewit.service.settings import Settings
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
@@ -30,7 +32,8 @@ from tests.service.live_sources.test_live_reader import N_DEATHS, dying_at
 from tests.service.live_sources.test_live_reader import WATCHED as READING
 from tests.service.live_sources.topics import MockCluster, chunks, edge, mock_cluster, opened
 
-WATCHED = (*READING, "service/live_sources/kafka.py", "service/live_sources/kafka_values.py")
+MODULES = ("kafka", "kafka_edges", "kafka_values")
+WATCHED = (*READING, *(f"service/live_sources/{name}.py" for name in MODULES))
 PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
 
@@ -162,6 +165,37 @@ def test_an_arrow_value_that_comes_to_too_much_is_not_decoded(
     (found,) = chunks(opened(url))
     assert found.table is None
     assert ["once it is decoded" in each.reason for each in found.refused] == [True, True]
+
+
+def test_whatever_a_message_holds_it_stops_no_other() -> None:
+    rng = np.random.default_rng(5)
+    times = pa.array([2**62, -(2**62)], pa.timestamp("s"))
+    whole = [
+        arrow(pa.table(COLUMNS)),
+        arrow(pa.table(COLUMNS), compression="lz4"),
+        arrow(pa.table({**COLUMNS, "time": times})),
+        arrow(pa.Table.from_arrays([pa.array(["a"])] * 3, ["src", "src", "dst"])),
+        arrow(pa.table({"src": [["a"]], "dst": [{"b": 1}], "op": [b"x"]})),
+        arrow(pa.table({"src": pa.array(["a"]).dictionary_encode(), "dst": [True]})),
+        b'[{"src": "a", "dst": "b", "weight": 1, "op": "set", "time": 1e300}]',
+        b'{"src": 99999999999999999999, "dst": [[]], "weight": 1e999, "time": {}}',
+        b'"a","b",1,set,2026-03-01\nc,d',
+    ]
+    columns = EdgeColumns(op="op", time="time")
+    for kind in ("string", "int64"):
+        access = Access(url="", columns=columns, takes_changes=True, node_kind=kind)
+        gathered = EdgeGatherer(access)
+        for number in range(3_000):
+            value = bytearray(whole[number % len(whole)])
+            for _ in range(int(rng.integers(4))):
+                value[int(rng.integers(len(value)))] = int(rng.integers(256))
+            gathered.add(Message("t", 0, number, None, bytes(value), None, 0))
+            gathered.add(Message("t", 1, number, bytes(value), None, None, 0))
+        gathered.add(Message("t", 2, 0, None, b"1,2", None, 0))
+        table, refused = gathered.take()
+        assert table is not None
+        assert str(table.column("src")[-1]) == "1"
+        assert len(refused) > 1_000
 
 
 @pytest.mark.parametrize("key", [b"a,b", b'{"src": "a", "dst": "b", "more": 1}', b'"a",b'])
