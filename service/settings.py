@@ -1,8 +1,9 @@
-"""Settings from the environment, read once; nothing else reads environment variables.
+"""Settings from the environment, read once.
 
 Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
 and numba are imported, since both read the environment when they load.
-`peewit.service.client` reads its two variables itself: it must load none of this.
+Two others read variables themselves: `peewit.service.client`, which must load none of this, and
+`peewit.service.live_sources`, where secrets of other systems come from the environment alone.
 """
 
 import os
