@@ -25,8 +25,7 @@ from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.edges.time_units import TimeUnit
-from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy
+from peewit.streaming.edges.windows import Window
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
@@ -123,71 +122,6 @@ class AutoSolve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
-    """Which edges live: those of the last so many seconds.
-
-    ``length`` may change at any time; the rest is fixed once the graph exists.
-
-    Attributes
-    ----------
-    length : float
-        Seconds that an edge lives, at least; at most a bucket more.
-    by : {"time", "arrival"}
-        By the column of times, or by when a file was listed or pushed.
-    width : float
-        Seconds of a bucket, of which edges leave together.
-    allowed_ahead : float
-        Seconds that a time may lie ahead of both the latest one before and the file's arrival.
-    time_unit : {"s", "ms", "us", "ns"}
-        What a time counts that is a number.
-
-    Raises
-    ------
-    ValueError
-        A field breaks its rule.
-    """
-
-    length: float
-    by: WindowBy = "time"
-    width: float
-    allowed_ahead: float
-    time_unit: TimeUnit = "s"
-
-    def __post_init__(self) -> None:
-        if self.time_unit not in get_args(TimeUnit):
-            units = ", ".join(get_args(TimeUnit))
-            raise BadArgument("window.time_unit", f"must be one of {units}, got {self.time_unit!r}")
-        try:
-            self.window  # noqa: B018 - checks the others
-        except ValueError as error:
-            raise BadArgument("window", str(error)) from error
-
-    @classmethod
-    def of(
-        cls,
-        length: float,
-        *,
-        by: WindowBy = "time",
-        buckets: int = DEFAULT_BUCKETS,
-        allowed_ahead: float | None = None,
-        time_unit: TimeUnit = "s",
-    ) -> "WindowSettings":
-        """Of a new graph, by a number of buckets; a time may lie ahead by one, by default."""
-        if buckets < 1:
-            raise BadArgument("window.buckets", f"must be at least 1, got {buckets}")
-        width = length / buckets
-        ahead = width if allowed_ahead is None else allowed_ahead
-        return cls(length=length, by=by, width=width, allowed_ahead=ahead, time_unit=time_unit)
-
-    @property
-    def window(self) -> Window:
-        """The same for the stream."""
-        return Window(
-            length=self.length, by=self.by, width=self.width, allowed_ahead=self.allowed_ahead
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """Settings of a graph, as people choose them.
 
@@ -220,9 +154,9 @@ class GraphSettings:
     parallel : {"sum", "replace"}
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.
-    window : WindowSettings, optional
+    window : Window, optional
         Which edges live, by their time; all do without it. It needs exact deletions, and is there
-        from the first edge or never.
+        from the first edge or never; ``length`` and ``allowed_ahead`` may change.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
@@ -248,7 +182,7 @@ class GraphSettings:
     keep_raw: bool = True
     deletions: Deletions = "off"
     parallel: Parallel = "sum"
-    window: WindowSettings | None = None
+    window: Window | None = None
     snapshot_every: SnapshotEvery | None = None
     auto_solve: AutoSolve | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -609,7 +543,7 @@ def _record(row: Row[Any]) -> GraphRecord:
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
     chosen["columns"] = chosen["columns"] or {}
     if chosen["window"] is not None:
-        chosen["window"] = WindowSettings(**chosen["window"])
+        chosen["window"] = Window(**chosen["window"])
     if chosen["snapshot_every"] is not None:
         chosen["snapshot_every"] = SnapshotEvery(**chosen["snapshot_every"])
     if chosen["auto_solve"] is not None:

@@ -18,7 +18,7 @@ WORDS: Final = {
     "serve": "--host= --port= --workers=",
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
-    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --skip-bad-rows= "
+    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --skip-bad-rows= "
     "--replace --no-replace --dry-run "
     "--threads= --memory-limit= --metrics-port= --scheduler= --json",
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
@@ -40,7 +40,7 @@ WORDS: Final = {
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
-    "source add": "GRAPH FILE --kind= --from= --follow --src= --dst= --weight= --op= "
+    "source add": "GRAPH FILE --kind= --from= --follow --src= --dst= --weight= --op= --time= "
     "--skip-bad-rows= --replace --no-replace --json",
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",

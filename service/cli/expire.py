@@ -38,7 +38,11 @@ def expire(
     with open_session() as session:
         graph = session.graph(name)
         horizons = session.manifest.horizons
-        horizons.want(graph.id, time / SECOND)
+        snapshots = SnapshotStore(
+            GraphPaths(root=session.settings.graphs_directory / graph.id).snapshots
+        )
+        newest = snapshots.newest()
+        horizons.want(graph.id, time / SECOND, latest=None if newest is None else newest.watermark)
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
@@ -52,8 +56,7 @@ def expire(
                 is_quiet=True,
                 is_done=lambda: horizons.wanted(graph.id) is None,
             )
-        paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
-        newest = SnapshotStore(paths.snapshots).newest()
+        newest = snapshots.newest()
     if json:
         print_json(
             {
@@ -64,9 +67,7 @@ def expire(
                 "n_expired": newest and newest.n_expired,
             }
         )
-    elif newest is None or newest.horizon is None:
-        typer.echo(f"{name}: no edges yet")
-    else:
+    elif newest is not None and newest.horizon is not None:
         since = moment(round(newest.horizon * SECOND))
         typer.echo(
             f"{name}: edges live since {since}: {newest.n_live:,}; {newest.n_expired:,} have left"

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery, WindowSettings
+from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.cli.table_files import parsed_settings
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.streaming.edges.windows import DEFAULT_BUCKETS, seconds_of
+from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
 MaxEdges = Annotated[
@@ -141,7 +141,7 @@ class SettingOptions:
                 kept[name] = given
         return replace(settings, **changes)
 
-    def _window(self, present: WindowSettings | None) -> WindowSettings | None:
+    def _window(self, present: Window | None) -> Window | None:
         """The window with these options; None where they say nothing of it."""
         ahead = self.allowed_ahead
         said: dict[str, Any] = {
@@ -155,7 +155,7 @@ class SettingOptions:
         if present is not None:
             return replace(present, **said) if said else None
         if "length" in said:
-            return WindowSettings.of(**said, buckets=self.buckets or DEFAULT_BUCKETS)
+            return Window.of(**said, buckets=self.buckets or DEFAULT_BUCKETS)
         if said or self.buckets is not None:
             raise ValueError("--window must say how long edges live where others speak of it")
         return None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import GraphSettings, WindowSettings
+from peewit.service.catalog import GraphSettings
 from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.graph_options import (
     AllowedAhead,
@@ -46,6 +46,7 @@ from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
@@ -298,7 +299,7 @@ def _labels_text(counts: dict[LabelValue, int]) -> str:
     return f"{n_nodes} in {len(counts)} classes"
 
 
-def _window_text(window: WindowSettings | None) -> str | None:
+def _window_text(window: Window | None) -> str | None:
     if window is None:
         return None
     what = "their time" if window.by == "time" else "when they arrived"

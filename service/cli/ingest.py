@@ -1,9 +1,9 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic
 from typing import Annotated, Final
 
 import typer
@@ -30,6 +30,7 @@ from peewit.service.cli.table_files import (
     OpOption,
     ReplaceOption,
     SrcOption,
+    TimeOption,
     WeightOption,
     given,
 )
@@ -88,6 +89,7 @@ def ingest(
     dst: DstOption = None,
     weight: WeightOption = None,
     op: OpOption = None,
+    time: TimeOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace: ReplaceOption = None,
     dry: Annotated[
@@ -140,15 +142,16 @@ def ingest(
         raise typer.BadParameter("--metrics-port needs --follow")
     if name is None:
         raise typer.BadParameter("give the NAME of a graph, or --follow")
-    started = time.monotonic()
+    started = monotonic()
     with open_session(settings) as session:
         graph = session.graph(name)
         graph_id = graph.id
-        named = given(src=src, dst=dst, weight=weight, op=op)
+        named = given(src=src, dst=dst, weight=weight, op=op, time=time)
         has_options = named or dry or skip_bad_rows is not None or replace is not None
         if not locations and has_options:
             raise typer.BadParameter(
-                "--src, --dst, --weight, --op, --skip-bad-rows, --replace and --dry-run need a PATH"
+                "--src, --dst, --weight, --op, --time, --skip-bad-rows, --replace and --dry-run "
+                "need a PATH"
             )
         edge_columns(graph.settings.columns_of_edges, named)
         if dry:
@@ -174,7 +177,7 @@ def ingest(
         _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
         n_bad = session.manifest.n_bad_rows(graph_id) - n_bad_before
         _tell_outcome(
-            session, graph, refused, time.monotonic() - started, n_bad_rows=n_bad, as_json=json
+            session, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json
         )
     for file in () if json else refused:
         if file.path not in told:

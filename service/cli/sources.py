@@ -25,6 +25,7 @@ from peewit.service.cli.table_files import (
     OpOption,
     ReplaceOption,
     SrcOption,
+    TimeOption,
     WeightOption,
     given,
 )
@@ -64,6 +65,7 @@ def add(
     dst: DstOption = None,
     weight: WeightOption = None,
     op: OpOption = None,
+    time: TimeOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace_changed: ReplaceOption = None,
     json: AsJson = False,
@@ -77,7 +79,7 @@ def add(
         _look_at_files(location, follow=follow)
     with open_session() as session:
         graph = session.graph(name)
-        named = given(src=src, dst=dst, weight=weight, op=op)
+        named = given(src=src, dst=dst, weight=weight, op=op, time=time)
         columns = edge_columns(graph.settings.columns_of_edges, named)
         source = session.manifest.sources.add(
             graph.id,

@@ -37,6 +37,10 @@ OpOption = Annotated[
     str | None,
     typer.Option("--op", metavar="COLUMN", help="Column that says insert, delete or set."),
 ]
+TimeOption = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="Column of the time, in graphs with a window."),
+]
 WeightOption = Annotated[
     str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
 ]

@@ -3,12 +3,20 @@
 A window moves by itself as edges come; by hand it moves where none do.
 """
 
+from datetime import UTC, datetime
+
 from sqlalchemy import select, update
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import graphs
+from peewit.solvers.arguments import BadArgument
+
+
+def moment(seconds: float) -> str:
+    """A time as people read it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 class HorizonRefused(RuntimeError):
@@ -21,7 +29,7 @@ class Horizons:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def want(self, graph_id: str, before: float) -> None:
+    def want(self, graph_id: str, before: float, *, latest: float | None) -> None:
         """Have ingest let go of edges before a time; the latest that is asked for holds.
 
         Parameters
@@ -30,6 +38,8 @@ class Horizons:
             Which graph.
         before : float
             Seconds since 1970. Edges of a bucket that holds it stay.
+        latest : float or None
+            The latest time of an edge, as the newest snapshot says; None where it has none.
 
         Raises
         ------
@@ -37,6 +47,8 @@ class Horizons:
             There is no such graph.
         HorizonRefused
             It has no window.
+        BadArgument
+            Nothing would be left, which a wrong year may ask for.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
@@ -44,6 +56,10 @@ class Horizons:
                 raise HorizonRefused(
                     f"{graph.name} must have a window for edges to leave by their time, it has none"
                 )
+            if latest is None or before > latest:
+                known = "there are none" if latest is None else f"{moment(latest)} is the latest"
+                rule = f"must not lie beyond all edges, of which {known}, got {moment(before)}"
+                raise BadArgument("before", rule)
             wanted = max(before, graph.horizon_wanted or before)
             mine = update(graphs).where(graphs.c.id == graph_id)
             connection.execute(mine.values(horizon_wanted=wanted))

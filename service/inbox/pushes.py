@@ -329,7 +329,7 @@ def _check_batches(
         )
         first_row += block.n_rows
         if settings.window is not None:
-            require_past(block, latest, settings.window.window)
+            require_past(block, latest, settings.window)
         taken = {"src": block.src, "dst": block.dst, "weight": block.weight}
         if block.op is not None:
             if settings.deletions == "off":

@@ -522,7 +522,7 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
         deletions=chosen.deletions,
         parallel=chosen.parallel,
-        window=None if chosen.window is None else chosen.window.window,
+        window=chosen.window,
         checkpoint_seconds=settings.checkpoint_seconds,
         snapshot_edges=None if every is None else every.edges,
         snapshot_seconds=None if every is None else every.seconds,

@@ -18,6 +18,8 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
     for name in given or ():
         if name not in COLUMN_NAMES:
             raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
+    if "time" in (given or {}) and "time" not in graph:
+        raise BadArgument("columns.time", "must be left out of a graph without a window by time")
     named = {**graph, **(given or {})}
     return EdgeColumns(
         src=named.get("src", "src"),

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.time_units import NEVER, SECOND
+from peewit.solvers.arguments import BadArgument, require_one_of
+from peewit.streaming.edges.time_units import NEVER, SECOND, TimeUnit
 
 WindowBy: TypeAlias = Literal["time", "arrival"]
 """What the window looks at: a column of the edges, or when their file was listed or pushed."""
@@ -34,10 +34,12 @@ class Window:
     by : {"time", "arrival"}
         By the column of times, or by when their file was listed or pushed.
     width : float
-        Seconds of a bucket.
+        Seconds of a bucket, of which edges leave together.
     allowed_ahead : float
         Seconds that an edge may lie ahead of both the watermark and the arrival of its file; one
         row with a wrong time would end all the others.
+    time_unit : {"s", "ms", "us", "ns"}
+        What a time counts that is a number.
 
     Raises
     ------
@@ -49,25 +51,39 @@ class Window:
     by: WindowBy = "time"
     width: float
     allowed_ahead: float
+    time_unit: TimeUnit = "s"
 
     def __post_init__(self) -> None:
         for name in ("length", "width"):
             value = getattr(self, name)
             if not 1e-3 <= value <= _GREATEST:
-                raise ValueError(
-                    f"{name} of a window must lie in 0.001 to {_GREATEST} seconds, got {value}"
-                )
+                rule = f"must lie in 0.001 to {_GREATEST} seconds, got {value}"
+                raise BadArgument(f"window.{name}", rule)
         if not self.length / _MOST_BUCKETS <= self.width <= self.length:
-            raise ValueError(
-                f"a window must have 1 to {_MOST_BUCKETS} buckets, got {self.length / self.width}"
-            )
+            rule = f"must be 1 to {_MOST_BUCKETS}, got {self.length / self.width:g}"
+            raise BadArgument("window.buckets", rule)
         if not 0.0 <= self.allowed_ahead <= _GREATEST:
-            raise ValueError(
-                f"allowed_ahead must lie in 0 to {_GREATEST} seconds, got {self.allowed_ahead}"
-            )
-        if self.by not in get_args(WindowBy):
-            known = ", ".join(get_args(WindowBy))
-            raise ValueError(f"by of a window must be one of {known}, got {self.by!r}")
+            rule = f"must lie in 0 to {_GREATEST} seconds, got {self.allowed_ahead}"
+            raise BadArgument("window.allowed_ahead", rule)
+        require_one_of("window.by", self.by, get_args(WindowBy))
+        require_one_of("window.time_unit", self.time_unit, get_args(TimeUnit))
+
+    @classmethod
+    def of(
+        cls,
+        length: float,
+        *,
+        by: WindowBy = "time",
+        buckets: int = DEFAULT_BUCKETS,
+        allowed_ahead: float | None = None,
+        time_unit: TimeUnit = "s",
+    ) -> "Window":
+        """By a number of buckets; a time may lie ahead by one of them, by default."""
+        if not 1 <= buckets <= _MOST_BUCKETS:
+            raise BadArgument("window.buckets", f"must be 1 to {_MOST_BUCKETS}, got {buckets}")
+        width = length / buckets
+        ahead = width if allowed_ahead is None else allowed_ahead
+        return cls(length=length, by=by, width=width, allowed_ahead=ahead, time_unit=time_unit)
 
     def bucket(self, time: int) -> int:
         """Number of the bucket of a time in microseconds since 1970."""

@@ -231,9 +231,13 @@ class Absorption:
             return
         self._steps.begin("expiring edges")
         self._file_start = None
-        digests = living(files, self.state.horizon)
-        state = self.deletions.expire(self.state, digests, horizon, parallel=self._parallel)
-        self.state = replace(state, n_resolved_files=len(living(files, horizon)))
+        self.state = self.deletions.expire(
+            self.state,
+            living(files, self.state.horizon),
+            horizon=horizon,
+            remaining=living(files, horizon),
+            parallel=self._parallel,
+        )
 
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
         """Absorb a file from a part on; yields each group of parts once it is absorbed.

@@ -165,7 +165,13 @@ class ExactDeletions:
         return repaired, report
 
     def expire(
-        self, state: SparsifierState, digests: Sequence[str], horizon: int, *, parallel: Parallel
+        self,
+        state: SparsifierState,
+        digests: Sequence[str],
+        *,
+        horizon: int,
+        remaining: Sequence[str],
+        parallel: Parallel,
     ) -> SparsifierState:
         """State without the edges of buckets before the horizon; to be settled before a snapshot.
 
@@ -177,6 +183,8 @@ class ExactDeletions:
             Files of the graph of which edges may live, in order.
         horizon : int
             The first bucket that stays.
+        remaining : sequence of str
+            Those of the files of which edges may live then.
         parallel : callable
             Runs independent tasks; the result does not depend on it.
         """
@@ -203,11 +211,12 @@ class ExactDeletions:
             degree, is_isolated = left, left == 0.0
             is_isolated = is_isolated if is_isolated.any() else None
         version = state.log_version + 1
-        self._log.publish_dead(version, dead.since(horizon))
+        self._log.publish_dead(version, dead.of(remaining).since(horizon))
         return replace(
             resolved(expire(state, horizon, is_isolated), degree=degree, killed=found.degree),
             horizon=horizon,
             log_version=version,
+            n_resolved_files=len(remaining),
             n_dead=state.n_dead + found.n_edges,
             n_expired=state.n_expired + found.n_edges,
             n_unrepaired=state.n_unrepaired + 1,

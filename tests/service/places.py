@@ -15,6 +15,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -43,7 +44,10 @@ class Place:
         body = io.BytesIO()
         pq.write_table(table, body)
         body.seek(0)
-        store.add(self.catalog.get(name), body, Format.PARQUET, body_digest=str(hash(body)))
+        graph = self.catalog.get(name)
+        columns = edge_columns(graph.settings.columns_of_edges)
+        digest = str(hash(body))
+        store.add(graph, body, Format.PARQUET, body_digest=digest, columns=columns)
 
     def ingest(self, name: str = "g") -> None:
         Ingestor(self.database, self.settings).ingest_graph(self.catalog.get(name).id)

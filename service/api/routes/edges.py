@@ -19,6 +19,7 @@ from peewit.service.api.routes.query_parameters import (
     IdempotencyKey,
     OpColumn,
     SrcColumn,
+    TimeColumn,
     WeightColumn,
     named,
     resource,
@@ -87,6 +88,7 @@ async def push_edges(
     dst: DstColumn = None,
     weight: WeightColumn = None,
     op: OpColumn = None,
+    time: TimeColumn = None,
 ) -> Push:
     """Push a block of edges, or of changes.
 
@@ -97,7 +99,8 @@ async def push_edges(
     """
     with refusing():
         columns = edge_columns(
-            graph.settings.columns_of_edges, named(src=src, dst=dst, weight=weight, op=op)
+            graph.settings.columns_of_edges,
+            named(src=src, dst=dst, weight=weight, op=op, time=time),
         )
     async with stores.decoding.held(body.decoding_bytes):
         push = await run_in_threadpool(

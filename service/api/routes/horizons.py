@@ -12,6 +12,7 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.graphs import HorizonIn
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphNotFound, GraphRecord
@@ -30,7 +31,7 @@ _ASKED: dict[int | str, dict[str, Any]] = {
 @router.post(
     "",
     dependencies=[requires("ingest")],
-    responses=_ASKED | problems(GraphNotFound, HorizonRefused),
+    responses=_ASKED | problems(GraphNotFound, HorizonRefused, InvalidArgument),
 )
 async def move_horizon(
     request: Request,
@@ -42,10 +43,16 @@ async def move_horizon(
 ) -> HorizonState:
     """Let go of all edges before a time, as a window does by itself once newer ones come.
 
-    Edges leave by whole buckets; those of the one that holds the time stay. It never goes back. 202
+    Edges leave by whole buckets; those of the one that holds the time stay. It never goes back, nor
+    beyond the latest edge. 202
     until whoever ingests the graph has done it, between two files, for which `wait` can wait.
     """
-    await run_in_threadpool(stores.manifest.horizons.want, graph.id, body.before.timestamp())
+    newest = await run_in_threadpool(SnapshotStore(stores.paths(graph).snapshots).newest)
+    latest = None if newest is None else newest.watermark
+    with refusing():
+        await run_in_threadpool(
+            stores.manifest.horizons.want, graph.id, body.before.timestamp(), latest=latest
+        )
     look = partial(_state, graph, stores)
     state = await wait_until(request, look, lambda each: each.wanted is None, seconds=wait)
     response.status_code = HTTPStatus.OK if state.wanted is None else HTTPStatus.ACCEPTED

@@ -30,6 +30,9 @@ WeightColumn = Annotated[str | None, Query(description="Column of the weight.")]
 OpColumn = Annotated[
     str | None, Query(description="Column that says insert, delete or set; the graph's otherwise.")
 ]
+TimeColumn = Annotated[
+    str | None, Query(description="Column of the time, in graphs with a window by time.")
+]
 NodeColumn = Annotated[str | None, Query(description="Column of the node; the graph's otherwise.")]
 ColumnOfLabels = Annotated[str | None, Query(description="Column of the label.")]
 

@@ -13,7 +13,6 @@ from peewit.service.catalog import (
     GraphRecord,
     GraphSettings,
     SnapshotEvery,
-    WindowSettings,
 )
 from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.wire.graphs import (
@@ -30,7 +29,7 @@ from peewit.service.wire.graphs import (
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
-from peewit.streaming.edges.windows import DEFAULT_BUCKETS, WindowBy, seconds_of
+from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy, seconds_of
 from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
 from peewit.streaming.snapshots.store import SnapshotMeta
 
@@ -68,32 +67,17 @@ class WindowIn(Body):
     )
     time_unit: TimeUnit = Field("s", description="What a time counts that is a number.")
 
-    @model_validator(mode="after")
-    def _is_valid(self) -> Self:
-        self.to_record()
-        return self
-
-    def to_record(self) -> WindowSettings:
-        """The same for the catalog; raises ValueError."""
-        ahead = self.allowed_ahead
-        return WindowSettings.of(
-            seconds_of(self.length, "window.length"),
-            by=self.by,
-            buckets=self.buckets,
-            allowed_ahead=None if ahead is None else seconds_of(ahead, "window.allowed_ahead"),
-            time_unit=self.time_unit,
-        )
-
-    def changed(self, present: WindowSettings | None) -> WindowSettings:
-        """The window of a graph with what is said here; raises ValueError."""
-        wanted = self.to_record()
+    def changed(self, present: Window | None = None) -> Window:
+        """The window, or that of a graph with what is said here; raises ValueError."""
+        length = seconds_of(self.length, "window.length")
+        said = self.model_dump(include={"by", "time_unit"} & self.model_fields_set)
+        if self.allowed_ahead is not None:
+            said["allowed_ahead"] = seconds_of(self.allowed_ahead, "window.allowed_ahead")
         if present is None:
-            return wanted
-        said = {"by", "time_unit", "allowed_ahead"} & self.model_fields_set
-        changes = {name: getattr(wanted, name) for name in {"length", *said}}
+            return Window.of(length, buckets=self.buckets, **said)
         if "buckets" in self.model_fields_set:
-            changes["width"] = wanted.width
-        return replace(present, **changes)
+            said["width"] = Window.of(length, buckets=self.buckets).width
+        return replace(present, length=length, **said)
 
 
 class _GraphFields(Body):
@@ -158,7 +142,7 @@ class GraphCreate(_GraphFields):
         """The same for the catalog; raises ValueError."""
         given = self._given_fields()
         if isinstance(each := given.get("window"), WindowIn):
-            given = {"deletions": "exact", **given, "window": each.to_record()}
+            given = {"deletions": "exact", **given, "window": each.changed()}
         return GraphSettings(**given)
 
 

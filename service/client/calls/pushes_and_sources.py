@@ -52,6 +52,7 @@ def push_edges(
     dst: str | None = None,
     weight: str | None = None,
     op: str | None = None,
+    time: str | None = None,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
 
@@ -75,6 +76,8 @@ def push_edges(
     op : str, optional
         Column that says insert, delete or set, in graphs with deletions; as the graph says when
         left out, else every row inserts.
+    time : str, optional
+        Column of the time, in graphs with a window by time; as the graph says when left out.
 
     Returns
     -------
@@ -99,11 +102,13 @@ def push_edges(
     body = table_body(edges)
     is_file = key is None and isinstance(edges, str | Path)
     if is_file:
-        key = yield from _content_key(body, src, dst, weight, *(() if op is None else (op,)))
+        key = yield from _content_key(
+            body, src, dst, weight, *(each for each in (op, time) if each)
+        )
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
-        params={"src": src, "dst": dst, "weight": weight, "op": op},
+        params={"src": src, "dst": dst, "weight": weight, "op": op, "time": time},
         headers={"Idempotency-Key": key or uuid4().hex},
         body=body,
         is_repeatable=True,

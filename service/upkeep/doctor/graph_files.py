@@ -23,7 +23,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.logged_files import LogDamaged
 from peewit.streaming.nodes.segments import CorruptSegment, list_segments, read_ids, truncate_ids
-from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.checkpoints import CheckpointStore, living
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 _ATTEMPTS = 5
@@ -164,7 +164,8 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
 def _open_log(paths: GraphPaths) -> None:
     checkpoint, log = CheckpointStore(paths.checkpoints).clean(), ChangeLog(paths.log)
     dead = log.dead(checkpoint.state.log_version)
-    n_blocks = {file.digest: log.file(file.digest, dead).n_batches for file in checkpoint.files}
+    digests = living(checkpoint.files, dead.horizon)
+    n_blocks = {digest: log.file(digest, dead).n_batches for digest in digests}
     for digest, number in dead.bits:
         if number >= n_blocks.get(digest, 0):
             raise LogDamaged(f"dead rows must be of its blocks, some are of {number} of {digest}")

@@ -120,10 +120,12 @@ def test_the_horizon_moves_by_hand(graph: Api) -> None:
     state = graph.call("GET", "/graphs/g/horizon", 200).json()
     assert state == {"wanted": None, "snapshot": 2, "horizon": "2026-01-10T00:00:00Z"}
     assert shown(graph)["window"]["n_live"] == 1
-    later = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
-    graph.call("POST", "/graphs/g/horizon", 202, json={"before": later})
+    later = datetime(2062, 1, 10, tzinfo=UTC).isoformat()
+    refused = graph.problem("POST", "/graphs/g/horizon", 422, json={"before": later})
+    assert refused["argument"] == "before"
+    assert "2026-01-10T12:00:00Z is the latest, got 2062-01-10T00:00:00Z" in refused["detail"]
     graph.ingest()
-    assert shown(graph)["window"]["n_live"] == 0
+    assert shown(graph)["window"]["n_live"] == 1
 
 
 def test_what_makes_no_window_is_refused(api: Api) -> None:
@@ -142,7 +144,26 @@ def test_what_makes_no_window_is_refused(api: Api) -> None:
     )
     assert problem["type"] == "urn:peewit:problem:graph-has-no-window"
     api.problem("POST", "/graphs/plain/horizon", 422, json={"before": "2026-01-10"})
+    body = as_arrow(pa.table({"src": ["ann"], "dst": ["bob"], "at": [0]}))
+    refused = api.problem(
+        "POST", "/graphs/plain/edges?time=at", 422, content=body, headers={"Content-Type": ARROW}
+    )
+    assert refused["argument"] == "columns.time"
+    api.create_graph("empty", window={"length": "5d"})
+    refused = api.problem(
+        "POST", "/graphs/empty/horizon", 422, json={"before": "2026-01-10T00:00:00Z"}
+    )
+    assert "there are none" in refused["detail"]
     assert api.call("GET", "/graphs/plain", 200).json()["window"] is None
+
+
+def test_a_push_may_call_its_time_as_it_likes(graph: Api) -> None:
+    body = as_arrow(pa.table({"src": ["ann"], "dst": ["bob"], "at": [1768046400]}))
+    graph.call(
+        "POST", "/graphs/g/edges?time=at", 202, content=body, headers={"Content-Type": ARROW}
+    )
+    graph.ingest()
+    assert shown(graph)["window"]["n_live"] == 2
 
 
 def test_by_arrival_no_time_is_needed(api: Api) -> None:

@@ -8,9 +8,9 @@ from tests.service.cli.conftest import Peewit
 def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     calls = tmp_path / "calls.csv"
     calls.write_text("src,dst,at\nann,bob,1767268800000\nbob,cay,1767528000000\n")
-    options = ("--window", "5d", "--buckets", 5, "--time-unit", "ms", "--column", "time=at")
+    options = ("--window", "5d", "--buckets", 5, "--time-unit", "ms")
     peewit("graph", "create", "g", *options)
-    peewit("ingest", "g", calls)
+    peewit("ingest", "g", calls, "--time", "at")
     told = peewit("graph", "show", "g").out
     assert "5 d by their time, leaving by 24.0 h; 24.0 h ahead allowed" in told
     assert "since 2025-12-30T00:00:00Z, the latest is of 2026-01-04T12:00:00Z" in told
@@ -34,6 +34,10 @@ def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
     refused = peewit("expire", "plain", "--before", "2026-01-03")
     assert refused.exit_code == 1
     assert "plain must have a window" in refused.err
+    assert peewit("graph", "create", "empty", "--window", "5d").exit_code == 0
+    refused = peewit("expire", "empty", "--before", "2026-01-03")
+    assert refused.exit_code == 1
+    assert "must not lie beyond all edges, of which there are none" in refused.err
     refused = peewit("expire", "plain", "--before", "tomorrow")
     assert refused.exit_code == 2
     assert "must be ISO 8601" in refused.err

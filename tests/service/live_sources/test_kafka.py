@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings, WindowSettings
+from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.confinement import SourceRefused, SourceRules, is_within
 from peewit.service.inbox.live_reader import LiveReader
@@ -26,6 +26,7 @@ from peewit.service.live_sources.kafka_values import Message
 from peewit.service.live_sources.kinds import start_of
 from peewit.service.settings import Settings
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
+from peewit.streaming.edges.windows import Window
 from tests.service.live_sources.feeding import edges_after, graph_edges
 from tests.service.live_sources.tables import rows_of
 from tests.service.live_sources.test_live_reader import N_DEATHS, dying_at
@@ -269,7 +270,7 @@ def test_times_are_those_of_values_else_of_messages(cluster: MockCluster, topic:
 def test_a_window_leaves_by_the_time_of_messages(
     cluster: MockCluster, topic: str, database: Database, settings: Settings
 ) -> None:
-    window = WindowSettings.of(3_600.0, buckets=2)
+    window = Window.of(3_600.0, buckets=2)
     graph = Catalog(database).create(
         GraphSettings(
             name="w",

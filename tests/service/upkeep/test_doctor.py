@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sqlalchemy import delete, insert, text, update
 
@@ -33,6 +34,7 @@ from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, insta
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
 from peewit.service.upkeep.restore import MARK
 from peewit.service.worker.worker import Worker
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.logged_files import DeadRows
 from peewit.streaming.nodes.index import open_nodes
@@ -147,6 +149,23 @@ def test_a_log_that_is_gone_or_damaged(tmp_path: Path) -> None:
     clean = checkpoints.clean()
     checkpoints.save(replace(clean, state=replace(clean.state, log_version=1)))
     assert "some are of 7" in the_finding(place, "logs").text
+    place.database.close()
+
+
+def test_a_log_whose_files_have_expired_is_whole(tmp_path: Path) -> None:
+    place = Place(tmp_path / "home")
+    create(place, deletions="exact", window=Window.of(2.0, buckets=2))
+    for second in (1, 2, 9):
+        edges = random_edges(second, 40)
+        times = pa.array([second * 1_000_000] * 40).cast(pa.timestamp("us"))
+        place.push("g", edges.append_column("time", times))
+        place.ingest()
+        if second == 2:  # its dead rows are known before it leaves
+            gone = edges.slice(0, 9).append_column("op", pa.repeat("delete", 9))
+            place.push("g", gone.append_column("time", times[:9]))
+            place.ingest()
+    assert len(list(place.paths().log.glob("*.arrow"))) == 2  # the last file, what is dead
+    assert looked_at(place) == []
     place.database.close()
 
 
