@@ -155,7 +155,9 @@ class SettingOptions:
         if present is not None:
             return replace(present, **said) if said else None
         if "length" in said:
-            return Window.of(**said, buckets=self.buckets or DEFAULT_BUCKETS)
+            return Window.of(
+                **said, buckets=DEFAULT_BUCKETS if self.buckets is None else self.buckets
+            )
         if said or self.buckets is not None:
             raise ValueError("--window must say how long edges live where others speak of it")
         return None

@@ -122,7 +122,7 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit, first_row: int) -> Int
     for row in range(len(text)):  # some have a zone, others have none
         own = _moments(text.slice(row, 1))
         if own is None:
-            raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
+            raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()) or "''")
         found[row] = own[0]
     return found
 

@@ -59,9 +59,10 @@ class Window:
             if not 1e-3 <= value <= _GREATEST:
                 rule = f"must lie in 0.001 to {_GREATEST} seconds, got {value}"
                 raise BadArgument(f"window.{name}", rule)
-        if not self.length / _MOST_BUCKETS <= self.width <= self.length:
-            rule = f"must be 1 to {_MOST_BUCKETS}, got {self.length / self.width:g}"
-            raise BadArgument("window.buckets", rule)
+        if not self.width <= self.length <= _MOST_BUCKETS * self.width:
+            most = _MOST_BUCKETS * self.width
+            rule = f"must be 1 to {_MOST_BUCKETS} buckets: {self.width:g} to {most:g} seconds"
+            raise BadArgument("window.length", f"{rule}, got {self.length:g}")
         if not 0.0 <= self.allowed_ahead <= _GREATEST:
             rule = f"must lie in 0 to {_GREATEST} seconds, got {self.allowed_ahead}"
             raise BadArgument("window.allowed_ahead", rule)

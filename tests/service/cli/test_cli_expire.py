@@ -27,6 +27,8 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     assert peewit("graph", "show", "g", "--json").json["window"]["n_expired"] == 1
     peewit("graph", "set", "g", "--window", "3d", "--allowed-ahead", "2d")
     assert "3 d by their time" in peewit("graph", "show", "g").out
+    refused = peewit("graph", "set", "g", "--window", "1h")
+    assert "window.length must be 1 to 4096 buckets: 86400 to 3.53894e+08 seconds" in refused.err
 
 
 def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
@@ -46,6 +48,7 @@ def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
         (("--window-by", "arrival"), "--window must say how long"),
         (("--window", "5d", "--deletions", "approximate"), "needs exact deletions"),
         (("--window", "5d", "--time-unit", "hours"), "time_unit"),
+        (("--window", "5d", "--buckets", 0), "window.buckets must be 1 to 4096, got 0"),
     ):
         refused = peewit("graph", "create", "g", *options)
         assert refused.exit_code == 2, options

@@ -152,7 +152,7 @@ BAD: dict[str, tuple[pa.Array, int | None, str | None, str]] = {
     "late days": (pa.array([2**31 - 1], pa.date32()), 0, str((2**31 - 1) * 86_400), "64 bits"),
     "no text": (pa.array(["2026-03-01", "yesterday"]), 1, "yesterday", "ISO 8601"),
     "no day": (pa.array(["2026-02-30", "2026-03-01"]), 0, "2026-02-30", "ISO 8601"),
-    "empty": (pa.array(["2026-03-01", " "]), 1, "", "ISO 8601"),
+    "empty": (pa.array(["2026-03-01", " "]), 1, "''", "ISO 8601"),
     "number among text": (pa.array(["2026-03-01", "12"]), 1, "12", "ISO 8601"),
 }
 
