@@ -212,6 +212,7 @@ class ExactDeletions:
             is_isolated = is_isolated if is_isolated.any() else None
         version = state.log_version + 1
         self._log.publish_dead(version, dead.of(remaining).since(horizon))
+        self._worn &= frozenset(remaining)  # the others go as a whole
         return replace(
             resolved(expire(state, horizon, is_isolated), degree=degree, killed=found.degree),
             horizon=horizon,
