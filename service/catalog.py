@@ -155,8 +155,8 @@ class GraphSettings:
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.
     window : Window, optional
-        Which edges live, by their time; all do without it. It needs exact deletions, and is there
-        from the first edge or never; ``length`` and ``allowed_ahead`` may change.
+        Which edges live, by their time; all do without it. It needs exact deletions, or none at
+        all, and is there from the first edge or never; ``length`` and ``allowed_ahead`` may change.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
@@ -227,11 +227,8 @@ class GraphSettings:
                 )
         if self.deletions == "off" and self.parallel == "replace":
             raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
-        if self.window is not None and self.deletions != "exact":
-            raise BadArgument(
-                "window",
-                f"needs exact deletions, which tell what leaves; got {self.deletions!r}",
-            )
+        if self.window is not None:
+            self.window.require_deletions(self.deletions)
         if "time" in self.columns and (self.window is None or self.window.by != "time"):
             raise BadArgument(
                 "columns.time", "must be left out of a graph without a window by time"

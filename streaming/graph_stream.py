@@ -249,7 +249,8 @@ class Stream:
             ) as staging,
         ):
             if self.is_between_files:
-                self._absorption.expire(self.files)  # the window may have become shorter
+                # the window may have become shorter
+                self._commitment.is_dirty |= self._absorption.expire(self.files)
             while not self._pass_over(files, settled, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)

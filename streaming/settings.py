@@ -10,7 +10,7 @@ from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
-from peewit.streaming.sparsifier.sample_size import ROOM, expected_size
+from peewit.streaming.sparsifier.sample_size import ROOM, expected_size, expected_spread
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 SMALLEST_PART_ROWS = 1 << 13
@@ -55,7 +55,8 @@ class StreamSettings:
     parallel : {"sum", "replace"}
         What a further edge of a pair does; ``replace`` needs deletions.
     window : Window or None
-        Which edges live, by their time; None keeps all. Needs exact deletions.
+        Which edges live, by their time; None keeps all. Edges leave by the log where deletions are
+        exact; where they are off they are sampled so that others may leave at any time (B26).
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -91,10 +92,8 @@ class StreamSettings:
                 )
         if self.parallel == "replace" and self.deletions == "off":
             raise ValueError("parallel must be 'sum' where deletions are off, got 'replace'")
-        if self.window is not None and self.deletions != "exact":
-            raise ValueError(
-                f"deletions must be 'exact' in a graph with a window, got {self.deletions!r}"
-            )
+        if self.window is not None:
+            self.window.require_deletions(self.deletions)
 
     def within_memory(self, n_nodes: int) -> "StreamSettings":
         """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.
@@ -108,12 +107,13 @@ class StreamSettings:
             return self
         plan = plan_memory(
             self.memory_limit,
-            self.keeping,
+            self._planned,
             node_kind=self.node_kind,
             n_nodes=n_nodes,
             part_rows=self.part_rows,
             blocks_in_flight=2 * LIMITED_READERS + 1 + ARRIVAL_LANES,
             deletions=self.deletions,
+            n_buckets=0 if not self.forgets else math.ceil(self.window_buckets),
         )
         return replace(
             self,
@@ -124,7 +124,25 @@ class StreamSettings:
     @property
     def keeping(self) -> SparsifierSettings:
         """What decides which edges stay in the buffer: more than is published, where they leave."""
-        return self.sparsifier if self.window is None else self.sparsifier.with_room(ROOM)
+        has_room = self.window is not None and self.deletions == "exact"
+        return self.sparsifier.with_room(ROOM) if has_room else self.sparsifier
+
+    @property
+    def forgets(self) -> bool:
+        """Whether edges leave by their time and no log tells which (B26)."""
+        return self.window is not None and self.deletions == "off"
+
+    @property
+    def window_buckets(self) -> float:
+        """Buckets that the window is long; 0 without one."""
+        return 0.0 if self.window is None else self.window.length / self.window.width
+
+    @property
+    def _planned(self) -> SparsifierSettings:
+        """What memory is planned for."""
+        if not self.forgets:
+            return self.keeping
+        return self.sparsifier.with_room(expected_spread(self.window_buckets))
 
     @property
     def n_readers(self) -> int:

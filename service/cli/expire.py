@@ -69,6 +69,5 @@ def expire(
         )
     elif newest is not None and newest.horizon is not None:
         since = moment(round(newest.horizon * SECOND))
-        typer.echo(
-            f"{name}: edges live since {since}: {newest.n_live:,}; {newest.n_expired:,} have left"
-        )
+        n_live = "" if newest.n_live is None else f": {newest.n_live:,}"
+        typer.echo(f"{name}: edges live since {since}{n_live}; {newest.n_expired:,} have left")

@@ -41,7 +41,7 @@ WindowOf = Annotated[
     typer.Option(
         "--window",
         help="Keep the edges of the last so long only: 30d, 12h, 90m, or seconds. Deletions are "
-        "exact with it.",
+        "exact with it; where they are said to be off, no log of edges is kept.",
     ),
 ]
 WindowByOf = Annotated[

@@ -379,18 +379,20 @@ class IngestMetrics:
                 self._repair_seconds.labels(label).observe(event.seconds)
 
     def _note_deletions(self, label: str, newest: SnapshotMeta | None) -> None:
-        """Tell what the newest snapshot says of deletes; nothing where no log tells."""
-        if newest is None or newest.damage is None or label == OTHERS:
+        """Tell what the newest snapshot says of a window, and of deletes where a log tells."""
+        if newest is None or label == OTHERS:
             return
-        self._live_edges.labels(label).set(newest.n_live or 0)
-        self._deleted_edges.labels(label).set(newest.n_deleted or 0)
-        self._damage_max.labels(label).set(newest.damage.largest)
-        self._log_bytes.labels(label).set(newest.log_bytes or 0)
         if newest.horizon is not None and newest.watermark is not None:
             self._expired_edges.labels(label).set(newest.n_expired)
             self._late_edges.labels(label).set(newest.n_late)
             self._horizon.labels(label).set(newest.horizon)
             self._watermark.labels(label).set(newest.watermark)
+        if newest.damage is None:
+            return
+        self._live_edges.labels(label).set(newest.n_live or 0)
+        self._deleted_edges.labels(label).set(newest.n_deleted or 0)
+        self._damage_max.labels(label).set(newest.damage.largest)
+        self._log_bytes.labels(label).set(newest.log_bytes or 0)
 
     def note_listing(self, graph: str, seconds: float | None) -> None:
         """Count a listing of a source; None when it failed."""

@@ -138,7 +138,9 @@ class WindowState:
 
     horizon: datetime | None = described("Since when edges live; null before the first.")
     watermark: datetime | None = described("The latest time of an edge.")
-    n_live: int | None = described("Edges that live.")
+    n_live: int | None = described(
+        "Edges that live; null where nodes were erased and no log is kept."
+    )
     n_expired: int = described("Edges that have left.")
     n_late: int = described("Edges that came when the window was past them, and were left out.")
 
@@ -205,7 +207,8 @@ class Snapshot:
         "Components more for want of deleted edges, where nothing tells whether the graph has them."
     )
     n_live: int | None = described(
-        "Edges that are not deleted, self-loops not counted; null unless deletions are exact."
+        "Edges that are not deleted and have not left a window, self-loops not counted; null where "
+        "that is not known."
     )
     n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
     n_expired: int = described("Edges that had left the window of the graph.")

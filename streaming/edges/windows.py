@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from peewit.solvers.arguments import BadArgument, require_one_of
+from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.time_units import NEVER, SECOND, TimeUnit
 
 WindowBy: TypeAlias = Literal["time", "arrival"]
@@ -20,6 +21,9 @@ DEFAULT_BUCKETS: Final = 30
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _MOST_BUCKETS: Final = 4096
+_MOST_WITHOUT_LOG: Final = 128
+"""Each bucket has the degree of each node in memory then."""
+
 _GREATEST: Final = 2**62 // SECOND
 
 
@@ -85,6 +89,19 @@ class Window:
         width = length / buckets
         ahead = width if allowed_ahead is None else allowed_ahead
         return cls(length=length, by=by, width=width, allowed_ahead=ahead, time_unit=time_unit)
+
+    def require_deletions(self, deletions: Deletions) -> None:
+        """Raise BadArgument unless edges can leave a graph of these deletions."""
+        if deletions == "approximate":
+            raise BadArgument(
+                "deletions", f"must be 'exact' or 'off' in a graph with a window, got {deletions!r}"
+            )
+        if deletions == "off" and self.length > _MOST_WITHOUT_LOG * self.width:
+            raise BadArgument(
+                "window.buckets",
+                f"must be at most {_MOST_WITHOUT_LOG} where deletions are off, as no log tells "
+                f"what leaves; got {self.length / self.width:g}",
+            )
 
     def bucket(self, time: int) -> int:
         """Number of the bucket of a time in microseconds since 1970."""

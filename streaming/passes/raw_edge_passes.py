@@ -24,7 +24,7 @@ from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
-from peewit.streaming.edges.time_units import NEVER
+from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.logged_files import LogFileMissing
@@ -85,6 +85,10 @@ class RawEdges(EdgePasses):
         Receives copies of remote files while they are spooled.
     n_threads : int
         Threads that read and multiply; results do not depend on it.
+    since : int
+        Rows that have an earlier time, in microseconds since 1970, are no edges of the snapshot.
+    n_since : int or None
+        Edges of the snapshot, where rows are left out; None counts those of all files.
     executor : FoldExecutor or None
         Computes the passes; None does it in ``n_threads`` threads, as far as their memory allows.
         Results do not depend on it either.
@@ -107,6 +111,8 @@ class RawEdges(EdgePasses):
         spool: Spool,
         staging: Path,
         n_threads: int,
+        since: int = NEVER,
+        n_since: int | None = None,
         executor: FoldExecutor | None = None,
         chunk_rows: int = PART_ROWS,
     ) -> None:
@@ -117,10 +123,14 @@ class RawEdges(EdgePasses):
         self._spool = spool
         self._staging = staging
         self._chunk_rows = chunk_rows
+        self._since = since
+        self._n_since = n_since
 
     @property
     def n_edges(self) -> int:
-        """Edges of all files, as they were counted when they were absorbed."""
+        """Edges, as they were counted when they were absorbed."""
+        if self._n_since is not None:
+            return self._n_since
         return sum(file.n_rows - file.n_self_loops for file in self._files)
 
     def open(
@@ -172,7 +182,7 @@ class RawEdges(EdgePasses):
         ) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
-            if self._node_kind == "dense" and not staged.is_copy:
+            if self._node_kind == "dense" and not staged.is_copy and self._since == NEVER:
                 return staged
             return self._spool.write(file.edges_key, self._blocks_of(staged, cancelled))
 
@@ -202,11 +212,17 @@ class RawEdges(EdgePasses):
     def _edges_of(self, raw: RawBlock) -> EdgeBlock:
         """The edges of a block between dense ids, without self-loops."""
         if isinstance(self._nodes, DenseNodes):
-            return self._nodes.map_block(raw)
+            return self._living(self._nodes.map_block(raw))
         u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
         if len(u) and min(u.min(), v.min()) < 0:
             raise BadEdges("it holds a node that the snapshot does not know")
-        return drop_self_loops(u, v, raw.weight)
+        return self._living(drop_self_loops(u, v, raw.weight, time=raw.time))
+
+    def _living(self, block: EdgeBlock) -> EdgeBlock:
+        """Edges that had not left a window when the snapshot was published."""
+        if block.time is None or self._since == NEVER:
+            return block
+        return block.where(block.time >= self._since)
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._n_threads, thread_name_prefix="raw-edges")
@@ -273,9 +289,13 @@ class LoggedEdges(EdgePasses):
             raise RawEdgesGone([(str(error.path), fault)]) from error
 
 
-def spool_directory(paths: GraphPaths) -> Path:
-    """Directory of a graph's spooled raw edges."""
-    return paths.root / "spool"
+def spool_directory(paths: GraphPaths, meta: SnapshotMeta, own: Path, *, keep_raw: bool) -> Path:
+    """Where the edges of a snapshot are spooled: a directory of the graph, or ``own``.
+
+    Where edges leave by their time and no log tells which, they are good for one snapshot alone, so
+    they are never kept.
+    """
+    return paths.root / "spool" if keep_raw and meta.first_bucket is None else own
 
 
 def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
@@ -304,8 +324,7 @@ def require_raw_edges(paths: GraphPaths, meta: SnapshotMeta) -> None:
 
 
 def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
-    is_logged = meta.n_live is not None
-    if not is_logged and (meta.n_deletes or meta.n_removals):
+    if not meta.has_log and (meta.n_deletes or meta.n_removals):
         # rows that delete are no edges, whatever they found
         raise FilesMovedOn(
             "of a graph without deletions for passes over its raw edges, which still hold what was "
@@ -316,7 +335,7 @@ def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]
 
 def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
     files, log = _files_of(paths, meta), ChangeLog(paths.log)
-    if meta.n_live is None:
+    if not meta.has_log:
         return
     is_kept = log.keeps(meta.log_version)
     horizon = log.dead(meta.log_version).horizon if is_kept else NEVER
@@ -348,7 +367,8 @@ def snapshot_edges(
 ) -> Iterator[EdgePasses]:
     """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
-    Where deletes are exact they are those of the log that live.
+    Where deletes are exact they are those of the log that live; in a graph with a window and no
+    log, what the files hold since its horizon, and ``spool`` is good for this snapshot alone.
 
     With ``scheduler``, the address of a dask scheduler, its workers compute the passes; there is no
     going back to threads where it fails.
@@ -363,7 +383,7 @@ def snapshot_edges(
         ``scheduler`` needs a package that is missing.
     """
     files = snapshot_files(paths, meta)
-    if meta.n_erased and meta.n_live is None:  # a log has lost them
+    if meta.n_erased and not meta.has_log:  # a log has lost them
         raise ValueError(
             f"snapshot {meta.number} must be of a graph without erased nodes for passes over its "
             f"raw edges, which files may still hold; {meta.n_erased:,} were erased"
@@ -374,10 +394,12 @@ def snapshot_edges(
             from peewit.streaming.cluster.dask_folds import DaskExecutor  # noqa: PLC0415 - slow; only clusters need it
 
             executor = connections.enter_context(DaskExecutor(scheduler))
-        if meta.n_live is not None:
+        if meta.has_log:
             log = ChangeLog(paths.log)
             yield LoggedEdges(log, files, meta, n_threads=n_threads, executor=executor)
             return
+        if meta.first_bucket is not None:
+            files = tuple(file for file in files if file.lives(meta.first_bucket))
         yield RawEdges(
             files,
             nodes=open_nodes(
@@ -388,6 +410,10 @@ def snapshot_edges(
             spool=Spool(spool),
             staging=staging,
             n_threads=n_threads,
+            since=NEVER
+            if meta.first_bucket is None or meta.horizon is None
+            else round(meta.horizon * SECOND),
+            n_since=meta.n_live,
             executor=executor,
         )
 

@@ -44,6 +44,7 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
+from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
@@ -52,7 +53,8 @@ _CARDS = "cards.npy"
 _NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "peak", "torn")
 """Arrays that may be None, each in a file of its name."""
 
-_ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
+_ARRAYS = ("chunks", "cards", "runs", "bucket_degrees", *_NODE_ARRAYS)
+_BUCKETS = "bucket_degrees.npy"
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 5
@@ -416,7 +418,7 @@ class CheckpointStore:
             name: np.load(directory / f"{name}.npy", allow_pickle=False)
             for name in meta.get("arrays", before)
         }
-        runs = meta.get("runs")
+        runs, by_bucket = meta.get("runs"), meta.get("bucket_degrees")
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
@@ -435,6 +437,11 @@ class CheckpointStore:
                 runs=None
                 if runs is None
                 else Runs.of(runs["keys"], runs["counts"], runs.get("buckets")),
+                bucket_degrees=None
+                if by_bucket is None
+                else BucketDegrees.restored(
+                    by_bucket, np.load(directory / _BUCKETS, allow_pickle=False)
+                ),
                 **arrays,
                 **counters,
             ),
@@ -466,7 +473,10 @@ class CheckpointStore:
         held = {name: each for name, each in arrays.items() if each is not None}
         for item, values in held.items():
             _write_array(directory / f"{item}.npy", values, on_flushed)
-        runs = state.runs
+        runs, by_bucket = state.runs, state.bucket_degrees
+        if by_bucket is not None:
+            joined = np.concatenate([np.zeros(0, np.float32), *by_bucket.degrees])
+            _write_array(directory / _BUCKETS, joined, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -477,6 +487,7 @@ class CheckpointStore:
             "scale": state.cards.scale,
             "arrays": list(held),
             "runs": runs and runs.stored,
+            "bucket_degrees": by_bucket and by_bucket.stored,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),

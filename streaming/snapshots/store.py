@@ -104,7 +104,8 @@ class SnapshotMeta:
     n_split : int
         Components that it has more than before, where nothing tells whether the graph has them.
     n_live : int or None
-        Edges that are not deleted, self-loops not counted; None where no log tells.
+        Edges that are not deleted and have not left the window, self-loops not counted; None where
+        that is not known.
     n_unmatched : int
         Deleted pairs of which no edge was there, as the log tells; deleted again, counted again.
     log_version : int
@@ -122,6 +123,8 @@ class SnapshotMeta:
     watermark, horizon : float or None
         Of graphs with a window: the latest time of their edges, and since when edges live, in
         seconds since 1970.
+    first_bucket : int or None
+        Of graphs with a window and no log: the bucket at which the horizon stands.
     n_erased : int
         Nodes that were erased, before it was published or since.
     n_removed_files : int
@@ -163,6 +166,7 @@ class SnapshotMeta:
     n_late: int = 0
     watermark: float | None = None
     horizon: float | None = None
+    first_bucket: int | None = None
     n_erased: int = 0
     n_removed_files: int = 0
     files_digest: str | None = None
@@ -176,6 +180,11 @@ class SnapshotMeta:
             if values.get(name) is not None:
                 values[name] = kind(**values[name])
         return cls(**values)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether a log tells which edges live."""
+        return self.n_live is not None and self.first_bucket is None
 
     @property
     def n_deleted(self) -> int | None:

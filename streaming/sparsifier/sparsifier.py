@@ -19,6 +19,7 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import degree_variance
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES, score
+from peewit.streaming.sparsifier.bucket_degrees import BucketCounter
 from peewit.streaming.sparsifier.degrees import is_whole, sum_degrees
 from peewit.streaming.sparsifier.sample_size import (
     expected_size,
@@ -47,10 +48,17 @@ WORTHWHILE_SHARE = 2.0 / 3.0
 """A snapshot is not thinned where degrees alone would keep more than this of its edges (B20)."""
 
 
+SUFFIX_ROOM = 7.0
+"""Where the buffer is thinned by suffixes (B26), it grows by so many sparsifiers: all of its cards
+are made anew then."""
+
+
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
     published = expected_size(settings, state.n_nodes) / settings.room
     cap = BUFFER_FACTOR * max(published, state.n_kept_last)
+    if state.bucket_degrees is not None:
+        cap = state.n_kept_last + SUFFIX_ROOM * published
     return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 
@@ -84,8 +92,15 @@ def absorb(
         goes_on = _keeps_most(state, settings)
         n_leaning = int(LEANING_FACTOR * state.n_records) if goes_on else 0
         state = replace(state, n_leaning=n_leaning)
+    counter, by_bucket = BucketCounter(), state.bucket_degrees
+    if by_bucket is not None:
+        blocks = map(counter.count, blocks)
     arrivals = score(state, settings, blocks, parallel=parallel)
     constant = present_constant(state, settings)
+    degree = sum_degrees(state.degree, arrivals.degree)
+    if by_bucket is not None:
+        by_bucket = by_bucket.with_counts(counter)
+        degree = None if degree is None else by_bucket.total(max(state.n_nodes, n_nodes))
     runs = state.runs
     if runs is not None:
         counts = [records.n_records for records in arrivals.records]
@@ -94,7 +109,8 @@ def absorb(
         state,
         chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
-        degree=sum_degrees(state.degree, arrivals.degree),
+        degree=degree,
+        bucket_degrees=by_bucket,
         runs=runs,
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
@@ -149,7 +165,9 @@ def thinned(
     The stream goes on from ``state``, so publishing changes nothing. The records are not copied
     but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
-    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
+    target = 0.5 * expected_size(settings, state.n_nodes)
+    if state.n_kept_last and state.bucket_degrees is None:
+        target = state.n_kept_last
     bound = math.inf if settings.max_edges is None else settings.max_edges
     if state.n_records <= min(THIN_FACTOR * target, bound):
         return state

@@ -13,7 +13,7 @@ from typing import overload
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, frozen
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import (
     add_degrees,
@@ -70,7 +70,7 @@ class Survivors(Sequence[Records]):
     def __getitem__(self, index: int | slice) -> "Records | Survivors":
         if isinstance(index, slice):
             return Survivors(chunks=self.chunks[index], lowered=self.lowered[index])
-        return _select(self.chunks[index], self.lowered[index])
+        return selected(self.chunks[index], self.lowered[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,15 +186,76 @@ def thin(
         lowered, constant = _lower(
             chunks, on_forest, new_cards, settings, constant, factor, parallel
         )
+    if is_even and arrived is not None:
+        over = degree.copy()
+        over[: arrived.size] -= arrived  # (B22)
+        surplus = over.astype(np.float32)
+    n_survivors, left = toss(
+        chunks,
+        lowered,
+        new_cards,
+        settings,
+        copies=settings.oversampling * constant,
+        coin_stream=coin_stream,
+        surplus=surplus,
+        on_forest=on_forest if is_at_once else None,
+        parallel=parallel,
+    )
+    return Thinning(
+        lowered=lowered,
+        n_survivors=n_survivors,
+        cards=new_cards,
+        constant=constant,
+        surplus=left,
+        arrived=arrived,
+    )
+
+
+def toss(
+    chunks: Sequence[Records],
+    lowered: Sequence[Float32Array],
+    cards: NodeCards,
+    settings: SparsifierSettings,
+    *,
+    copies: float,
+    coin_stream: int,
+    surplus: Float32Array | None,
+    on_forest: Sequence[BoolArray] | None = None,
+    parallel: Parallel,
+) -> tuple[int, Float32Array | None]:
+    """Throw the coins of records: ``lowered`` becomes zero where one goes.
+
+    Parameters
+    ----------
+    chunks : sequence of Records
+    lowered : sequence of (n_records,) float32
+        The probabilities that they have afterwards; filled here where ``on_forest`` is given.
+    cards : NodeCards
+        Tell the share of a record in its nodes.
+    settings : SparsifierSettings
+    copies : float
+        By which the probabilities follow from resistances.
+    coin_stream : int
+        As in `thin`.
+    surplus : (n_known,) float32, optional
+        What records have at the first nodes over what is to be expected, in units of weight.
+    on_forest : sequence of (n_records,) bool, optional
+        Records without a coin, where local resistances tell the others' probabilities.
+    parallel : callable
+        Runs independent tasks.
+
+    Returns
+    -------
+    int
+        How many stay.
+    (n_nodes,) float32 or None
+        What coins that lean have left each node with, in shares.
+    """
     lanes = _lanes(chunks)
-    copies = settings.oversampling * constant
+    is_even = settings.coins == "dependent"
     nodes = np.empty((len(lanes), 0, 2), np.float32)
     if is_even:
-        if arrived is not None:
-            over = degree.copy()
-            over[: arrived.size] -= arrived  # (B22)
-            surplus = over.astype(np.float32)
-        nodes = _leaning_nodes(new_cards, copies, surplus, len(lanes))
+        nodes = _leaning_nodes(cards, copies, surplus, len(lanes))
     with np.errstate(over="ignore"):  # the hash counts modulo 2^64
         coins = np.uint64(settings.seed), np.uint64(coin_stream)
 
@@ -203,11 +264,11 @@ def thin(
         for number, rows in lanes[lane]:
             records = chunks[number].part(rows.start, rows.stop)
             ends, before, key = records.columns[:3], records.keep_probability, records.key
-            forest, after = on_forest[number][rows], lowered[number][rows]
+            after = lowered[number][rows]
             with np.errstate(over="ignore"):  # as above
-                if is_at_once:
+                if on_forest is not None:
                     n_survivors += lower_and_throw(
-                        *ends, before, forest, after, key, nodes[lane], *coins
+                        *ends, before, on_forest[number][rows], after, key, nodes[lane], *coins
                     )
                 elif is_even:
                     n_survivors += throw_leaning_coins(
@@ -218,14 +279,7 @@ def thin(
         return n_survivors
 
     n_survivors = sum(parallel(toss_lane, range(len(lanes))))
-    return Thinning(
-        lowered=lowered,
-        n_survivors=n_survivors,
-        cards=new_cards,
-        constant=constant,
-        surplus=nodes[:, :, 0].sum(axis=0) if is_even else None,
-        arrived=arrived,
-    )
+    return n_survivors, nodes[:, :, 0].sum(axis=0) if is_even else None
 
 
 def survey(
@@ -342,30 +396,35 @@ def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterat
     del chunks, lowered
     parts: list[Records] = []
     while waiting:
-        parts.append(_select(*waiting.popleft()))
+        parts.append(selected(*waiting.popleft()))
         if sum(part.n_records for part in parts) >= CHUNK_RECORDS or not waiting:
             yield Records.concatenate(parts)
             parts.clear()
 
 
-def _select(chunk: Records, lowered: Float32Array) -> Records:
+def selected(chunk: Records, lowered: Float32Array) -> Records:
+    """Records whose new probability is not zero, with it."""
     n_survivors = int(np.count_nonzero(lowered))
     taken = Records.uninitialized(n_survivors + 1)
     take_survivors(chunk.u, chunk.v, chunk.weight, lowered, chunk.key, *taken.columns)
     return taken.part(0, n_survivors)
 
 
-def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
+def spanning_forest(
+    chunks: Sequence[Records], *, n_nodes: int, parent: Int32Array | None = None
+) -> list[BoolArray]:
     """Mask of every chunk, True on a spanning forest that is maximum but for a factor of two.
 
-    Conductances are compared by their power of two.
+    Conductances are compared by their power of two. With ``parent``, the union-find of a forest
+    that is there already, (n_nodes,), only what joins its trees is marked, and they are joined.
     """
     counts = np.zeros(N_CLASSES, np.int64)
     classes = [np.empty(chunk.n_records, np.uint8) for chunk in chunks]
     on_forest = [np.zeros(chunk.n_records, np.bool_) for chunk in chunks]
     for chunk, numbers in zip(chunks, classes, strict=True):
         classify(chunk.weight, chunk.keep_probability, numbers, counts)
-    parent = np.arange(n_nodes, dtype=np.int32)
+    if parent is None:
+        parent = np.arange(n_nodes, dtype=np.int32)
     n_marked = 0
     for number in np.flatnonzero(counts)[::-1]:
         for chunk, numbers, marked in zip(chunks, classes, on_forest, strict=True):

@@ -29,11 +29,13 @@ from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
+from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
 from peewit.streaming.sparsifier.strikes import retract, strike, strike_nodes
+from peewit.streaming.sparsifier.suffixes import forget, resparsify_suffixes
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.changes import Changes
 from peewit.streaming.stream.exact_deletions import ExactDeletions
@@ -110,8 +112,10 @@ class Absorption:
             writable=True,
         )
         self.state = newest.state
-        if settings.deletions != "off" and self.state.runs is None:
+        if (settings.deletions != "off" or settings.forgets) and self.state.runs is None:
             self.state = replace(self.state, runs=Runs.of([""], [self.state.n_records]))
+        if settings.forgets and self.state.bucket_degrees is None:
+            self.state = replace(self.state, bucket_degrees=BucketDegrees())
         is_timed = self.state.watermark != NEVER
         if newest.files and self.state.n_edges and is_timed != (settings.window is not None):
             raise ValueError("window must be there from the first edge or never")
@@ -212,8 +216,10 @@ class Absorption:
         needed = self.state.watermark if has_removals else passing.reached
         return NEVER if needed == NEVER else passing.window.bucket(needed)
 
-    def expire(self, files: Sequence[AbsorbedFile], *, before: int = NEVER) -> None:
+    def expire(self, files: Sequence[AbsorbedFile], *, before: int = NEVER) -> bool:
         """Take out what lies farther back than the window is long, or before some time.
+
+        Returns whether the horizon has moved.
 
         Parameters
         ----------
@@ -223,14 +229,17 @@ class Absorption:
             Microseconds since 1970; buckets that lie before it wholly go, too.
         """
         window = self._settings.window
-        if window is None or self.deletions is None:
-            return
+        if window is None:
+            return False
         asked = NEVER if before == NEVER else window.bucket(before)
         horizon = max(window.horizon(self.state.watermark), asked)
         if horizon <= self.state.horizon:  # it never goes back
-            return
+            return False
         self._steps.begin("expiring edges")
         self._file_start = None
+        if self.deletions is None:
+            self.state = forget(self.state, horizon)
+            return True
         self.state = self.deletions.expire(
             self.state,
             living(files, self.state.horizon),
@@ -238,6 +247,7 @@ class Absorption:
             remaining=living(files, horizon),
             parallel=self._parallel,
         )
+        return True
 
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
         """Absorb a file from a part on; yields each group of parts once it is absorbed.
@@ -553,7 +563,7 @@ class Absorption:
             self._settings.keeping,
             blocks,
             n_nodes=0,
-            run=staged.digest,
+            run="" if self._settings.forgets else staged.digest,
             parallel=self._parallel,
         )
         self._count_passed()
@@ -574,7 +584,8 @@ class Absorption:
         held = [self.state]
         self.is_usable = False
         self.state = SparsifierState()
-        self.state = resparsify(
+        thin = resparsify_suffixes if self._settings.forgets else resparsify
+        self.state = thin(
             held.pop(),
             self._settings.keeping,
             cancelled=self._is_cancelled,

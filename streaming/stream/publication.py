@@ -60,7 +60,7 @@ class Publication:
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.newest = newest
         self._last_repair = newest.last_repair if newest else None
-        self._position = (0, 0, 0, 0, 0, 0)
+        self._position = (0, 0, 0, 0, 0, 0, 0)
         if newest is not None:
             self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
@@ -134,9 +134,7 @@ class Publication:
             n_removals=state.n_removals,
             n_split=n_split(state),
             n_struck=state.n_struck,
-            n_live=state.n_edges - state.n_self_loops - state.n_dead
-            if self._settings.deletions == "exact"
-            else None,
+            n_live=self._n_live(state),
             n_unmatched=state.n_unmatched,
             log_version=state.log_version,
             n_repairs=state.n_repairs,
@@ -150,6 +148,7 @@ class Publication:
             horizon=window.start(state.horizon) / SECOND
             if window is not None and has_window
             else None,
+            first_bucket=state.horizon if has_window and self._settings.forgets else None,
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),
@@ -160,7 +159,14 @@ class Publication:
             )
         )
 
+    def _n_live(self, state: SparsifierState) -> int | None:
+        """Edges that live, where that is known."""
+        is_counted = self._settings.forgets and not state.n_erased
+        if self._settings.deletions != "exact" and not is_counted:
+            return None
+        return state.n_edges - state.n_self_loops - state.n_dead
 
-def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, int, int, int, int]:
+
+def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, int, int, int, int, int]:
     """What differs between two states of which both deserve a snapshot."""
-    return of.n_blocks, of.n_nodes, of.n_struck, of.log_version, of.n_erased
+    return of.n_blocks, of.n_nodes, of.n_struck, of.log_version, of.n_expired, of.n_erased

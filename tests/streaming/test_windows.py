@@ -208,10 +208,15 @@ def played(folder: Path, stream: Stream, files: Sequence[Rows], twin: Twin | Non
     return twin
 
 
+BOTH = pytest.mark.parametrize("deletions", ["exact", "off"])
+"""With a log that tells what leaves, and without."""
+
+
+@BOTH
 def test_a_graph_of_few_edges_has_exactly_those_that_live(
-    tmp_path: Path, paths: GraphPaths
+    tmp_path: Path, paths: GraphPaths, deletions: str
 ) -> None:
-    stream, twin = opened(paths, settings()), Twin()
+    stream, twin = opened(paths, settings(deletions=deletions)), Twin()
     for number in range(9):
         played(tmp_path, stream, [rows_of(number)], twin)
         meta = twin.check(paths)
@@ -231,17 +236,22 @@ def test_rows_that_delete_find_what_lives(tmp_path: Path, paths: GraphPaths) -> 
     assert twin.n_deleted > 20
 
 
-def test_a_window_needs_exact_deletions() -> None:
-    for deletions in ("off", "approximate"):
-        with pytest.raises(ValueError, match="'exact' in a graph with a window"):
-            settings(deletions=deletions)
+def test_edges_leave_by_a_log_or_without_one_not_by_approximate_deletions() -> None:
+    with pytest.raises(ValueError, match="'exact' or 'off' in a graph with a window"):
+        settings(deletions="approximate")
+    settings(window=Window.of(300.0, buckets=300))
+    settings(window=Window.of(128.0, buckets=128), deletions="off")
+    with pytest.raises(ValueError, match="at most 128 where deletions are off.*got 129"):
+        settings(window=Window.of(129.0, buckets=129), deletions="off")
 
 
+@BOTH
 def test_a_file_too_far_ahead_is_quarantined_and_the_graph_is_as_before(
-    tmp_path: Path, paths: GraphPaths
+    tmp_path: Path, paths: GraphPaths, deletions: str
 ) -> None:
     recorder = Recorder()
-    stream = opened(paths, settings(max_part_rows=16, group_blocks=1), on_event=recorder)
+    small = settings(max_part_rows=16, group_blocks=1, deletions=deletions)
+    stream = opened(paths, small, on_event=recorder)
     twin = played(tmp_path, stream, [rows_of(number) for number in range(4)])
     ahead = rows_of(4)
     ahead.at[50:] = NOW + 5.125
@@ -259,11 +269,16 @@ def test_a_file_too_far_ahead_is_quarantined_and_the_graph_is_as_before(
     assert twin.check(paths).watermark == NOW + 5.0
 
 
+@BOTH
 def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
-    tmp_path: Path, paths: GraphPaths
+    tmp_path: Path, paths: GraphPaths, deletions: str
 ) -> None:
-    twin = played(tmp_path, opened(paths, settings()), [rows_of(number) for number in range(6)])
-    shorter = settings(window=replace(WINDOW, length=1.0))
+    twin = played(
+        tmp_path,
+        opened(paths, settings(deletions=deletions)),
+        [rows_of(number) for number in range(6)],
+    )
+    shorter = settings(deletions=deletions, window=replace(WINDOW, length=1.0))
     stream = opened(paths, shorter)
     n_before = twin.n_live
     stream.ingest([])
@@ -271,7 +286,7 @@ def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
     twin.leave((twin.watermark - 1) // 1)
     twin.check(paths)
     assert 0 < twin.n_live < n_before
-    longer = opened(paths, settings(window=replace(WINDOW, length=5.0)))
+    longer = opened(paths, settings(deletions=deletions, window=replace(WINDOW, length=5.0)))
     longer.ingest([])
     twin.check(paths)
     twin.length = 5
@@ -280,8 +295,11 @@ def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
         twin.check(paths)
 
 
-def test_edges_expire_by_hand_up_to_some_time(tmp_path: Path, paths: GraphPaths) -> None:
-    stream = opened(paths, settings())
+@BOTH
+def test_edges_expire_by_hand_up_to_some_time(
+    tmp_path: Path, paths: GraphPaths, deletions: str
+) -> None:
+    stream = opened(paths, settings(deletions=deletions))
     twin = played(tmp_path, stream, [rows_of(number) for number in range(5)])
     for before in (2.875, 3.0, 1.0, 4.25):
         stream.expire(before)
@@ -295,7 +313,7 @@ def test_edges_expire_by_hand_up_to_some_time(tmp_path: Path, paths: GraphPaths)
     assert twin.n_live == 0
     assert newest(paths).n_live == 0
     assert newest(paths).edges_kept == 0
-    played(tmp_path, opened(paths, settings()), [rows_of(6)], twin)
+    played(tmp_path, opened(paths, settings(deletions=deletions)), [rows_of(6)], twin)
     assert newest(paths).n_late == twin.n_late > n_late
 
 
@@ -389,6 +407,59 @@ def test_files_of_the_log_go_with_what_they_held(tmp_path: Path, paths: GraphPat
         np.testing.assert_allclose(raw.degrees().weight, twin.graph(12).degree)
 
 
+@pytest.mark.parametrize("node_kind", ["dense", "string"])
+@pytest.mark.parametrize("by", ["time", "arrival"])
+def test_without_a_log_certificates_are_of_what_files_hold_since_the_horizon(
+    tmp_path: Path, paths: GraphPaths, node_kind: str, by: str
+) -> None:
+    changes = {"deletions": "off", "node_kind": node_kind, "window": replace(WINDOW, by=by)}
+    stream, twin = opened(paths, settings(**changes)), Twin()
+    for number in range(9):
+        rows = rows_of(number)
+        if by == "arrival":
+            rows = replace(rows, at=np.full(rows.u.size, number + 0.5))
+        file = rows.write(tmp_path / f"{number}.parquet")
+        if node_kind == "string":
+            table = pq.read_table(file.path)
+            for place, name in enumerate(("src", "dst")):
+                column = pa.compute.cast(table[name], pa.string())
+                table = table.set_column(place, name, column)
+            pq.write_table(table, file.path)
+            (file,) = EdgeFiles(file.path, columns=COLUMNS).list()
+        if by == "arrival":
+            file = replace(file, columns=EdgeColumns(), arrived=number + 0.5)
+        stream.ingest([file])
+        twin.play(rows)
+    metas = SnapshotStore(paths.snapshots).list()
+    certificate = certify(
+        paths, metas[-1].number, CertifySettings(passes=20), owner="test", n_threads=1
+    )
+    assert certificate.n_edges == twin.n_live
+    assert certificate.epsilon_certified == pytest.approx(0.0, abs=1e-6)
+    assert not (paths.root / "spool").exists()
+    assert not metas[-1].has_log
+    require_raw_edges(paths, metas[0])  # files still hold what has left
+    again = certify(paths, metas[0].number, CertifySettings(passes=20), owner="x", n_threads=1)
+    assert again.n_edges == metas[0].n_live
+
+
+def test_an_erased_node_leaves_a_window_without_a_log(tmp_path: Path, paths: GraphPaths) -> None:
+    stream = opened(paths, settings(deletions="off"))
+    twin = played(tmp_path, stream, [rows_of(number) for number in range(6)])
+    stream.erase(np.array([3, 7], np.int32))
+    twin.live = [[each for each in file if not {3, 7} & {*each[:2]}] for file in twin.live]
+    kept = SnapshotStore(paths.snapshots).load(newest(paths).number).graph
+    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
+    assert newest(paths).n_live is None  # how many edges went, no log tells
+    stream = opened(paths, settings(deletions="off"))
+    with pytest.raises(ValueError, match="without erased nodes"):
+        certify(paths, newest(paths).number, owner="test", n_threads=1)
+    stream.expire(twin.watermark - 1)
+    twin.leave((twin.watermark - 1) // 1)
+    kept = SnapshotStore(paths.snapshots).load(newest(paths).number).graph
+    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
+
+
 # Sampled graphs
 
 N_NODES = 300
@@ -406,7 +477,10 @@ def community_file(number: int, n_rows: int, seed: int) -> Rows:
 
 
 @pytest.mark.statistical
-def test_the_error_is_what_was_asked_as_long_as_the_window_moves(tmp_path: Path) -> None:
+@BOTH
+def test_the_error_is_what_was_asked_as_long_as_the_window_moves(
+    tmp_path: Path, deletions: str
+) -> None:
     found, fresh, told = [], [], []
     window = Window(length=7.0, width=1.0, allowed_ahead=0.0)
     for seed in range(3):
@@ -414,7 +488,7 @@ def test_the_error_is_what_was_asked_as_long_as_the_window_moves(tmp_path: Path)
         twin, folder = Twin(length=7), tmp_path / str(seed)
         folder.mkdir()
         paths = GraphPaths(root=folder / "graph")
-        stream = opened(paths, settings(window=window, sparsifier=of_seed))
+        stream = opened(paths, settings(window=window, sparsifier=of_seed, deletions=deletions))
         for number in range(16):
             played(folder, stream, [community_file(number, 6_000, seed)], twin)
             if number in {10, 13, 15}:
@@ -450,17 +524,18 @@ def sampled(**changes: object) -> StreamSettings:
     return settings(60, **values)  # type: ignore[arg-type]
 
 
+@BOTH
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
-    tmp_path: Path, n_threads: int, checkpoint_seconds: float
+    tmp_path: Path, n_threads: int, checkpoint_seconds: float, deletions: str
 ) -> None:
     twin, files = Twin(), []
     for number, rows in enumerate(sampled_rows()):
         files.append(rows.write(tmp_path / f"{number}.parquet"))
         twin.play(rows)
     whole = GraphPaths(root=tmp_path / "whole")
-    opened(whole, sampled(n_threads=3 - n_threads)).ingest(files)
+    opened(whole, sampled(n_threads=3 - n_threads, deletions=deletions)).ingest(files)
     expected, meta = published(whole), newest(whole)
     assert meta.n_records < 0.5 * meta.n_live
     assert (meta.n_live, meta.n_late, meta.n_expired) == (
@@ -468,7 +543,11 @@ def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
         twin.n_late,
         twin.n_expired,
     )
-    changes = {"n_threads": n_threads, "checkpoint_seconds": checkpoint_seconds}
+    changes = {
+        "n_threads": n_threads,
+        "checkpoint_seconds": checkpoint_seconds,
+        "deletions": deletions,
+    }
     n_kills = 0
     for dies_at in count(0, 3):
         paths = GraphPaths(root=tmp_path / f"graph-{dies_at}")
@@ -516,11 +595,12 @@ def test_a_half_absorbed_file_is_begun_again_where_the_window_has_changed(
     assert newest(paths).n_live == twin.n_live - len(gone)
 
 
+@BOTH
 def test_who_is_stopped_in_a_file_by_arrival_goes_on_with_the_bucket_it_had(
-    tmp_path: Path, paths: GraphPaths
+    tmp_path: Path, paths: GraphPaths, deletions: str
 ) -> None:
     file = rows_of(0, n_rows=3_000, n_nodes=60).write(tmp_path / "0.parquet")
-    by_arrival = sampled(window=replace(WINDOW, by="arrival"))
+    by_arrival = sampled(window=replace(WINDOW, by="arrival"), deletions=deletions)
     recorder = Recorder()
     clock = iter([10.5, 20.5])
     ask = lambda: len(recorder.events) == 1  # noqa: E731

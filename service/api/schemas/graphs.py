@@ -103,7 +103,7 @@ class _GraphFields(Body):
     window: WindowIn | None = Field(
         None,
         description="Which edges live, by their time; fixed but for length and allowed_ahead. "
-        "Deletions are exact with it.",
+        "Deletions are exact with it; where they are said to be off, no log of edges is kept.",
     )
     snapshot_every: SnapshotEveryIn | None = Field(
         None, description="Snapshots besides the one at the end of each run of files."
