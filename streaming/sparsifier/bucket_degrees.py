@@ -1,7 +1,7 @@
 """What the edges of each bucket of a window weigh, where no log tells it when they leave (B26)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,15 +52,13 @@ class BucketDegrees:
         self, bucket: int, u: Int32Array, v: Int32Array, conductance: FloatArray
     ) -> "BucketDegrees":
         """Without what some records of a bucket stand for, where it is not known exactly."""
-        rows = []
-        for number, n_edges, degree in self._rows():
-            if number == bucket:
-                left = degree.astype(np.float64)
-                for ends in (u, v):
-                    left -= np.bincount(ends, conductance, minlength=left.size)[: left.size]
-                degree = frozen(np.maximum(left, 0.0).astype(np.float32))
-            rows.append((number, n_edges, degree))
-        return self._of(rows)
+        place = self.buckets.index(bucket)
+        left = self.degrees[place].astype(np.float64)
+        for ends in (u, v):
+            left -= np.bincount(ends, conductance, minlength=left.size)
+        degrees = list(self.degrees)
+        degrees[place] = frozen(np.maximum(left, 0.0).astype(np.float32))
+        return replace(self, degrees=tuple(degrees))
 
     def with_counts(self, counted: "BucketCounter") -> "BucketDegrees":
         """With the edges of some blocks."""

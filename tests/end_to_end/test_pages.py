@@ -20,7 +20,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "delta", "erase", "http", "kafka", "knn", "papers", "points"),
+    *("commands", "delta", "erase", "forgetting", "http", "kafka", "knn", "papers", "points"),
     *("retract", "scans", "spam", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
@@ -123,7 +123,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     run("erase", home, tmp_path)
 
 
-@pytest.mark.parametrize("section", ["delta", "papers", "retract", "spam", "window"])
+@pytest.mark.parametrize("section", ["delta", "forgetting", "papers", "retract", "spam", "window"])
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
 

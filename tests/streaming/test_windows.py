@@ -241,7 +241,7 @@ def test_edges_leave_by_a_log_or_without_one_not_by_approximate_deletions() -> N
         settings(deletions="approximate")
     settings(window=Window.of(300.0, buckets=300))
     settings(window=Window.of(128.0, buckets=128), deletions="off")
-    with pytest.raises(ValueError, match="at most 128 where deletions are off.*got 129"):
+    with pytest.raises(ValueError, match=r"at most 128 where deletions are off.*got 129"):
         settings(window=Window.of(129.0, buckets=129), deletions="off")
 
 
