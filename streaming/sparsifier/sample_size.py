@@ -26,7 +26,7 @@ SPARE_COPIES = 2.0
 """Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
 
 
-CUT_LOSS = 1.4
+CUT_LOSS = 1.6
 """What the records of suffixes are more than `expected_spread` would have, as not every bucket has
 cards of its own."""
 

@@ -87,7 +87,9 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     directory = stores.paths(graph).snapshots
     certificate = CertificateStore(directory).newest()
     has_deletions = graph.settings.deletions != "off"
-    newest = SnapshotStore(directory).newest() if has_deletions else None
+    has_window = graph.settings.window is not None
+    is_told = has_deletions or has_window
+    newest = SnapshotStore(directory).newest() if is_told else None
     return GraphDetails(
         **graph_fields(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
@@ -95,6 +97,6 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         features=features_of(stores.features.status(graph)),
         backlog=answer_of(Backlog, stores.manifest.backlog(graph.id)),
         files=dict(stores.manifest.counts(graph.id)),
-        deleted=deleted_of(newest),
-        window=window_of(newest) if graph.settings.window is not None else None,
+        deleted=deleted_of(newest) if has_deletions else None,
+        window=window_of(newest) if has_window else None,
     )
