@@ -14,6 +14,7 @@ from peewit.service.cli.deletions_cost import DeletionsCost, ingest_memory
 from peewit.service.cli.edge_files import listed
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import Session, print_json, print_rows
+from peewit.service.cli.times_of_a_dry_run import FileTimes
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.redaction import shown_url
 from peewit.service.tables.column_names import edge_columns
@@ -46,6 +47,9 @@ class FileReport:
         Rows that break a rule.
     refusal : str or None
         Why an ingest would not take the file.
+    n_late : int or None
+        Rows that would be left out as they are older than the window; None in graphs where no
+        column tells that.
     """
 
     path: str
@@ -54,6 +58,7 @@ class FileReport:
     n_changes: Mapping[str, int] = field(default_factory=dict)
     bad_rows: Sequence[BadRow] = ()
     refusal: str | None = None
+    n_late: int | None = None
 
 
 def dry_run(
@@ -72,7 +77,8 @@ def dry_run(
     started = time.monotonic()
     named = edge_columns(graph.settings.columns_of_edges, columns)
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
-    reports = list(_reports(graph, sources, max_bad_rows))
+    times = FileTimes.of(graph, session.settings.graphs_directory)
+    reports = list(_reports(graph, sources, max_bad_rows, times))
     seconds = time.monotonic() - started
     n_bytes = ingest_memory(graph, session.settings)
     n_rows = sum(report.n_rows for report in reports if report.refusal is None)
@@ -95,22 +101,34 @@ def dry_run(
 
 
 def _reports(
-    graph: GraphRecord, sources: Sequence[EdgeFiles], max_bad_rows: int
+    graph: GraphRecord,
+    sources: Sequence[EdgeFiles],
+    max_bad_rows: int,
+    times: FileTimes | None,
 ) -> Iterator[FileReport]:
     with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
         for source in sources:
             for file in listed(source):
-                yield _report(graph, file, Path(directory), max_bad_rows)
+                yield _report(graph, file, Path(directory), max_bad_rows, times)
 
 
-def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: int) -> FileReport:
+def _report(
+    graph: GraphRecord,
+    file: EdgeFile,
+    directory: Path,
+    max_bad_rows: int,
+    times: FileTimes | None,
+) -> FileReport:
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     try:
         with stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged:
             first: list[tuple[object, object, float, str]] = []
             counts = np.zeros(len(OPERATIONS), np.int64)
-            for part in staged.parts[: None if staged.columns.op else 1]:
+            is_read_whole = staged.columns.op or times is not None
+            for part in staged.parts[: None if is_read_whole else 1]:
                 block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
+                if times is not None:
+                    times.look(block)
                 op = np.zeros(block.n_rows, np.uint8) if block.op is None else block.op
                 counts += np.bincount(op, minlength=counts.size)
                 if not first:
@@ -128,6 +146,8 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
                     f"{len(staged.bad_rows):,} bad rows; "
                     f"--skip-bad-rows {len(staged.bad_rows)} leaves them out"
                 )
+            if times is not None and refusal is not None:
+                times.forget_file()
             return FileReport(
                 path=shown_url(file.path),
                 n_rows=staged.n_rows,
@@ -135,23 +155,29 @@ def _report(graph: GraphRecord, file: EdgeFile, directory: Path, max_bad_rows: i
                 n_changes={name: count for name, count in changes.items() if count},
                 bad_rows=staged.bad_rows,
                 refusal=refusal,
+                n_late=None if times is None or refusal is not None else times.end(),
             )
     except BadEdges as error:
+        if times is not None:
+            times.forget_file()
         return FileReport(path=shown_url(file.path), refusal=as_options(str(error)))
     except OSError as error:
         return FileReport(path=shown_url(file.path), refusal=f"it cannot be read now: {error}")
 
 
-def _changes_text(report: FileReport) -> str | None:
-    """How many rows delete and set."""
-    return ", ".join(f"{count:,} {name}" for name, count in report.n_changes.items()) or None
+def _kinds_text(report: FileReport) -> str | None:
+    """How many rows delete and set, and how many come too late."""
+    told = [f"{count:,} {name}" for name, count in report.n_changes.items()]
+    if report.n_late:
+        told.append(f"{report.n_late:,} too late for the window")
+    return ", ".join(told) or None
 
 
 def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:
     print_rows(
         ("file", "rows", "of these", "bad rows", "refused"),
         (
-            (each.path, each.n_rows, _changes_text(each), len(each.bad_rows), each.refusal)
+            (each.path, each.n_rows, _kinds_text(each), len(each.bad_rows), each.refusal)
             for each in reports
         ),
     )

@@ -31,6 +31,28 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     assert "window.length must be 1 to 4096 buckets: 86400 to 3.53894e+08 seconds" in refused.err
 
 
+def test_a_dry_run_tells_what_comes_too_late_or_too_early(peewit: Peewit, tmp_path: Path) -> None:
+    rows = {"old": ("2026-01-01", "2026-01-02"), "new": ("2026-01-10", "2026-01-02")}
+    rows |= {"far": ("2026-01-10", "2126-01-02"), "last": ("2026-01-09", "2026-01-11")}
+    paths = []
+    for name, times in rows.items():
+        paths.append(tmp_path / f"{name}.csv")
+        text = "".join(f"{name}{place},x,{time}\n" for place, time in enumerate(times))
+        paths[-1].write_text(f"src,dst,time\n{text}", encoding="utf-8")
+    peewit("graph", "create", "g", "--window", "5d", "--buckets", 5)
+    for n_before in (0, 2):
+        looked = peewit("ingest", "g", *paths, "--dry-run", "--json")
+        assert looked.exit_code == 1
+        files = looked.json["files"]
+        assert [each["n_late"] for each in files] == [n_before, 1, None, 0]
+        assert "must not lie ahead of" in files[2]["refusal"]
+        assert "row 1" in files[2]["refusal"]
+        assert "1 too late for the window" in peewit("ingest", "g", *paths, "--dry-run").out
+        peewit("ingest", "g", paths[0], paths[1])
+    told = peewit("graph", "show", "g", "--json").json["window"]
+    assert (told["n_live"], told["n_expired"], told["n_late"]) == (1, 3, 0)
+
+
 def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
     peewit("graph", "create", "plain")
     refused = peewit("expire", "plain", "--before", "2026-01-03")
