@@ -1,0 +1,143 @@
+"""Files that come while the daemon that follows them is killed, into a graph with a window.
+
+`python -m tests.end_to_end.killed_windows DIRECTORY exact|off FILES KILLS SEED` does it and prints
+figures.
+"""
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from peewit.service.catalog import Catalog
+from peewit.service.database.engine import open_database
+from peewit.service.inbox.horizons import Horizons
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.settings import Settings
+from tests.end_to_end.processes import Home, eventually
+
+N_NODES: Final = 60
+ROWS: Final = 200
+"""Of a file."""
+
+LENGTH: Final = 10
+"""Seconds; files are one apart, and rows come up to twelve late."""
+
+BEGIN: Final = 1_700_000_000
+LONGEST_WAIT_SECONDS: Final = 1.5
+SETTLING_SECONDS: Final = 300.0
+
+Edge = tuple[str, str]
+
+
+class Kept(NamedTuple):
+    """Edges of the graph in the end and those that should be, and what the graph says of itself."""
+
+    graph: Counter[Edge]
+    expected: Counter[Edge]
+    window: dict[str, Any]
+    n_edges: int
+    n_kills: int
+    n_by_hand: int
+
+
+def write(path: Path, number: int, chance: random.Random) -> list[tuple[str, str, int]]:
+    """A file, published whole; its rows, with their seconds."""
+    rows = []
+    for _ in range(ROWS):
+        late = chance.randrange(LENGTH + 3) if chance.random() < 0.2 else chance.randrange(2)
+        u, v = chance.sample(range(N_NODES), 2)
+        rows.append((f"n{u}", f"n{v}", BEGIN + number - late))
+    rows[0] = (*rows[0][:2], BEGIN + number)
+    hidden = path.with_suffix(".part")
+    with hidden.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(("src", "dst", "time"))
+        writer.writerows(rows)
+    hidden.rename(path)
+    return rows
+
+
+def follow(home: Home, *, deletions: str, n_files: int, n_kills: int, seed: int) -> Kept:
+    """Have files come one by one, the daemon die now and then, and edges expire by hand."""
+    chance = random.Random(seed)
+    inbox = home.directory.parent / "inbox"
+    inbox.mkdir()
+    options = ("--epsilon", 0.05, "--seed", 1, "--deletions", deletions)  # keeps every edge
+    lasting = ("--window", f"{LENGTH}s", "--buckets", LENGTH, "--time-unit", "s")
+    home.run("graph", "create", "g", *options, *lasting)
+    home.run("source", "add", "g", inbox / "*.csv", "--follow")
+    database = open_database(Settings(home=home.directory).database)
+    graph, manifest = Catalog(database).get("g"), Manifest(database)
+    horizons = Horizons(database)
+    rows: list[tuple[str, str, int]] = []
+    n_by_hand = 0
+    deaths = set(chance.sample(range(n_files), n_kills))
+    daemon = _start(home)
+    for number in range(n_files):
+        rows += write(inbox / f"{number:05d}.csv", number, chance)
+        time.sleep(chance.uniform(0.0, LONGEST_WAIT_SECONDS if number in deaths else 0.05))
+        if number in deaths:
+            daemon.send_signal(signal.SIGKILL)
+            daemon.wait()
+            daemon = _start(home)
+            if n_by_hand < (n_kills + 1) // 3:
+                latest = BEGIN + number
+                horizons.want(graph.id, latest - LENGTH / 2, latest=latest)
+                n_by_hand += 1
+
+    def is_settled() -> bool:
+        n_committed = manifest.counts(graph.id)["committed"]
+        return n_committed == n_files and horizons.wanted(graph.id) is None
+
+    eventually(is_settled, seconds=SETTLING_SECONDS)
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait() == 0
+    database.close()
+    window = home.json("graph", "show", "g")["window"]
+    table = home.directory.parent / "left.csv"
+    home.run("graph", "export", "g", "-o", table)
+    with table.open(encoding="utf-8", newline="") as lines:
+        found = {_pair(src, dst): float(weight) for src, dst, weight in list(csv.reader(lines))[1:]}
+    return Kept(
+        graph=Counter({pair: round(weight) for pair, weight in found.items()}),
+        expected=Counter(_pair(src, dst) for src, dst, at in rows if at >= window["horizon"]),
+        window=window,
+        n_edges=len(rows),
+        n_kills=n_kills,
+        n_by_hand=n_by_hand,
+    )
+
+
+def _start(home: Home) -> subprocess.Popen[str]:
+    return home.start("ingest", "--follow", stderr=subprocess.DEVNULL)
+
+
+def _pair(u: str, v: str) -> Edge:
+    return (u, v) if u < v else (v, u)
+
+
+def main() -> None:
+    """Follow files and print what came of it."""
+    home = Home(Path(sys.argv[1]).absolute() / "home", PEEWIT_LIST_SECONDS="0.2")
+    n_files, n_kills, seed = (int(each) for each in sys.argv[3:])
+    try:
+        kept = follow(home, deletions=sys.argv[2], n_files=n_files, n_kills=n_kills, seed=seed)
+    finally:
+        home.end()
+    figures = kept._asdict() | {
+        "graph": kept.graph.total(),
+        "expected": kept.expected.total(),
+        "are_equal": kept.graph == kept.expected,
+    }
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()
