@@ -44,6 +44,7 @@ _TITLES: Final = {
     "ConnectedBefore": "Edges from features already",
     "JobNotSucceeded": "Job has not succeeded",
     "NotCrossValidated": "No labels left out",
+    "SetsNotKept": "No sets kept",
     "IdempotencyConflict": "Idempotency-Key in use",
     "BodyTooLarge": "Body too large",
     "TableTooLarge": "Table too large",

@@ -47,6 +47,7 @@ from peewit.service.inbox.repairs import RepairRefused
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
+from peewit.service.predictions.label_sets import SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
@@ -120,6 +121,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     ConnectedBefore: HTTPStatus.CONFLICT,
     JobNotSucceeded: HTTPStatus.CONFLICT,
     NotCrossValidated: HTTPStatus.CONFLICT,
+    SetsNotKept: HTTPStatus.CONFLICT,
     IdempotencyConflict: HTTPStatus.CONFLICT,
     BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     TableTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -56,6 +56,10 @@ _MEMBERS: Final = {
         "Predict points that are no nodes of the graph, by a model that was solved on features.",
     ),
     "evaluate": Member("predictions", "Compare predictions with true labels."),
+    "sets": Member(
+        "predictions",
+        "Say what sets of labels promise that hold the true one, and how large they are.",
+    ),
     "threshold": Member(
         "predictions",
         "Choose a threshold on the score of a class, by the labels left out of the latest solve.",

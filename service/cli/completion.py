@@ -61,11 +61,12 @@ WORDS: Final = {
     "certify": "GRAPH --snapshot= --passes= --set= --json",
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "predictions": "GRAPH -o= --output= --model=MODEL --label-column= --sort= --top= "
-    "--reverse --positive= --threshold= --json",
+    "--reverse --positive= --threshold= --coverage= --json",
     "predict": "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based "
     "--json",
     "evaluate": "GRAPH FILE --model=MODEL --label-column= --node= --label= --top-k= --positive= "
     "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "sets": "GRAPH --coverage= --model=MODEL --label-column= --json",
     "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
     "--cost-fn= --cost-fp= --positive-share= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --label-column= --json",

@@ -37,6 +37,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
+from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
@@ -108,6 +109,13 @@ def predictions(
     reverse: Annotated[bool, typer.Option("--reverse", help="The opposite of --sort.")] = False,
     positive: Positive = None,
     threshold: ThresholdValue = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Add labels, a set that holds the true one with that chance, and certain: "
+            "whether it holds one alone."
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Write the latest predictions.
@@ -115,7 +123,8 @@ def predictions(
     Columns node, label, score, margin, reachable and, unless there are many, a score per class.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
     With --positive CLASS --threshold T a node is CLASS where its score of CLASS is at least T, else
-    the best of the other classes; `peewit threshold` chooses T.
+    the best of the other classes; `peewit threshold` chooses T. --coverage needs a solve with
+    --set sets=auto; in CSV the labels of a set are parted by bars.
     """
     if positive is not None and threshold is None:
         raise typer.BadParameter("needs --threshold", param_hint="--positive")
@@ -132,13 +141,17 @@ def predictions(
         file = _latest(session, name, model, label_column)
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
+        schema = file.schema
         if chosen is not None:
             batches = with_threshold(file, batches, chosen)
+        if coverage is not None:
+            found = LabelSets.of(file, coverage)
+            batches, schema = found.with_sets(batches), found.schema
         if output is None:
             lines = Format.NDJSON if json else Format.CSV
-            print_bytes(encode(file.schema, batches, lines))
+            print_bytes(encode(schema, batches, lines))
             return
-        write_table(output, file.schema, batches)
+        write_table(output, schema, batches)
     meta = file.meta
     n_rows = file.n_nodes if top is None else min(top, file.n_nodes)
     tell(
@@ -214,6 +227,48 @@ def evaluate(
         if result.threshold is not None:
             typer.echo()
             _print_threshold(result.threshold)
+
+
+@app.command()
+def sets(
+    name: GraphName,
+    coverage: Annotated[
+        float, typer.Option(help="Chance that the set of a node holds its true label.")
+    ] = 0.9,
+    model: ModelName = None,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Say what sets of labels promise that hold the true one, and how large they are.
+
+    Needs a solve with --set sets=auto. `peewit predictions --coverage` writes them.
+    """
+    with open_session() as session:
+        file = _latest(session, name, model, label_column)
+    found = LabelSets.of(file, coverage).summary()
+    if json:
+        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
+        return
+    print_rows(
+        ("sets hold the true label of", "by labels", "asked", "guaranteed"),
+        (
+            (
+                "nodes of " + ", ".join(map(str, each.labels)),
+                each.n_labels,
+                f"{coverage:.0%}",
+                f"{each.guaranteed:.0%}" + ("" if each.excludes else ", too few: in every set"),
+            )
+            for each in found.groups
+        ),
+    )
+    typer.echo()
+    if found.mean_size is not None and found.certain_share is not None:
+        typer.echo(
+            f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
+            f"labels in the mean, and one alone at {found.certain_share:.1%}"
+        )
+    if found.warning is not None:
+        say(f"warning: {as_options(found.warning)}")
 
 
 @app.command()

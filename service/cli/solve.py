@@ -198,6 +198,14 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))
             yield f"never left out, since they have one label: {kept}"
+    if (truth := stats.get("calibration")) is not None:
+        yield (
+            f"probabilities: calibration error {as_text(truth['expected_calibration_error'])}, "
+            f"Brier score {as_text(truth['brier_score'])} by {truth['n_left_out']:,} labels left "
+            "out"
+        )
+    if (sets := stats.get("sets")) is not None:
+        yield f"`peewit sets` says what sets of labels promise, by {sets['n_folds']} folds"
     if (bound := stats.get("bound")) is not None:
         yield (
             f"mean squared miss {as_text(bound['empirical_risk'])} on the labels; on the others at "

@@ -208,6 +208,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     download_predictions = _method(predictions_calls.download_predictions)
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
+    sets = _method(predictions_calls.sets)
     threshold = _method(predictions_calls.threshold)
     evaluate = _method(predictions_calls.evaluate)
     predict = _method(predictions_calls.predict)

@@ -24,7 +24,9 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"})
 """Models that answer within seconds once a graph is prepared."""
 
-HEAVY_OPTIONS = frozenset({"refine", "variance", "bound", "cross_validate"})
+HEAVY_OPTIONS = frozenset(
+    {"refine", "variance", "bound", "cross_validate", "probabilities", "sets"}
+)
 """Options of solve jobs with which any model takes long (`tasks.solve_options`)."""
 
 LABEL_COLUMN: Final = "label_column"
@@ -36,7 +38,7 @@ MAX_PRIORITY = 100
 
 def lane_of(model: str, parameters: Mapping[str, Any]) -> Lane:
     """The lane for jobs of a model with these hyperparameters and options."""
-    is_heavy = any(parameters.get(name) for name in HEAVY_OPTIONS)
+    is_heavy = any(parameters.get(name) not in {None, 0, "off"} for name in HEAVY_OPTIONS)
     return "fast" if model in FAST_MODELS and not is_heavy else "heavy"
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.tables.formats import json_integer
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
@@ -32,6 +33,9 @@ MAX_SCORE_COLUMNS: Final = 32
 
 SCORE_PREFIX: Final = "score:"
 """Of the columns per class."""
+
+P_VALUE_PREFIX: Final = "p:"
+"""Of the columns per class by which sets are made."""
 
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
@@ -74,6 +78,9 @@ class PredictionMeta:
     stats : mapping
         The solver's figures; with ``refined`` the scores are those of the full graph, reached in
         so many ``passes`` with this relative ``residual``.
+    sets : mapping or None
+        Where sets of classes can be read: ``n_folds``, and of each class the number of its group
+        and the labels that it was compared with, ``groups`` and ``n_compared``.
     """
 
     graph_id: str
@@ -90,6 +97,7 @@ class PredictionMeta:
     score: ScoreKind
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
+    sets: Mapping[str, Any] | None = None
 
     @property
     def label_column(self) -> str:
@@ -120,6 +128,7 @@ def write_predictions(
     scores: FloatArray,
     reachable: BoolArray,
     variance: Float32Array | None = None,
+    p_values: Float32Array | None = None,
 ) -> Path:
     """Write the predictions of one attempt whole, flushed to the disk.
 
@@ -131,6 +140,8 @@ def write_predictions(
     Where ``meta.score`` is ``value``: ``node``; ``label``, the number predicted, float64, null
     where no label reaches; ``score``, the same number, and there the mean of the labels;
     ``margin``, null; ``reachable``.
+
+    With ``p_values``, columns ``p:<class>`` stand at the end, by which sets are made.
 
     With ``variance``, a column of that name stands after ``reachable``, null where no label
     reaches.
@@ -148,6 +159,8 @@ def write_predictions(
     reachable : (n_nodes,) bool
     variance : (n_nodes,) float32, optional
         Posterior variance of each node.
+    p_values : (n_nodes, n_classes) float32, optional
+        Of each class at each node.
 
     Returns
     -------
@@ -170,9 +183,9 @@ def write_predictions(
             f"{len(meta.class_names)} classes"
         )
     labels = None if is_value else label_values(meta.class_names)
-    schema = _schema(nodes.type, labels, has_variance=variance is not None).with_metadata(
-        meta.to_schema_metadata()
-    )
+    schema = _schema(
+        nodes.type, labels, has_variance=variance is not None, has_sets=p_values is not None
+    ).with_metadata(meta.to_schema_metadata())
     if nodes.null_count:
         reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
         schema = _with_nodes(schema, nullable=True)
@@ -193,12 +206,23 @@ def write_predictions(
                 if variance is not None:
                     column = pa.array(variance[rows], pa.float32(), mask=~reachable[rows])
                     columns.insert(schema.get_field_index("variance"), column)
+                if p_values is not None:
+                    columns += [pa.array(each, pa.float32()) for each in p_values[rows].T]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
 
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / meta.file_name
     publish_file(path, write)
     return path
+
+
+def require_few_classes(argument: str, n_classes: int) -> None:
+    """Raise BadArgument where there are so many classes that none has columns of its own."""
+    if n_classes > MAX_SCORE_COLUMNS:
+        raise BadArgument(
+            argument,
+            f"needs columns of each class, of {MAX_SCORE_COLUMNS} at most, got {n_classes}",
+        )
 
 
 def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
@@ -221,7 +245,9 @@ def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
     return pa.array(shown, pa.string())
 
 
-def _schema(node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bool) -> pa.Schema:
+def _schema(
+    node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bool, has_sets: bool
+) -> pa.Schema:
     """The columns; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
     if pa.types.is_string(label_type):
@@ -238,6 +264,11 @@ def _schema(node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bo
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
             pa.field(f"{SCORE_PREFIX}{name}", pa.float32(), nullable=False)
+            for name in labels.to_pylist()
+        ]
+    if labels is not None and has_sets:
+        fields += [
+            pa.field(f"{P_VALUE_PREFIX}{name}", pa.float32(), nullable=False)
             for name in labels.to_pylist()
         ]
     return pa.schema(fields)
@@ -308,6 +339,8 @@ class Prediction(TypedDict):
         Of the node given the labels; None unless it was asked for, and where no label reaches.
     scores : dict, optional
         Score of each class by its name; None where there are too many classes, or none.
+    p_values : dict, optional
+        By which sets are made, of each class by its name; None unless the job kept them.
     """
 
     node: str | int
@@ -317,6 +350,7 @@ class Prediction(TypedDict):
     reachable: bool
     variance: np.float32 | None
     scores: dict[str, np.float32] | None
+    p_values: dict[str, np.float32] | None
 
 
 class PredictionFile:
@@ -444,10 +478,7 @@ class PredictionFile:
             for name, column in zip(self.schema.names, columns, strict=True)
         }
         n_rows = len(values["node"])
-        classes = [name for name in values if name.startswith(SCORE_PREFIX)]
-        class_names = [name.removeprefix(SCORE_PREFIX) for name in classes]
-        by_class = zip(*(values[name] for name in classes), strict=True)
-        scores = [dict(zip(class_names, row, strict=True)) for row in by_class]
+        scores, p_values = (_by_class(values, each) for each in (SCORE_PREFIX, P_VALUE_PREFIX))
         nothing = [None] * n_rows
         return [
             Prediction(
@@ -458,8 +489,18 @@ class PredictionFile:
                 reachable=reachable,
                 variance=variance,
                 scores=scores_of_node,
+                p_values=p_values_of_node,
             )
-            for node, label, score, margin, reachable, variance, scores_of_node in zip(
+            for (
+                node,
+                label,
+                score,
+                margin,
+                reachable,
+                variance,
+                scores_of_node,
+                p_values_of_node,
+            ) in zip(
                 values["node"],
                 values["label"],
                 values["score"],
@@ -467,9 +508,18 @@ class PredictionFile:
                 values["reachable"],
                 values.get("variance", nothing),
                 scores or nothing,
+                p_values or nothing,
                 strict=True,
             )
         ]
+
+
+def _by_class(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Of each row what its columns of a prefix hold, by class; nothing where there are none."""
+    found = {
+        name.removeprefix(prefix): each for name, each in values.items() if name.startswith(prefix)
+    }
+    return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
 
 
 def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:

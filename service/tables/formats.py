@@ -18,6 +18,9 @@ from peewit.streaming.edges.table_formats import Format
 ROWS_PER_CHUNK: Final = 1 << 15
 """Rows that are written at once; a Parquet row group or Arrow batch is what came in."""
 
+_NESTING: Final = frozenset({Format.ARROW, Format.PARQUET})
+"""Formats with lists; in others they are text."""
+
 MAX_EXACT_INTEGER: Final = 2**53
 """JSON readers that hold numbers as floats lose integers above this; they get strings."""
 
@@ -48,7 +51,7 @@ def encode(
     with _writer(sink, schema, table_format) as writer:
         for batch in batches:
             for piece in _pieces(batch, table_format):
-                writer.write_batch(piece)
+                writer.write_batch(piece if table_format in _NESTING else _flat(piece))
                 yield from sink.drain()
     yield from sink.drain()
 
@@ -90,12 +93,21 @@ def _writer(sink: _Sink, schema: pa.Schema, table_format: Format) -> Any:
         case Format.PARQUET:
             return pa.parquet.ParquetWriter(file, schema)
         case _:
-            return pa.csv.CSVWriter(file, schema)
+            return pa.csv.CSVWriter(file, _flat(schema.empty_table()).schema)
+
+
+def _flat(rows: Any) -> Any:
+    """Rows, or a table of none, with lists as text, their values parted by bars."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_list(field.type):
+            values = rows.column(place).cast(pa.list_(pa.string()))
+            rows = rows.set_column(place, field.name, pc.binary_join(values, "|"))
+    return rows
 
 
 def _pieces(batch: pa.RecordBatch, table_format: Format) -> Iterator[pa.RecordBatch]:
     """The batch itself where it becomes one unit of the file, else a few rows at a time."""
-    if table_format in {Format.ARROW, Format.PARQUET}:
+    if table_format in _NESTING:
         yield batch
         return
     for first in range(0, batch.num_rows, ROWS_PER_CHUNK):
@@ -123,6 +135,11 @@ def _json_objects(batch: pa.RecordBatch) -> bytes:
 def _json_values(column: pa.Array) -> pa.Array:
     """Each value as JSON; 32-bit floats as short as they can be, 0.1 and not 0.10000000149."""
     kind = column.type
+    if pa.types.is_list(kind):
+        offsets = pc.subtract(column.offsets, column.offsets[0])
+        values = pa.ListArray.from_arrays(offsets, _json_values(column.flatten()).cast(pa.string()))
+        joined = pc.binary_join(values, ",").cast(pa.large_string())
+        return _join(_text("["), joined, _text("]"))
     if pa.types.is_dictionary(kind):
         return pc.fill_null(_json_values(column.dictionary).take(column.indices), "null")
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -6,13 +6,18 @@ refined on the full graph.
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from peewit.service.tasks.solve_options import SolveOptions
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Float32Array
-from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.assessment.calibration import Calibration, Truth, fitted_without_fold
+from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
+from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels
@@ -66,13 +71,20 @@ class Assessment:
     figures : dict
         For the job's stats, as JSON values, by option.
     left_out_scores : (n_labels, n_classes) float32 or None
-        As of `peewit.solvers.assessment.cross_validation.CrossValidation`.
+        As of `peewit.solvers.assessment.cross_validation.CrossValidation`; probabilities where
+        there is a calibration.
+    calibration : Calibration or None
+        What makes probabilities of the scores; None unless asked for, or where they are such.
+    p_values : (n_nodes, n_classes) float32 or None
+        By which classes belong to sets; None unless asked for.
     warnings : list of str
         What fell short.
     """
 
     variance: Float32Array | None = None
     left_out_scores: Float32Array | None = None
+    calibration: Calibration | None = None
+    p_values: Float32Array | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -107,7 +119,7 @@ def assess(
             _bound(answer, assessment, cancelled)
     if options.cross_validate:
         with phase("cross-validation"):
-            _cross_validation(answer, assessment, options.cross_validate, progress, cancelled)
+            _cross_validation(answer, assessment, options, progress, cancelled)
     return assessment
 
 
@@ -151,23 +163,77 @@ def _bound(answer: Answered, assessment: Assessment, cancelled: Cancelled) -> No
 def _cross_validation(
     answer: Answered,
     assessment: Assessment,
-    n_folds: int,
+    options: SolveOptions,
     progress: Progress,
     cancelled: Cancelled,
 ) -> None:
+    labels = answer.labels
+    values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
     found = cross_validate(
         answer.model,
         answer.prepared,
-        answer.labels,
-        n_folds=n_folds,
+        labels,
+        n_folds=options.cross_validate,
         start=answer.solution,
+        on_fold=None if values is None else values.add,
         progress=progress,
         cancelled=cancelled,
     )
-    figures = asdict(found)
-    figure = figures.pop("figure")
+    figures = {each.name: getattr(found, each.name) for each in fields(found)}
+    figure, _ = figures.pop("figure"), figures.pop("fold")
     assessment.left_out_scores = figures.pop("scores")
     assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, found.status)
+    if isinstance(labels, Labels):
+        _probabilities(answer.model, labels, found, assessment, asked=options.probabilities)
+    if values is not None:
+        assessment.p_values = values.values(answer.solution.reachable)
+        assessment.figures["sets"] = {
+            "n_folds": options.cross_validate,
+            "groups": values.groups.tolist(),
+            "n_compared": values.n_compared.tolist(),
+        }
+
+
+def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
+    labels = answer.labels
+    if asked == "off" or not isinstance(labels, Labels):
+        return None
+    kind: SetKind = "auto" if asked == "auto" else "by-class" if asked == "by-class" else "marginal"
+    return ConformalPValues(
+        labels=labels,
+        n_nodes=len(answer.solution.reachable),
+        groups=groups_of(labels, kind),
+        score_kind=answer.model.judged.score_kind,
+    )
+
+
+def _probabilities(
+    model: Model, labels: Labels, found: CrossValidation, assessment: Assessment, *, asked: bool
+) -> None:
+    """Calibrate scores, if that is asked for, and tell how true probabilities are."""
+    scores = found.scores
+    if scores is None:
+        if asked:
+            raise BadArgument(
+                "probabilities",
+                "must be left out where scores are not those that a model is judged by; set "
+                "scores=decision",
+            )
+        return
+    known = np.flatnonzero(np.isfinite(scores).all(axis=1))
+    classes = labels.classes[known]
+    if model.score_kind == "probability":
+        judged = scores[known].astype(np.float64)
+    elif asked:
+        judged = fitted_without_fold(scores[known], classes, found.fold[known])
+        assessment.calibration = Calibration.fitted(scores[known], classes)
+        assessment.left_out_scores = assessment.calibration.of_left_out(scores)
+    else:
+        return
+    truth = Truth.of(judged, classes)
+    assessment.figures["calibration"] = _plain(
+        {**asdict(truth), "n_left_out": known.size, "is_fitted": assessment.calibration is not None}
+    )
 
 
 def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ record.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -26,8 +26,10 @@ from peewit.service.jobs.job import (
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionMeta,
+    ScoreKind,
     given_path,
     predictor_path,
+    require_few_classes,
     write_predictions,
 )
 from peewit.service.predictions.predictors import given_of, write_given, write_predictor
@@ -40,6 +42,7 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
+from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
@@ -128,6 +131,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         )
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
             deal_folds(labels, options.cross_validate, 0)
+        if options.sets != "off" and isinstance(labels, Labels):
+            require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
     with phases.phase("solving"):
@@ -159,6 +164,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
     )
     shares = ComparedShares.of(labels, solution) if isinstance(labels, Labels) else None
+    if assessment.calibration is not None and isinstance(labels, Labels):
+        solution = _calibrated(solution, labels, assessment.calibration)
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
@@ -184,6 +191,13 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "seconds": phases.seconds,
         "stats": {**solution.stats, **assessment.figures},
     }
+
+
+def _calibrated(solution: Solution, labels: Labels, calibration: Calibration) -> Solution:
+    """The solution with probabilities; the class prior where no label reaches."""
+    scores = calibration.probabilities(solution.scores)
+    scores[~solution.reachable] = labels.class_prior()
+    return replace(solution, scores=scores)
 
 
 def _has_file(job_id: str, file_name: str, stores: JobStores) -> bool:
@@ -294,9 +308,10 @@ def _write(
         epsilon_asked=made_of.epsilon_asked,
         epsilon_expected=made_of.epsilon_expected,
         solver_status=solution.status.value,
-        score=answer.model.score_kind if isinstance(labels, Labels) else "value",
+        score=_score_kind(answer, assessment),
         class_names=_class_names(labels) or (),
         stats=dict(solution.stats),
+        sets=assessment.figures.get("sets"),
     )
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:
@@ -313,8 +328,15 @@ def _write(
         scores=solution.scores,
         reachable=solution.reachable,
         variance=assessment.variance,
+        p_values=assessment.p_values,
     )
     return path.name
+
+
+def _score_kind(answer: Answered, assessment: Assessment) -> ScoreKind:
+    if not isinstance(answer.labels, Labels):
+        return "value"
+    return answer.model.score_kind if assessment.calibration is None else "probability"
 
 
 def _present_ids(task: SolveTask, made_of: SnapshotMeta) -> pa.ChunkedArray:

@@ -7,7 +7,7 @@ of its name.
 """
 
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
@@ -19,6 +19,9 @@ from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable
+
+DEFAULT_FOLDS: Final = 5
+"""Of probabilities and sets, where cross_validate says nothing."""
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"
@@ -113,14 +116,45 @@ class SolveOptions:
             minimum=0,
         ),
     )
+    probabilities: bool = option(
+        False,
+        Rule(
+            doc="Give probabilities of classes, calibrated on labels left out: five folds, or as "
+            "many as cross_validate says.",
+            kind=bool,
+        ),
+    )
+    sets: str = option(
+        "off",
+        Rule(
+            doc="Keep what sets of classes of any coverage are read from: p-values by labels left "
+            "out, in five folds or as many as cross_validate says. marginal: they hold for all "
+            "nodes together; by-class: for those of each class; auto: the former, and where a "
+            "class is rare for each class of 20 labels or more, and the others together.",
+            kind=str,
+            words=("off", "auto", "by-class", "marginal"),
+        ),
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
         if self.label_column and not is_column_name(self.label_column):
             raise BadArgument("label_column", f"{COLUMN_NAME_RULE}, got {self.label_column!r}")
+        if self.target == "real" and (self.probabilities or self.sets != "off"):
+            name = "probabilities" if self.probabilities else "sets"
+            raise BadArgument(name, "must be left out where numbers are predicted, target='real'")
         if self.cross_validate == 1:
             raise BadArgument("cross_validate", "must be 0 or at least 2 folds, got 1")
+
+    def with_folds(self) -> "SolveOptions":
+        """The options, with folds where something asks for labels left out."""
+        asks = self.probabilities or self.sets != "off"
+        return (
+            replace(self, cross_validate=DEFAULT_FOLDS)
+            if asks and not self.cross_validate
+            else self
+        )
 
     def chosen(self) -> dict[str, Any]:
         """The options that differ from their defaults, by name."""
@@ -171,6 +205,7 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
             f"model {model} has no parameter {unknown[0]!r}; it has {', '.join(sorted(taken))}"
         )
     options = SolveOptions(**{name: parameters[name] for name in parameters if name in offered})
+    options = options.with_folds()
     built = chosen(**{name: parameters[name] for name in parameters if name in known})
     if "max_passes" in parameters and not options.refine:
         raise BadArgument("max_passes", f"must stand beside refine=true, got {options.max_passes}")

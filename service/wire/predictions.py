@@ -19,6 +19,17 @@ class Prediction:
     reachable: bool
     variance: float | None = described("Null unless the job was asked for it.")
     scores: dict[str, float] | None = described("By class; null where there are many.")
+    p_values: dict[str, float] | None = described(
+        "By class: a class is in a set where it is more than 1 - coverage. Null unless the job was "
+        "asked for sets.",
+        default=None,
+    )
+    labels: tuple[Label, ...] | None = described(
+        "The set of the coverage that was asked; null without it.", default=None
+    )
+    certain: bool | None = described(
+        "Whether one label alone is in the set; null without it.", default=None
+    )
 
 
 @record
@@ -36,6 +47,40 @@ class Provenance:
     label_column: str | None = described(
         "The column of labels that is predicted; null for the one without a name.", default=None
     )
+
+
+@record
+class SetGroup:
+    """Classes whose nodes have the true label in their sets as often as is said, together."""
+
+    labels: tuple[Label, ...]
+    n_labels: int = described("Of these classes: left out once, and reached by others.")
+    guaranteed: float = described(
+        "Least chance by the theorem, where the labels are a random sample of the nodes of these "
+        "classes; about the coverage asked is to be expected."
+    )
+    excludes: bool = described(
+        "Whether there are labels enough to leave a class of these out of any set."
+    )
+
+
+@record
+class SetsOfPredictions:
+    """Sets of labels, what they promise, and how large they are."""
+
+    coverage: float = described("Asked.")
+    groups: tuple[SetGroup, ...] = described("One alone where sets are marginal.")
+    n_nodes: int = described("Nodes that a label reaches; sets of others hold all labels.")
+    mean_size: float | None = described("Of their sets; null of none.")
+    certain_share: float | None = described("Of them, whose set holds one label.")
+    warning: str | None = described("What makes the promise doubtful; null of nothing.")
+
+
+@record
+class PredictionSets(Provenance):
+    """The same, with where the predictions come from."""
+
+    sets: SetsOfPredictions
 
 
 @record

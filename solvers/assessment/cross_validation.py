@@ -5,6 +5,7 @@ which changes the work and not the answer. Hyperparameters that the model choose
 are chosen in each fold anew, without the labels left out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ class CrossValidation:
         class scores of a fold are brought to their root mean square. nan for labels that were never
         left out, -inf where no other label reaches. None for numbers, and for models whose scores
         are judged by others than they give.
+    fold : (n_labeled,) int64
+        In which each label was left out; -1 for those that never were.
     """
 
     figure: str
@@ -53,6 +56,7 @@ class CrossValidation:
     always_kept: tuple[ClassName, ...]
     status: Status
     scores: Float32Array | None = field(default=None, compare=False, repr=False)
+    fold: Int64Array = field(compare=False, repr=False)
 
 
 def cross_validate(
@@ -63,6 +67,7 @@ def cross_validate(
     n_folds: int,
     seed: int = 0,
     start: Solution | None = None,
+    on_fold: Callable[[Int64Array, Solution], None] | None = None,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> CrossValidation:
@@ -86,6 +91,8 @@ def cross_validate(
     start : Solution or None
         With all labels. Not used by models whose answers would show it, and so what they are
         asked for.
+    on_fold : callable, optional
+        Given the places of the labels of each fold, and the answer without them.
     progress, cancelled
         As in `peewit.solvers.iteration_loop.iterate`. After a cancelled fold no other begins.
 
@@ -120,6 +127,8 @@ def cross_validate(
         losses.append(_losses(labels, left_out, solution))
         if left_out_scores is not None:
             left_out_scores.add(solution, left_out)
+        if on_fold is not None:
+            on_fold(left_out, solution)
         told.append(_told(labels, losses[-1]))
     return CrossValidation(
         figure="accuracy" if isinstance(labels, Labels) else "rmse",
@@ -130,6 +139,7 @@ def cross_validate(
         always_kept=always_kept,
         status=status,
         scores=None if left_out_scores is None else left_out_scores.scores,
+        fold=fold,
     )
 
 

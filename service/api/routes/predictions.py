@@ -1,5 +1,6 @@
 """Predictions: the whole table, one node, some nodes; judged by the truth, and thresholds."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -41,6 +42,7 @@ from peewit.service.api.tables import (
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
+from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
@@ -55,7 +57,7 @@ from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, TableTooLarge, node_id
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
-from peewit.service.wire.predictions import Lookup, NodePrediction
+from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionSets
 from peewit.streaming.edges.table_formats import Format
 
 router = resource("predictions", ONE_GRAPH)
@@ -86,17 +88,33 @@ PositiveShare = Annotated[
 ]
 
 
+Coverage = Annotated[
+    float | None,
+    Query(
+        description="Add `labels`, a set of labels that holds the true one with that chance, and "
+        "`certain`, whether it holds one alone; in (0, 1). The job must have solved with `sets`."
+    ),
+]
+
+
 @router.get(
     "/predictions",
     dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer(
         "Columns `node`, `label`, `score`, `margin`, `reachable`, `variance` if it was asked for "
-        "and, unless there are many classes, `score:<class>`; headers name job, snapshot and "
-        "labels_seq."
+        "and, unless there are many classes, `score:<class>`; `p:<class>` of jobs with `sets`, and "
+        "with `coverage` also `labels` and `certain`; headers name job, snapshot and labels_seq."
     )
     | {304: {"description": "Nothing newer than the `ETag` in If-None-Match."}}
-    | problems(GraphNotFound, UnknownJob, PredictionsNotFound, FormatNotOffered, InvalidArgument),
+    | problems(
+        GraphNotFound,
+        UnknownJob,
+        PredictionsNotFound,
+        FormatNotOffered,
+        InvalidArgument,
+        SetsNotKept,
+    ),
 )
 def get_predictions(
     graph: GraphHere,
@@ -107,15 +125,18 @@ def get_predictions(
     label_column: NamedColumn = None,
     positive: Positive = None,
     threshold: ThresholdValue = None,
+    coverage: Coverage = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """All predictions, as a table; the freshest unless a job is named.
 
     With `positive` and `threshold` a node is of that class where its score is at least the
-    threshold, else of the best of the others; `margin` is the distance from the threshold.
+    threshold, else of the best of the others; `margin` is the distance from the threshold. In CSV
+    the labels of a set are parted by bars.
     """
     job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
+    decided += "" if coverage is None else f"-{coverage}"
     erased = f"-{graph.erasures_seq}" if graph.erasures_seq else ""
     tag = f'"{job.id}-{job.attempt}-{table_format}{decided}{erased}"'
     unchanged = not_modified(tag, if_none_match)
@@ -124,12 +145,17 @@ def get_predictions(
     file = stores.predictions.open(job)
     with refusing():
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
-    is_as_stored = table_format is Format.ARROW and chosen is None and file.is_whole
-    batches = file.shown()
+        sets = None if coverage is None else LabelSets.of(file, coverage)
+    is_as_stored = (
+        table_format is Format.ARROW and chosen is None and sets is None and file.is_whole
+    )
+    batches, schema = file.shown(), file.schema
     if chosen is not None:
         batches = with_threshold(file, batches, chosen)
+    if sets is not None:
+        batches, schema = sets.with_sets(batches), sets.schema
     return table_response(
-        file.stream() if is_as_stored else encode(file.schema, batches, table_format),
+        file.stream() if is_as_stored else encode(schema, batches, table_format),
         table_format,
         name=f"{graph.settings.name}-predictions",
         headers={"ETag": tag, **provenance_headers(file.meta)},
@@ -141,7 +167,14 @@ def get_predictions(
     dependencies=[requires("read")],
     response_model=NodePrediction,
     responses=problems(
-        GraphNotFound, UnknownJob, PredictionsNotFound, NodeNotFound, NodeNotPredicted, BadUpload
+        GraphNotFound,
+        UnknownJob,
+        PredictionsNotFound,
+        NodeNotFound,
+        NodeNotPredicted,
+        BadUpload,
+        InvalidArgument,
+        SetsNotKept,
     ),
 )
 async def get_prediction(
@@ -151,6 +184,7 @@ async def get_prediction(
     model: Model = None,
     job_id: JobId = None,
     label_column: NamedColumn = None,
+    coverage: Coverage = None,
 ) -> Response:
     """The prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
@@ -160,14 +194,18 @@ async def get_prediction(
     if told is None:
         told = await run_in_threadpool(_read_one, reader, graph, asked, model, job_id, label_column)
     file, prediction = told
-    return json_response({**_provenance(file), "prediction": prediction})
+    return json_response(
+        {**_provenance(file), "prediction": _with_sets(file, [prediction], coverage)[0]}
+    )
 
 
 @router.post(
     "/predictions:lookup",
     dependencies=[requires("read")],
     response_model=Lookup,
-    responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, BadUpload),
+    responses=problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, BadUpload, InvalidArgument, SetsNotKept
+    ),
 )
 def look_up_predictions(
     body: LookupIn,
@@ -176,6 +214,7 @@ def look_up_predictions(
     model: Model = None,
     job_id: JobId = None,
     label_column: NamedColumn = None,
+    coverage: Coverage = None,
 ) -> Response:
     """The predictions of some nodes; those that have none are named."""
     asked = [
@@ -189,11 +228,38 @@ def look_up_predictions(
     return json_response(
         {
             **_provenance(file),
-            "predictions": found.predictions,
+            "predictions": _with_sets(file, found.predictions, coverage),
             "newer": found.newer,
             "unknown": found.unknown,
         }
     )
+
+
+@router.get(
+    "/predictions/sets",
+    dependencies=[requires("read")],
+    responses=problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, SetsNotKept, InvalidArgument
+    ),
+)
+def get_sets(
+    graph: GraphHere,
+    stores: StoresHere,
+    coverage: Annotated[float, Query(description="Chance that a set holds the true label.")],
+    model: Model = None,
+    job_id: JobId = None,
+    label_column: NamedColumn = None,
+) -> PredictionSets:
+    """What sets of labels of some coverage promise, to whom, and how large they are.
+
+    The job must have solved with `sets`.
+    """
+    file = stores.predictions.open(
+        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    )
+    with refusing():
+        sets = LabelSets.of(file, coverage)
+    return PredictionSets(**_provenance(file), sets=sets.summary())
 
 
 @router.get(
@@ -324,6 +390,17 @@ def _read_one(
 ) -> tuple[PredictionFile, Prediction]:
     file = reader.open(reader.find(graph, model=model, job_id=job_id, column=column))
     return file, reader.one(graph, file, node)
+
+
+def _with_sets(
+    file: PredictionFile, predictions: Sequence[Prediction], coverage: float | None
+) -> Sequence[Mapping[str, Any]]:
+    """Predictions with their sets, where a coverage is asked."""
+    if coverage is None:
+        return predictions
+    with refusing():
+        sets = LabelSets.of(file, coverage)
+    return [sets.of_node(each) for each in predictions]
 
 
 def _provenance(file: PredictionFile) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from peewit.service.client.further_answers import Predictions
 from peewit.service.client.tables import TableLike, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from peewit.service.wire.labels import Label
-from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
+from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction, PredictionSets
 
 _NODES_PER_REQUEST = 10_000
 """As many as the server takes in one lookup."""
@@ -29,6 +29,7 @@ def predictions(
     label_column: str | None = None,
     positive: Label | None = None,
     threshold: float | None = None,
+    coverage: float | None = None,
 ) -> Call[Predictions]:
     """All predictions in memory, with where they come from; the freshest unless a job is named.
 
@@ -45,6 +46,8 @@ def predictions(
     positive, threshold : optional
         A node is of this class where its score of it is at least the threshold, else of the best of
         the others; see `threshold`.
+    coverage : float, optional
+        Add columns ``labels`` and ``certain``; see `sets`.
 
     Returns
     -------
@@ -55,7 +58,7 @@ def predictions(
     PredictionsNotFound
         Nothing has been predicted yet, or not by this model.
     """
-    decided = {"positive": positive, "threshold": threshold}
+    decided = {"positive": positive, "threshold": threshold, "coverage": coverage}
     request = get(
         "graphs", graph, "predictions", model=model, job=job, label_column=label_column, **decided
     )
@@ -97,6 +100,7 @@ def download_predictions(
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
+    coverage: float | None = None,
 ) -> Call[Path]:
     """All predictions in a file, which appears when it is whole.
 
@@ -108,10 +112,18 @@ def download_predictions(
         Where to write; what is there is replaced.
     table_format : {"arrow", "parquet", "csv", "ndjson"}, optional
         The suffix of the file says it when left out.
-    model, job, label_column : str, optional
+    model, job, label_column, coverage : optional
         As in `predictions`.
     """
-    request = get("graphs", graph, "predictions", model=model, job=job, label_column=label_column)
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        model=model,
+        job=job,
+        label_column=label_column,
+        coverage=coverage,
+    )
     return (yield from download(request, target, table_format))
 
 
@@ -122,8 +134,9 @@ def prediction(
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
+    coverage: float | None = None,
 ) -> Call[NodePrediction]:
-    """The prediction of one node, which is named as it was asked for.
+    """The prediction of one node, which is named as it was asked for; with its set of a coverage.
 
     Raises
     ------
@@ -141,6 +154,7 @@ def prediction(
         model=model,
         job=job,
         label_column=label_column,
+        coverage=coverage,
     )
     found = yield from read(NodePrediction, request)
     return replace(found, prediction=replace(found.prediction, node=node))
@@ -153,8 +167,11 @@ def look_up(
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
+    coverage: float | None = None,
 ) -> Flow[Lookup]:
     """The predictions of some nodes, up to 10,000 in each answer, named as they were asked for.
+
+    With ``coverage`` each has its set, see `sets`.
 
     Every answer says which job it is of: name one where a new one may come in between.
     """
@@ -163,11 +180,55 @@ def look_up(
         request = Request(
             method="POST",
             path=path("graphs", graph, "predictions", verb="lookup"),
-            params={"model": model, "job": job, "label_column": label_column},
+            params={
+                "model": model,
+                "job": job,
+                "label_column": label_column,
+                "coverage": coverage,
+            },
             json={"nodes": asked},
             is_repeatable=True,
         )
         yield Item(_with_given_ids((yield from read(Lookup, request)), asked))
+
+
+def sets(
+    graph: str,
+    coverage: float,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+) -> Call[PredictionSets]:
+    """What sets of labels promise that hold the true one with some chance, and how large they are.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    coverage : float
+        The chance, in (0, 1).
+    model, job, label_column : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    Conflict
+        The job did not solve with ``sets``.
+    InvalidArgument
+        The coverage does not lie in (0, 1).
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "sets",
+        coverage=coverage,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
+    return (yield from read(PredictionSets, request))
 
 
 def threshold(

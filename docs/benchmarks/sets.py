@@ -1,0 +1,188 @@
+"""Do sets of classes hold the true one as often as was asked, and are probabilities true?
+
+Run ``python -m docs.benchmarks.sets [--draws 100] [--labels 100] [--sets digits ...]``. Labels are
+a random sample, or equally many of each class (``--balanced``), of graphs of
+`docs.benchmarks.default_model`. Printed are, of all other nodes that labels reach, in percent: how many sets hold the
+true class, in the mean over the draws and of the worst class in it, beside the share that was asked
+(90); mean size of a set, and how many hold one class; the same of *split* conformal prediction,
+which solves with half of the labels and compares with the other half; and the calibration error
+(15 bins) and Brier score of probabilities, before (scores shifted above 0, with sum 1) and after.
+"""
+
+import argparse
+from collections import defaultdict
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from docs.benchmarks.default_model import SETS, drawn
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.assessment.calibration import Calibration, Truth
+from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.base import Model
+
+COVERAGE = 0.9
+N_FOLDS = 5
+LEAST_NODES = 30
+"""Of a class whose coverage is looked at by itself."""
+
+QUICK = ("digits", "cora", "blocks 10/90, .75", "rings 10 %")
+USUAL = (
+    *("digits", "cora", "citeseer", "acm", "facebook_pagepage", "usps"),
+    *("blocks 5, .75", "blocks 10/90, .75", "rings 10 %", "accounts 5 %"),
+)
+
+
+def looked_at(
+    graph: Graph, classes: Int64Array, nodes: Int64Array, model: Model, kind: SetKind, seed: int
+) -> dict[str, float]:
+    """Figures of one draw."""
+    labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+    code = np.full(classes.max() + 1, -1)
+    code[np.array(labels.class_names)] = np.arange(labels.n_classes)
+    truth = np.where(classes >= 0, code[classes], -2)  # -1 of a class without a label
+    others = truth >= -1
+    others[nodes] = False
+    prepared = model.prepare(graph)
+    solution = model.solve(prepared, labels)
+    others &= solution.reachable
+    groups = groups_of(labels, kind)
+    values = ConformalPValues(
+        labels=labels, n_nodes=graph.n_nodes, groups=groups, score_kind=model.judged.score_kind
+    )
+    found = cross_validate(
+        model, prepared, labels, n_folds=N_FOLDS, seed=seed, start=solution, on_fold=values.add
+    )
+    told = _of_sets("", values.values(solution.reachable) > 1.0 - COVERAGE, truth, others)
+    told["groups"] = float(groups.max() + 1)
+    told["accuracy"] = float((solution.scores.argmax(axis=1) == truth)[others].mean())
+    told |= _split(graph, classes, nodes, model, seed)
+    scores, known = solution.scores, others & (truth >= 0)
+    raw = scores if model.score_kind == "probability" else _shares(scores)
+    if found.scores is not None:
+        finite = np.isfinite(found.scores).all(axis=1)
+        calibration = Calibration.fitted(found.scores[finite], labels.classes[finite])
+        given = raw if model.score_kind == "probability" else calibration.probabilities(scores)
+        for name, each in (("raw ", raw), ("", given)):
+            true = Truth.of(each[known], truth[known])
+            told[f"{name}error"] = true.expected_calibration_error
+            told[f"{name}Brier"] = true.brier_score
+    return told
+
+
+def _split(
+    graph: Graph, classes: Int64Array, nodes: Int64Array, model: Model, seed: int
+) -> dict[str, float]:
+    """Sets by half of the labels, for all nodes together."""
+    mixed = np.random.default_rng(seed).permutation(nodes)
+    half = mixed[: nodes.size // 2]
+    labels = Labels.from_pairs(half, classes[half].tolist())
+    if labels.n_classes < 2:
+        return {}
+    code = np.full(classes.max() + 1, -1)
+    code[np.array(labels.class_names)] = np.arange(labels.n_classes)
+    truth = np.where(classes >= 0, code[classes], -2)
+    solution = model.solve(model.prepare(graph), labels)
+    ordered = np.sort(solution.scores, axis=1)
+    behind = (
+        np.where(solution.scores == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:])
+        - solution.scores
+    )
+    kept = mixed[nodes.size // 2 :]
+    kept = kept[solution.reachable[kept]]
+    own = np.where(truth[kept] >= 0, behind[kept, np.maximum(truth[kept], 0)], np.inf)
+    rank = int(np.ceil((kept.size + 1) * COVERAGE))
+    bound = np.sort(own)[rank - 1] if rank <= kept.size else np.inf
+    others = (truth >= -1) & solution.reachable
+    others[nodes] = False
+    return _of_sets("split ", behind <= bound, truth, others)
+
+
+def _of_sets(name: str, is_in: BoolArray, truth: Int64Array, others: BoolArray) -> dict[str, float]:
+    rows = np.flatnonzero(others)
+    has = np.zeros(rows.size, bool)
+    known = truth[rows] >= 0
+    has[known] = is_in[rows[known], truth[rows[known]]]
+    sizes = is_in[rows].sum(axis=1)
+    counts = np.bincount(truth[rows[known]], minlength=is_in.shape[1])
+    hits = np.bincount(truth[rows[known]], has[known], is_in.shape[1])
+    large = counts >= LEAST_NODES
+    return {
+        f"{name}covered": float(has.mean()),
+        f"{name}worst class": float((hits[large] / counts[large]).min()),
+        f"{name}size": float(sizes.mean()),
+        f"{name}certain": float((sizes == 1).mean()),
+    }
+
+
+def _shares(scores: FloatArray) -> FloatArray:
+    above = scores - scores.min(axis=1, keepdims=True) + 1e-12
+    shares: FloatArray = above / above.sum(axis=1, keepdims=True)
+    return shares
+
+
+COLUMNS = {
+    "accuracy": "right",
+    "covered": "covered",
+    "worst class": "worst class",
+    "size": "size",
+    "certain": "certain",
+    "split covered": "split",
+    "split worst class": "worst class",
+    "split size": "size",
+    "raw error": "raw error",
+    "error": "error",
+    "raw Brier": "raw Brier",
+    "Brier": "Brier",
+}
+PLAIN = {"size", "split size"}
+
+
+def main() -> None:
+    """Print a row for each graph and model."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--labels", type=int, default=100)
+    parser.add_argument("--kind", choices=("auto", "by-class", "marginal"), default="auto")
+    parser.add_argument("--models", nargs="*", default=["auto", "stable-hfs"])
+    parser.add_argument("--sets", nargs="*", default=USUAL)
+    parser.add_argument("--balanced", action="store_true", help="equally many of each class")
+    parser.add_argument("--quick", action="store_true", help="two draws of four graphs")
+    options = parser.parse_args()
+    console = Console(width=170)
+    way = "balanced" if options.balanced else "random"
+    table = Table(title=f"{options.labels} labels, {way}; asked 90 %; {options.kind}")
+    for heading in ("graph", "model", "groups", *COLUMNS.values()):
+        table.add_column(heading, justify="left" if heading in {"graph", "model"} else "right")
+    for name in QUICK if options.quick else options.sets:
+        graph, classes = SETS[name]()
+        n_classes = np.unique(classes[classes >= 0]).size
+        for model in options.models:
+            told = defaultdict[str, list[float]](list)
+            for seed in range(2 if options.quick else options.draws):
+                per_class = max(1, options.labels // n_classes)
+                nodes = drawn(graph, classes, way, per_class, seed)
+                if nodes is None:
+                    continue
+                for key, value in looked_at(
+                    graph, classes, nodes, CATALOGUE[model](), options.kind, seed
+                ).items():
+                    told[key].append(value)
+            means = {key: float(np.mean(each)) for key, each in told.items()}
+            if not means:
+                continue
+            shown = [
+                f"{means[key]:.2f}" if key in PLAIN else f"{100 * means[key]:.1f}"
+                for key in COLUMNS
+            ]
+            table.add_row(name, model, f"{means['groups']:.1f}", *shown)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

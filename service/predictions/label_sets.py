@@ -1,0 +1,140 @@
+"""Sets of labels that hold the true one with a stated chance, read from kept p-values."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.service.predictions.prediction_files import (
+    P_VALUE_PREFIX,
+    Prediction,
+    PredictionFile,
+    label_values,
+)
+from peewit.service.wire.predictions import SetGroup, SetsOfPredictions
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.solvers.assessment.conformal import guaranteed_coverage
+from peewit.solvers.models.label_sample import DOUBT
+
+
+class SetsNotKept(LookupError):
+    """The job kept nothing that sets could be read from."""
+
+    argument: ClassVar[str] = "job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSets:
+    """Sets of a coverage, of one file of predictions.
+
+    A class is in the set of a node where its p-value is more than 1 - coverage, and where it is the
+    one predicted, so that no set is empty (J9).
+
+    Attributes
+    ----------
+    file : PredictionFile
+    coverage : float
+        Asked.
+    """
+
+    file: PredictionFile
+    coverage: float
+
+    @classmethod
+    def of(cls, file: PredictionFile, coverage: float) -> "LabelSets":
+        """Raises ValueError unless it lies in (0, 1), and `SetsNotKept`."""
+        if not 0.0 < coverage < 1.0:
+            raise BadArgument("coverage", f"must lie in (0, 1), got {coverage}")
+        if file.meta.sets is None:
+            raise SetsNotKept(
+                f"job {file.meta.job_id} kept nothing that sets are read from; solve again with "
+                "sets=auto"
+            )
+        return cls(file=file, coverage=coverage)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of rows with their sets: ``labels`` and ``certain`` come last."""
+        labels = label_values(self.file.meta.class_names)
+        added = [pa.field("labels", pa.list_(labels.type), nullable=False)]
+        added.append(pa.field("certain", pa.bool_(), nullable=False))
+        return pa.schema([*self.file.schema, *added], metadata=self.file.schema.metadata)
+
+    def with_sets(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of predictions with their sets: ``certain`` where one label alone is in it."""
+        labels, schema = label_values(self.file.meta.class_names), self.schema
+        for batch in batches:
+            is_in = self._is_in(batch)
+            sizes = is_in.sum(axis=1)
+            offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+            held = labels.take(pa.array(np.nonzero(is_in)[1]))
+            sets = pa.ListArray.from_arrays(pa.array(offsets), held)
+            columns = [*batch.columns, sets, pa.array(sizes == 1)]
+            yield pa.record_batch(columns, schema=schema)
+
+    def of_node(self, prediction: Prediction) -> dict[str, Any]:
+        """The prediction of one node with its set, as JSON values."""
+        p_values = prediction["p_values"] or {}
+        held = [
+            each
+            for each in self.file.meta.class_names
+            if p_values[str(each)] > 1.0 - self.coverage or str(prediction["label"]) == str(each)
+        ]
+        return {**prediction, "labels": held, "certain": len(held) == 1}
+
+    def summary(self) -> SetsOfPredictions:
+        """What the sets promise, to whom, and how large they are."""
+        meta, sets = self.file.meta, self.file.meta.sets or {}
+        groups, n_compared = np.array(sets["groups"]), np.array(sets["n_compared"])
+        n_nodes, sizes = 0, np.zeros(len(meta.class_names) + 1, np.int64)
+        for batch in self.file.shown():
+            reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
+            found = self._is_in(batch)[reachable].sum(axis=1)
+            n_nodes += found.size
+            sizes += np.bincount(found, minlength=sizes.size)
+        return SetsOfPredictions(
+            coverage=self.coverage,
+            groups=tuple(
+                self._group(np.flatnonzero(groups == group), n_compared, int(sets["n_folds"]))
+                for group in np.unique(groups)
+            ),
+            n_nodes=n_nodes,
+            mean_size=float(sizes @ np.arange(sizes.size) / n_nodes) if n_nodes else None,
+            certain_share=float(sizes[1] / n_nodes) if n_nodes else None,
+            warning=self._doubt(groups),
+        )
+
+    def _group(self, classes: Int64Array, n_compared: Int64Array, n_folds: int) -> SetGroup:
+        n_labels = int(n_compared[classes[0]])
+        return SetGroup(
+            labels=tuple(self.file.meta.class_names[place] for place in classes.tolist()),
+            n_labels=n_labels,
+            guaranteed=guaranteed_coverage(self.coverage, n_labels, n_folds),
+            excludes=(n_labels + 1) * (1.0 - self.coverage) >= 1.0,
+        )
+
+    def _doubt(self, groups: Int64Array) -> str | None:
+        p_value = float(self.file.meta.stats.get("sample_p_value", 1.0))
+        if p_value >= DOUBT or np.unique(groups).size == groups.size:
+            return None
+        return (
+            f"the labels are no random sample of the nodes (p = {p_value:.0e}), as sets take them "
+            "to be that hold for several classes together: solve with sets=by-class if those of "
+            "each class are a random sample of it, or label random nodes"
+        )
+
+    def _is_in(self, batch: pa.RecordBatch) -> BoolArray:
+        """(n_rows, n_classes) whether each class belongs to the set of each node."""
+        names = [f"{P_VALUE_PREFIX}{name}" for name in map(str, self.file.meta.class_names)]
+        is_in = np.column_stack([batch.column(name).to_numpy() for name in names]) > (
+            1.0 - self.coverage
+        )
+        labels = label_values(self.file.meta.class_names)
+        predicted = batch.column("label").cast(labels.type)
+        rows = np.flatnonzero(predicted.is_valid().to_numpy(zero_copy_only=False))
+        place = pa.compute.index_in(predicted.take(pa.array(rows)), value_set=labels)
+        is_in[rows, place.to_numpy()] = True
+        return is_in

@@ -1,0 +1,147 @@
+"""Sets of classes that hold the true one with a stated chance, by cross-conformal prediction.
+
+A label that was left out says how badly a true class may look. A class stays in the set of a node
+unless it looks worse there than nearly all true classes did. Folds are compared each with its own
+labels, as the answer with all labels looks better at them than at other nodes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, frozen
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.base import ScoreKind
+from peewit.solvers.row_ranges import row_blocks
+from peewit.solvers.solution import Solution
+
+SetKind = Literal["auto", "by-class", "marginal"]
+"""Of whom sets hold the true class with the chance asked: of the nodes of each class, of all nodes
+together, or as `groups_of` finds."""
+
+RARE: Final = 0.4
+"""A class with a smaller part than this of its even share of the labels is rare: sets that hold for
+all nodes together hold for few of its own."""
+
+LEAST_ALONE: Final = 20
+"""With fewer labels a class is hardly ever left out of a set, if it is compared with its own."""
+
+
+def groups_of(labels: Labels, kind: SetKind) -> Int64Array:
+    """(n_classes,) number of the group of classes that each is compared with (J9).
+
+    ``auto`` puts all into one, unless one of them is rare: then classes of 20 labels or more are
+    alone, and the others together.
+    """
+    if kind == "by-class":
+        return np.arange(labels.n_classes)
+    counts = np.bincount(labels.classes, minlength=labels.n_classes)
+    is_rare = counts < RARE * labels.n_labeled / labels.n_classes
+    groups = np.zeros(labels.n_classes, np.int64)
+    if kind == "auto" and is_rare.any():
+        alone = np.flatnonzero(counts >= LEAST_ALONE)
+        groups[alone] = 1 + np.arange(alone.size)
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def guaranteed_coverage(coverage: float, n_labels: int, n_folds: int) -> float:
+    """Least chance that a set holds the true class, by the theorem (J10); 0 where it says nothing.
+
+    Parameters
+    ----------
+    coverage : float
+        Asked, in (0, 1).
+    n_labels : int
+        Labels left out, each once, of the group of classes that is meant.
+    n_folds : int
+        Folds that they were left out in.
+    """
+    if not n_labels:
+        return 1.0
+    of_few = 2.0 * (1.0 - 1.0 / n_folds) / (n_labels / n_folds + 1.0)
+    of_many = (1.0 - n_folds / n_labels) / (n_folds + 1.0)
+    return max(0.0, 1.0 - 2.0 * (1.0 - coverage) - max(0.0, min(of_few, of_many)))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ConformalPValues:
+    """How likely a true class is to look as bad as each class does at each node, fold by fold.
+
+    Attributes
+    ----------
+    labels : Labels
+        Those that are left out in turn.
+    n_nodes : int
+        Nodes of the graph.
+    groups : (n_classes,) int64
+        Classes of the same number are compared with the labels of all of them.
+    score_kind : {"probability", "class score"}
+        Of the model.
+    """
+
+    labels: Labels
+    n_nodes: int
+    groups: Int64Array
+    score_kind: ScoreKind
+    _n_worse: Float32Array = field(init=False)
+    _n_compared: Int64Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        n_classes = self.labels.n_classes
+        self._n_worse = np.zeros((self.n_nodes, n_classes), np.float32)
+        self._n_compared = np.zeros(n_classes, np.int64)
+
+    @property
+    def n_compared(self) -> Int64Array:
+        """(n_classes,) labels that each was compared with: left out, and reached by others."""
+        of_group = np.bincount(self.groups, self._n_compared).astype(np.int64)
+        return frozen(of_group[self.groups])
+
+    def add(self, left_out: Int64Array, solution: Solution) -> None:
+        """Take a fold: places of the labels left out, and the answer without them."""
+        classes = self.labels.classes[left_out]
+        scale = _scale(solution, self.score_kind)
+        is_reached = solution.reachable[self.labels.nodes[left_out]]
+        left_out, classes = left_out[is_reached], classes[is_reached]
+        own = _strangeness(solution, self.labels.nodes[left_out], scale)
+        own_true = own[np.arange(left_out.size), classes]
+        self._n_compared += np.bincount(classes, minlength=self.labels.n_classes)
+        compared = [
+            np.sort(own_true[self.groups[classes] == group]) for group in self.groups.tolist()
+        ]
+        for rows in row_blocks(self.n_nodes):
+            strange = _strangeness(solution, rows, scale)
+            for code, others in enumerate(compared):
+                place = np.searchsorted(others, strange[:, code], side="left")
+                self._n_worse[rows, code] += others.size - place
+
+    def values(self, reachable: BoolArray) -> Float32Array:
+        """(n_nodes, n_classes) p-values (J9); 1 where ``reachable``, (n_nodes,) bool, is False.
+
+        Sets of nodes that labels reach are compared with labels that others reach; those of other
+        nodes hold all classes.
+        """
+        values: Float32Array = (self._n_worse + np.float32(1.0)) / np.float32(self.n_compared + 1)
+        values[~reachable] = 1.0
+        return values
+
+
+def _scale(solution: Solution, score_kind: ScoreKind) -> float:
+    """What class scores of different folds are comparable by."""
+    if score_kind == "probability":
+        return 1.0
+    return float(np.sqrt(np.mean(np.square(solution.scores)))) or 1.0
+
+
+def _strangeness(solution: Solution, rows: Int64Array | slice, scale: float) -> FloatArray:
+    """(n_rows, n_classes) how far each class is behind the best of the others.
+
+    Nothing speaks against any class where no label reaches: -inf.
+    """
+    scores = solution.scores[rows]
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    is_best = scores == first[:, None]
+    behind: FloatArray = (np.where(is_best, second[:, None], first[:, None]) - scores) / scale
+    behind[~solution.reachable[rows]] = -np.inf
+    return behind
