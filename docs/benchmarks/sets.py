@@ -2,11 +2,12 @@
 
 Run ``python -m docs.benchmarks.sets [--draws 100] [--labels 100] [--sets digits ...]``. Labels are
 a random sample, or equally many of each class (``--balanced``), of graphs of
-`docs.benchmarks.default_model`. Printed are, of all other nodes that labels reach, in percent: how many sets hold the
-true class, in the mean over the draws and of the worst class in it, beside the share that was asked
-(90); mean size of a set, and how many hold one class; the same of *split* conformal prediction,
-which solves with half of the labels and compares with the other half; and the calibration error
-(15 bins) and Brier score of probabilities, before (scores shifted above 0, with sum 1) and after.
+`docs.benchmarks.default_model`. Printed are, of all other nodes that labels reach, in percent: how
+many sets hold the true class, in the mean over the draws and of the worst class in it, beside the
+share that was asked (90); mean size of a set, and how many hold one class; the same of *split*
+conformal prediction, which solves with half of the labels and compares with the other half; and the
+calibration error (15 bins) and Brier score of probabilities, before (scores shifted above 0, with
+sum 1) and after.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def looked_at(
     if found.scores is not None:
         finite = np.isfinite(found.scores).all(axis=1)
         calibration = Calibration.fitted(found.scores[finite], labels.classes[finite])
-        given = raw if model.score_kind == "probability" else calibration.probabilities(scores)
+        given = raw if model.is_calibrated else calibration.probabilities(scores)
         for name, each in (("raw ", raw), ("", given)):
             true = Truth.of(each[known], truth[known])
             told[f"{name}error"] = true.expected_calibration_error

@@ -222,12 +222,12 @@ def _probabilities(
         return
     known = np.flatnonzero(np.isfinite(scores).all(axis=1))
     classes = labels.classes[known]
-    if model.score_kind == "probability":
-        judged = scores[known].astype(np.float64)
-    elif asked:
+    if asked and not model.is_calibrated:
         judged = fitted_without_fold(scores[known], classes, found.fold[known])
         assessment.calibration = Calibration.fitted(scores[known], classes)
         assessment.left_out_scores = assessment.calibration.of_left_out(scores)
+    elif model.score_kind == "probability":
+        judged = scores[known].astype(np.float64)
     else:
         return
     truth = Truth.of(judged, classes)

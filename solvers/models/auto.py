@@ -126,6 +126,7 @@ class Auto(FeatureModel, Refinable):
     """
 
     of_graph: ClassVar[str] = "graph"
+    is_calibrated: ClassVar[bool] = True
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
 
     rtol: float = hyperparameter(

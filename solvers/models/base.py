@@ -46,6 +46,9 @@ class Model(ABC):
     Those that do also work on a graph alone, and their stats say by ``input`` what they used.
     """
 
+    is_calibrated: ClassVar[bool] = False
+    """Whether scores are probabilities that were fitted to labels left out."""
+
     preparation: ClassVar[str] = ""
     """Models with the same name here, not empty, can use each other's preparation."""
 

@@ -21,7 +21,7 @@ MARK = "@@ next @@"
 
 IN_BASH = {
     *("commands", "delta", "erase", "forgetting", "http", "kafka", "knn", "papers", "points"),
-    *("retract", "scans", "spam", "window", "words"),
+    *("retract", "scans", "sets", "spam", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
@@ -123,7 +123,9 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     run("erase", home, tmp_path)
 
 
-@pytest.mark.parametrize("section", ["delta", "forgetting", "papers", "retract", "spam", "window"])
+@pytest.mark.parametrize(
+    "section", ["delta", "forgetting", "papers", "retract", "sets", "spam", "window"]
+)
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
 

@@ -1,0 +1,145 @@
+"""Sets of labels over HTTP and through the client, and calibrated probabilities."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import TypeAdapter
+
+from peewit.service.client import Client, Conflict, InvalidArgument
+from peewit.service.settings import Settings
+from peewit.service.wire.predictions import NodePrediction, PredictionSets
+from tests.service.api.conftest import Api, bring_communities, serving
+
+PREDICTIONS, SETS = "/graphs/g/predictions", "/graphs/g/predictions/sets"
+
+
+@pytest.fixture(scope="module")
+def kept(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A graph whose first job kept what sets are read from, and whose last ones did not."""
+    home = tmp_path_factory.mktemp("kept")
+    with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
+        bring_communities(api)
+        sides = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 5)}
+        api.put_labels(sides | {"n1": "right"})
+        for model, parameters in (
+            ("auto", {"sets": "marginal"}),
+            ("hfs", {"probabilities": True}),
+            ("stable-hfs", {}),
+        ):
+            body = {"kind": "solve", "model": model, "parameters": parameters}
+            job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
+            api.run_job(job["id"])
+        yield api
+
+
+def rows(api: Api, query: str) -> list[dict[str, Any]]:
+    lines = api.call("GET", f"{PREDICTIONS}?model=auto&format=ndjson&{query}", 200).text
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def test_a_label_is_in_a_set_by_its_p_value_or_as_it_is_predicted(kept: Api) -> None:
+    for coverage in (0.2, 0.8, 0.95):
+        for row in rows(kept, f"coverage={coverage}"):
+            expected = [
+                side
+                for side in ("left", "right")
+                if row[f"p:{side}"] > 1 - coverage or row["label"] == side
+            ]
+            assert row["labels"] == expected
+            assert row["certain"] == (len(expected) == 1)
+    assert all("labels" not in row and "p:left" in row for row in rows(kept, ""))
+    sizes = [
+        sum(len(row["labels"]) for row in rows(kept, f"coverage={coverage}"))
+        for coverage in (0.1, 0.5, 0.9, 0.99)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 60
+    assert sizes[-1] == 120  # 15 labels leave nothing out at that coverage
+
+
+def test_formats_without_lists_part_labels_by_bars(kept: Api) -> None:
+    text = kept.call("GET", f"{PREDICTIONS}?model=auto&format=csv&coverage=.99", 200).text
+    told = list(csv.DictReader(io.StringIO(text)))
+    assert {row["labels"] for row in told} == {"left|right"}
+    content = kept.call("GET", f"{PREDICTIONS}?model=auto&format=arrow&coverage=.99", 200).content
+    table = pa.ipc.open_stream(content).read_all()
+    assert table["labels"].to_pylist() == [["left", "right"]] * 60
+    assert table["certain"].to_pylist() == [False] * 60
+
+
+def test_sets_say_whom_they_promise_what(kept: Api) -> None:
+    answer = kept.call("GET", f"{SETS}?model=auto&coverage=.8", 200).content
+    sets = TypeAdapter(PredictionSets).validate_json(answer, extra="forbid").sets
+    (group,) = sets.groups
+    assert (group.labels, group.n_labels, group.excludes) == (("left", "right"), 15, True)
+    assert 0.0 < group.guaranteed < 0.8
+    assert sets.n_nodes == 60
+    told = rows(kept, "coverage=.8")
+    assert sets.mean_size == pytest.approx(sum(len(row["labels"]) for row in told) / 60)
+    assert sets.certain_share == pytest.approx(sum(row["certain"] for row in told) / 60)
+    few = kept.call("GET", f"{SETS}?model=auto&coverage=.95", 200).json()["sets"]
+    assert not few["groups"][0]["excludes"]
+
+
+def test_nodes_have_their_sets_one_by_one(kept: Api) -> None:
+    answer = kept.call("GET", f"{PREDICTIONS}/node?model=auto&id=n7&coverage=.8", 200).content
+    one = TypeAdapter(NodePrediction).validate_json(answer, extra="forbid").prediction
+    row = next(row for row in rows(kept, "coverage=.8") if row["node"] == "n7")
+    assert list(one.labels or ()) == row["labels"]
+    assert one.certain == row["certain"]
+    found = kept.call(
+        "POST", f"{PREDICTIONS}:lookup?model=auto&coverage=.8", 200, json={"nodes": ["n7"]}
+    ).json()
+    assert found["predictions"][0]["labels"] == row["labels"]
+    plain = kept.call("GET", f"{PREDICTIONS}/node?model=auto&id=n7", 200).json()["prediction"]
+    assert plain["labels"] is None if "labels" in plain else True
+    assert set(plain["p_values"]) == {"left", "right"}
+
+
+def test_what_makes_no_set_is_refused(kept: Api) -> None:
+    for coverage in ("0", "1", "1.5", "nan"):
+        refused = kept.problem("GET", f"{SETS}?model=auto&coverage={coverage}", 422)
+        assert refused["argument"] == "coverage"
+    for path in (f"{SETS}?model=stable-hfs&coverage=.9", f"{PREDICTIONS}?model=hfs&coverage=.9"):
+        problem = kept.problem("GET", path, 409)
+        assert problem["type"] == "urn:peewit:problem:no-sets-kept"
+        assert "sets=auto" in problem["detail"]
+    body = {"kind": "solve", "model": "hfs", "parameters": {"sets": "all"}}
+    assert "sets" in str(kept.problem("POST", "/graphs/g/jobs", 422, json=body))
+    body["parameters"] = {"target": "real", "probabilities": True}
+    assert "probabilities" in str(kept.problem("POST", "/graphs/g/jobs", 422, json=body))
+
+
+def test_scores_become_probabilities_that_are_judged(kept: Api) -> None:
+    job = kept.call("GET", "/jobs?graph=g", 200).json()["jobs"]
+    told = {each["model"]: each["result"]["stats"] for each in job}
+    for model, is_fitted in (("auto", False), ("hfs", True)):
+        truth = told[model]["calibration"]
+        assert truth["is_fitted"] == is_fitted
+        assert 0.0 <= truth["expected_calibration_error"] <= 0.5
+        assert 0.0 <= truth["brier_score"] < 0.5
+        assert truth["n_left_out"] == 15
+    assert "calibration" not in told["stable-hfs"]
+    one = kept.call("GET", f"{PREDICTIONS}/node?model=hfs&id=n7", 200).json()
+    assert one["score"] == "probability"
+    assert sum(one["prediction"]["scores"].values()) == pytest.approx(1.0)
+    plain = kept.call("GET", f"{PREDICTIONS}/node?model=stable-hfs&id=n7", 200).json()
+    assert plain["score"] == "class score"
+
+
+def test_the_client_reads_sets(kept: Api) -> None:
+    with Client(str(kept.client.base_url)) as client:
+        sets = client.sets("g", 0.8, model="auto").sets
+        table = client.predictions("g", model="auto", coverage=0.8).table
+        assert sets.certain_share == pytest.approx(sum(table["certain"].to_pylist()) / 60)
+        one = client.prediction("g", "n7", model="auto", coverage=0.8).prediction
+        assert one.labels is not None
+        with pytest.raises(Conflict):
+            client.sets("g", 0.8, model="stable-hfs")
+        with pytest.raises(InvalidArgument):
+            client.sets("g", 2.0, model="auto")
