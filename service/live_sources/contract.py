@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
+from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -43,11 +44,11 @@ class Access:
     ----------
     url : str
         Where it is.
-    columns : EdgeColumns
-        What its columns are called.
+    columns : EdgeColumns or NodeColumns
+        What its rows hold, and what their columns are called.
     takes_changes : bool
-        Whether the graph can take deletes and sets: its deletions are on, and of a pair of nodes
-        it keeps the last edge alone.
+        Whether the graph can take deletes and sets: of edges, if its deletions are on and of a pair
+        of nodes it keeps the last edge alone.
     node_kind : {"string", "int64", "dense"}
         What the ids of the graph are.
     max_nodes : int
@@ -57,7 +58,7 @@ class Access:
     """
 
     url: str
-    columns: EdgeColumns
+    columns: EdgeColumns | NodeColumns
     takes_changes: bool
     node_kind: NodeKind = "string"
     max_nodes: int = MAX_NODES
@@ -66,7 +67,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Something that holds no edge, such as a message that cannot be read.
+    """Something that is not taken, such as a message that cannot be read.
 
     Attributes
     ----------
@@ -91,9 +92,11 @@ class Chunk:
     label : str
         Names it for people, of letters, digits and dashes.
     table : pyarrow.Table, optional
-        Columns ``src``, ``dst`` and, where they are known, ``weight``, ``op`` and ``time``; rows
-        take effect in their order. Whether they fulfil the data contract is for ingest to see. None
-        where there are no rows.
+        Rows, which take effect in their order; None where there are none. Columns are called by
+        what they are for, as `Access.columns` has it: of edges ``src``, ``dst`` and, where they are
+        known, ``weight``, ``op`` and ``time``. Rows of nodes may have `PLACE`, and JSON where a
+        column holds values of several types. Whether they fulfil the data contract is for whoever
+        takes them to see.
     refused : sequence of Refused
         What was left out of the table.
     """

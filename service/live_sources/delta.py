@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
-from peewit.service.live_sources.delta_log import DeltaLog, Piece
+from peewit.service.live_sources.delta_log import ROW, DeltaLog, Piece
+from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
@@ -62,7 +63,7 @@ class DeltaSource:
             not take changes.
         peewit.service.live_sources.delta_log.UnreadableTable
             It uses a feature that is not read.
-        peewit.streaming.edges.blocks.BadEdges
+        peewit.streaming.edges.bad_table.BadTable
             It lacks a column.
         """
         log = self._newest()
@@ -94,12 +95,12 @@ class DeltaSource:
     def holds(self, ids: pa.Array) -> bool:
         """Whether any of some nodes stands in the newest version."""
         log = DeltaLog(self._access)
-        ends = [self._access.columns.src, self._access.columns.dst]
+        nodes = self._access.columns.nodes
         texts = ids.cast(pa.string())
         for piece in log.whole(log.version):
-            for _, table in log.batches(piece, log.version, ends, first_row=0):
-                for end in ends:
-                    found = pc.is_in(table.column(end).cast(pa.string()), value_set=texts)
+            for _, table in log.batches(piece, log.version, nodes, first_row=0):
+                for name in nodes:
+                    found = pc.is_in(table.column(name).cast(pa.string()), value_set=texts)
                     if pc.any(found).as_py():
                         return True
         return False
@@ -164,7 +165,7 @@ class DeltaSource:
             for row, table in log.batches(
                 piece, version, names, first_row=start, most_rows=most_rows
             ):
-                waiting.append(self._edges(table, piece, log.schema.names))
+                waiting.append(self._rows(table, piece, log.schema.names, version))
                 n_rows += table.num_rows
                 if should_stop():
                     return
@@ -176,7 +177,9 @@ class DeltaSource:
         done = {"version": version, "id": log.id}
         yield Chunk(position=done, label=f"version-{version}", table=_joined(waiting))
 
-    def _edges(self, table: pa.Table, piece: Piece, names: Sequence[str]) -> pa.Table:
+    def _rows(
+        self, table: pa.Table, piece: Piece, names: Sequence[str], version: int
+    ) -> pa.Table:
         """Rows of the table as rows of a chunk."""
         columns = {
             argument: table.column(name)
@@ -186,6 +189,11 @@ class DeltaSource:
         if "op" not in columns and self._access.takes_changes:
             operation = _OPERATIONS[piece.effect]
             columns["op"] = pa.chunked_array([pa.repeat(operation, table.num_rows)])
+        if isinstance(self._access.columns, NodeColumns):
+            row, name = table.column(ROW).cast(pa.string()), piece.path.rpartition("/")[2]
+            columns[PLACE] = pc.binary_join_element_wise(
+                f"version {version} row", row, f"of {name}", " "
+            )
         return pa.table(columns)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -27,6 +28,9 @@ from peewit.service.redaction import shown_url
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 """What the rows of a file do; of a file of the feed, which of them are meant."""
+
+ROW: Final = "_row"
+"""Column of a batch: the number of each row in its file."""
 
 _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
@@ -188,7 +192,7 @@ class DeltaLog:
         row : int
             Of the file, behind the batch.
         table : pyarrow.Table
-            The columns, and of a feed ``_change_type``.
+            The columns, `ROW`, and of a feed ``_change_type``.
 
         Raises
         ------
@@ -223,6 +227,7 @@ class DeltaLog:
                     if row <= first_row:
                         continue
                     table = _without_views(pa.Table.from_batches([batch]))
+                    table = table.append_column(ROW, pa.array(np.arange(begin, row)))
                     table = table.slice(max(0, first_row - begin))
                     yield row, self._completed(_meant(table, piece.effect), columns, piece)
 

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
-from peewit.service.live_sources.kafka_edges import EdgeGatherer
+from peewit.service.live_sources.kafka_gatherer import Gatherer
 from peewit.service.live_sources.kafka_values import Message, ids_of
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
@@ -114,7 +114,7 @@ class KafkaSource:
         if "from" in reached:
             reached = _position(at)  # what it means now stays so
             yield Chunk(position=reached, label="start")
-        gathered = EdgeGatherer(self._access)
+        gathered = Gatherer(self._access)
         for message in self._messages(at, ranges, most_rows, should_stop):
             gathered.add(_read(message))
             if gathered.n_rows >= most_rows or gathered.n_bytes >= CHUNK_BYTES:
@@ -301,7 +301,7 @@ def _reason(error: KafkaException) -> str:
     return str(told.str() if isinstance(told, KafkaError) else told)
 
 
-def _chunk(position: Position, gathered: EdgeGatherer) -> Chunk:
+def _chunk(position: Position, gathered: Gatherer) -> Chunk:
     table, refused = gathered.take()
     label = f"messages-{sum(position['partitions'].values())}"
     return Chunk(position=position, label=label, table=table, refused=refused)

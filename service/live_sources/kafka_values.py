@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.live_sources.contract import Access
+from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.service.tables.arrow_survey import survey_arrow
+from peewit.service.tables.uploads.labels import parse_labels
 from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.edges.columns import string_lengths
@@ -64,8 +66,7 @@ def ids_of(message: Message, access: Access) -> set[str]:
         rows = rows_of(message, access, looks_only=True)
     except BadTable:
         return set()
-    ends = access.columns.src, access.columns.dst
-    return {str(row[end]) for row in rows for end in ends if end in row}
+    return {str(row[name]) for row in rows for name in access.columns.nodes if name in row}
 
 
 def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> list[dict[str, Any]]:
@@ -101,26 +102,29 @@ def _format(message: Message) -> str:
 
 
 def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[str, Any]:
-    """The row that deletes the pair of a key."""
+    """The row that deletes the pair, or takes back what is said of the node, of a key."""
     columns = access.columns
     if columns.op is None and not looks_only:
         raise BadUpload(
             "a message without a value deletes its pair, and the graph takes no deletes: make one "
             "by `peewit graph create NAME --deletions exact`"
         )
-    rule = f"the key must name the pair that is deleted, as {columns.src},{columns.dst} or as JSON"
+    names = columns.nodes
     text = _text(key or b"", "the key")
     if text.lstrip().startswith("{"):
         (said,) = _json_rows(text.encode())
-        missing = columns.src not in said or columns.dst not in said
-        src, dst = (None, None) if missing else (said[columns.src], said[columns.dst])
+        found = [said[name] for name in names if name in said]
+    elif len(names) == 1 and not text.startswith('"'):
+        found = [text] if text else []
     else:
         fields = _fields(text)
-        missing = len(fields) != 1 or len(fields[0]) != 2
-        src, dst = (None, None) if missing else fields[0]
-    if missing:
-        raise BadUpload(rule, value=text)
-    return {columns.src: src, columns.dst: dst, str(columns.op): "delete"}
+        found = list(fields[0]) if len(fields) == 1 else []
+    if len(found) != len(names):
+        what = "node that is meant" if len(names) == 1 else "pair that is deleted"
+        raise BadUpload(
+            f"the key must name the {what}, as {','.join(names)} or as JSON", value=text
+        )
+    return {**dict(zip(names, found, strict=True)), str(columns.op): "delete"}
 
 
 def _json_rows(value: bytes) -> list[dict[str, Any]]:
@@ -138,28 +142,33 @@ def _json_rows(value: bytes) -> list[dict[str, Any]]:
 
 
 def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
-    """Lines of src, dst and what else there is in the order of `EdgeColumns`; or with a header."""
+    """Lines of two ends, or a node and its label, and what else has a column; or with a header."""
     columns = access.columns
+    if isinstance(columns, NodeColumns) and columns.holds == "features":
+        raise BadUpload("features must come as JSON or as an Arrow stream")
     lines = _fields(_text(value, "the value"))
     names = list(columns)
-    if columns.src.startswith("#") and lines:
+    if names[0].startswith("#") and lines:
         names = [f"#{number}" for number in range(1, 1 + len(lines[0]))]
-    elif lines and columns.src in lines[0] and columns.dst in lines[0]:
+    elif lines and set(names[:2]) <= set(lines[0]):
         names, lines = lines[0], lines[1:]
     rows = []
     for fields in lines:
         if not 2 <= len(fields) <= len(names):
             raise BadUpload(
-                f"a line of CSV must have the fields {','.join(names)}, the ends at least",
+                f"a line of CSV must have the fields {','.join(names)}, two at least",
                 value=excerpt(",".join(fields)),
             )
         row: dict[str, Any] = dict(zip(names, fields, strict=False))
-        if columns.weight in row:
-            row[columns.weight] = _number(row[columns.weight], columns.weight)
-        if columns.op is not None and not row.get(columns.op, "insert"):
-            del row[columns.op]
-        if columns.time is not None and not row.get(columns.time, "now"):
-            del row[columns.time]
+        for argument, name in columns.by_argument:
+            if name not in row:
+                continue
+            if argument == "weight":
+                row[name] = _number(row[name], name)
+            elif argument == "label":
+                (row[name],) = parse_labels([row[name].strip()])
+            elif argument in {"op", "time"} and not row[name]:
+                del row[name]
         rows.append(row)
     return rows
 
@@ -177,8 +186,10 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
             column = table.column(place)
             if _shares_text(field.type):
                 _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
-            if field.name == columns.weight and pa.types.is_decimal(field.type):
-                table = table.set_column(place, field.name, column.cast(pa.float64()))
+            if pa.types.is_decimal(field.type) and field.name not in columns.nodes:
+                is_label = isinstance(columns, NodeColumns) and not field.type.scale
+                number = pa.int64() if is_label else pa.float64()
+                table = table.set_column(place, field.name, column.cast(number))
             if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
                 moments = column.cast(pa.timestamp("us"), safe=False)
                 text = pc.strftime(moments, "%Y-%m-%dT%H:%M:%S")

@@ -83,6 +83,11 @@ class EdgeColumns:
             )
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the columns that hold nodes."""
+        return self.src, self.dst
+
+    @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
         given = self.src, self.dst, self.weight, self.op, self.time

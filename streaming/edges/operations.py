@@ -30,11 +30,12 @@ SET: Final = 2
 OPERATIONS: Final = ("insert", "delete", "set")
 """Names of the operations by their numbers."""
 
-_NUMBERS: Final = {
+OPERATION_NUMBERS: Final = {
     **dict.fromkeys(("insert", "i", "c", "r"), INSERT),
     **dict.fromkeys(("delete", "d", "update_preimage"), DELETE),
     **dict.fromkeys(("set", "u", "update_postimage"), SET),
 }
+"""Operations by their names, in small letters."""
 
 
 def read_operations(
@@ -55,13 +56,13 @@ def read_operations(
     given = pc.utf8_lower(pc.cast(column, pa.string()))
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
-    names = pa.array(list(_NUMBERS), pa.string())
-    place = pc.index_in(given, value_set=names).fill_null(len(_NUMBERS)).to_numpy()
-    numbers = np.array([*_NUMBERS.values(), 255], np.uint8)[place]
+    names = pa.array(list(OPERATION_NUMBERS), pa.string())
+    place = pc.index_in(given, value_set=names).fill_null(len(OPERATION_NUMBERS)).to_numpy()
+    numbers = np.array([*OPERATION_NUMBERS.values(), 255], np.uint8)[place]
     if numbers.max(initial=INSERT) > SET:
         row = int(np.argmax(numbers > SET))
         raise BadEdges(
-            f"column {name!r} must hold operations: {', '.join(_NUMBERS)}",
+            f"column {name!r} must hold operations: {', '.join(OPERATION_NUMBERS)}",
             argument="op",
             row=first_row + row,
             value=excerpt(given[row].as_py()),

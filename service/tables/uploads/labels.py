@@ -119,7 +119,7 @@ def read_labels(
     if len(filled) < len(nodes):
         nodes, labels = [nodes[row] for row in filled], [labels[row] for row in filled]
     if not csv_is_text:
-        labels = _parse_labels(labels)
+        labels = parse_labels(labels)
     return _check_labels(nodes, labels, node_kind, rows=filled)
 
 
@@ -183,7 +183,7 @@ def read_label_columns(
     for name, column in zip(names, cells, strict=True):
         stripped = [cell.strip() or None if cell else None for cell in column]
         if name not in csv_is_text:
-            values = iter(_parse_labels([cell for cell in stripped if cell is not None]))
+            values = iter(parse_labels([cell for cell in stripped if cell is not None]))
             stripped = [cell if cell is None else next(values) for cell in stripped]
         columns[name] = stripped
     return _filled_columns(nodes, columns, node_kind)
@@ -331,7 +331,7 @@ def _check_labels(
     for row, label in zip(rows, labels, strict=True):
         key = type(label), label if label.__hash__ is not None else None
         if key not in seen:
-            _require_label(label, row, name)
+            require_label(label, row, name)
             seen.add(key)
     if not _are_plain(nodes, node_kind):
         nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
@@ -357,7 +357,8 @@ def _require_one_label_each(
             )
 
 
-def _require_label(label: object, row: int, name: str) -> None:
+def require_label(label: object, row: int | None, name: str) -> None:
+    """Raise BadUpload unless a value can be a label."""
     if label is None:
         raise BadUpload(
             f"{name!r} must not be null (DELETE takes a label back)", argument=name, row=row
@@ -398,7 +399,7 @@ def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
     return is_short and all(nodes) and "\0" not in joined and is_text(joined)
 
 
-def _parse_labels(labels: list[str]) -> list[Any]:
+def parse_labels(labels: list[str]) -> list[Any]:
     """Labels of a CSV column, all in the type that fits all of them."""
     if all(INTEGER.fullmatch(label) for label in labels):
         return [int(label) for label in labels]

@@ -21,7 +21,7 @@ from peewit.service.ingest.ingestor import Ingestor, LiveSourceUnread
 from peewit.service.live_sources import kafka
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, shown_position
 from peewit.service.live_sources.kafka import KafkaSource, TopicUnavailable
-from peewit.service.live_sources.kafka_edges import EdgeGatherer
+from peewit.service.live_sources.kafka_gatherer import Gatherer
 from peewit.service.live_sources.kafka_values import Message
 from peewit.service.live_sources.kinds import start_of
 from peewit.service.settings import Settings
@@ -33,7 +33,7 @@ from tests.service.live_sources.test_live_reader import N_DEATHS, dying_at
 from tests.service.live_sources.test_live_reader import WATCHED as READING
 from tests.service.live_sources.topics import MockCluster, chunks, edge, mock_cluster, opened
 
-MODULES = ("kafka", "kafka_edges", "kafka_values")
+MODULES = ("kafka", "kafka_edges", "kafka_gatherer", "kafka_nodes", "kafka_values")
 WATCHED = (*READING, *(f"service/live_sources/{name}.py" for name in MODULES))
 PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
@@ -185,7 +185,7 @@ def test_whatever_a_message_holds_it_stops_no_other() -> None:
     columns = EdgeColumns(op="op", time="time")
     for kind in ("string", "int64"):
         access = Access(url="", columns=columns, takes_changes=True, node_kind=kind)
-        gathered = EdgeGatherer(access)
+        gathered = Gatherer(access)
         for number in range(3_000):
             value = bytearray(whole[number % len(whole)])
             for _ in range(int(rng.integers(4))):

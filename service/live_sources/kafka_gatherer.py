@@ -1,0 +1,118 @@
+"""Messages of a topic as rows of a chunk; what holds none is refused.
+
+A file that breaks a rule is quarantined as a whole. So the data contract is asked here, message by
+message, and one that breaks it costs the others nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from peewit.service.live_sources.contract import Access, Refused
+from peewit.service.live_sources.kafka_edges import edge_table
+from peewit.service.live_sources.kafka_nodes import node_table
+from peewit.service.live_sources.kafka_values import Message, rows_of
+from peewit.service.live_sources.node_columns import NodeColumns
+from peewit.streaming.edges.bad_table import BadTable
+
+_SETTLED_ROWS: Final = 1 << 14
+
+
+class _Read(NamedTuple):
+    """A message with its rows, by the names of columns, and its number in their order."""
+
+    number: int
+    message: Message
+    rows: Sequence[dict[str, Any]]
+
+
+class Gatherer:
+    """Messages in the order in which they take effect, and the rows that they come to.
+
+    Parameters
+    ----------
+    access : Access
+        What the columns of values are called, and what the graph takes.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._begin()
+
+    def _begin(self) -> None:
+        self.n_messages = self.n_rows = self.n_bytes = 0
+        self._read: list[_Read] = []
+        self._n_unsettled = 0
+        self._tables: list[pa.Table] = []
+        self._refused: dict[int, Refused] = {}
+
+    def add(self, message: Message) -> None:
+        """Take a message; one that holds nothing counts as a row, too."""
+        self.n_bytes += len(message.key or b"") + len(message.value or b"")
+        try:
+            rows = rows_of(message, self._access)
+        except BadTable as error:
+            self._refused[self.n_messages] = Refused(place=message.place, reason=str(error))
+            self.n_rows += 1
+        else:
+            self._read.append(_Read(self.n_messages, message, rows))
+            self.n_rows += max(1, len(rows))
+            self._n_unsettled += len(rows)
+        self.n_messages += 1
+        if self._n_unsettled >= _SETTLED_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make a table of the rows so far: as objects they take ten times the memory."""
+        self._tables += _tables(self._read, self._access, self._refused)
+        self._read, self._n_unsettled = [], 0
+
+    def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
+        """What was gathered; it is gathered no more.
+
+        Returns
+        -------
+        table : pyarrow.Table or None
+            As of `edge_table` or `node_table`; None without rows.
+        refused : sequence of Refused
+            Messages that break a rule, with their places.
+        """
+        self._settle()
+        tables, refused = self._tables, self._refused
+        self._begin()
+        in_order = [refused[number] for number in sorted(refused)]
+        table = pa.concat_tables(tables, promote_options="default") if tables else None
+        return table, in_order
+
+
+def _tables(
+    read: Sequence[_Read], access: Access, refused: dict[int, Refused]
+) -> Iterator[pa.Table]:
+    """Tables of consecutive messages, without those that break the contract: found by bisection."""
+    if not read:
+        return
+    try:
+        table = _table(read, access)
+    except BadTable as error:
+        if len(read) == 1:
+            refused[read[0].number] = Refused(place=read[0].message.place, reason=str(error))
+            return
+        half = len(read) // 2
+        yield from _tables(read[:half], access, refused)
+        yield from _tables(read[half:], access, refused)
+        return
+    if table is not None:
+        yield table
+
+
+def _table(read: Sequence[_Read], access: Access) -> pa.Table | None:
+    """Rows of some messages, checked; None where there are none."""
+    rows = [row for each in read for row in each.rows]
+    if not rows:
+        return None
+    messages = [each.message for each in read for _ in each.rows]
+    if isinstance(access.columns, NodeColumns):
+        return node_table(rows, [each.place for each in messages], access.columns)
+    written = [each.milliseconds for each in messages]
+    return edge_table(rows, written, access.columns, access)

@@ -1,0 +1,115 @@
+"""Columns of rows that say something of one node: its label, or its features."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
+
+Holds = Literal["edges", "labels", "features"]
+"""What the rows of a source are."""
+
+HOLDS: Final[tuple[Holds, ...]] = get_args(Holds)
+
+PLACE: Final = "place"
+"""Column of a chunk: where each row stands, as people look for it."""
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "labels": ("node", "label", "op"),
+    "features": ("node", "features", "indices", "values", "op"),
+}
+_FIXED: Final = ("features", "indices", "values")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeColumns:
+    """Names that the columns of a table of labels or features have where it comes from.
+
+    Attributes
+    ----------
+    holds : {"labels", "features"}
+        What the rows say.
+    node : str
+        The node.
+    label : str
+        Its label; null takes it back. Features are ``features``, or ``indices`` and ``values``.
+    op : str
+        What a row does, see `peewit.streaming.edges.operations`; without it every row sets.
+    needs_op : bool
+        Whether a table must have the operations.
+
+    Raises
+    ------
+    ValueError
+        A name is empty or stands twice.
+    """
+
+    holds: Literal["labels", "features"]
+    node: str = "node"
+    label: str = "label"
+    op: str = "op"
+    needs_op: bool = False
+
+    def __post_init__(self) -> None:
+        names = list(self)
+        for argument, name in self.by_argument:
+            if not name:
+                raise BadArgument(argument, "must name a column, got ''")
+            if names.count(name) > 1:
+                raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
+
+    @classmethod
+    def named(
+        cls, holds: Literal["labels", "features"], graph: Mapping[str, str], given: Mapping[str, str]
+    ) -> "NodeColumns":
+        """Names of the columns: those given, else the graph's of nodes and labels.
+
+        Raises
+        ------
+        ValueError
+            A name is given of what rows do not hold.
+        """
+        mine = [name for name in _NAMES[holds] if name not in _FIXED]
+        for name in given:
+            if name not in mine:
+                raise BadArgument("columns", f"must name {', '.join(mine)} alone, got {name!r}")
+        usual = {name: graph[name] for name in ("node", "label") if name in graph}
+        return cls(holds=holds, needs_op="op" in given, **{**usual, **given})
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the columns that hold nodes."""
+        return (self.node,)
+
+    @property
+    def by_argument(self) -> list[tuple[str, str]]:
+        """What every column is for, and its name."""
+        own = {"node": self.node, "label": self.label, "op": self.op}
+        return [(argument, own.get(argument, argument)) for argument in _NAMES[self.holds]]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for _, name in self.by_argument)
+
+    def of(self, names: Sequence[str]) -> list[str]:
+        """Those of the columns that a table has."""
+        return [name for name in self if name in names]
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise BadUpload unless ``names`` holds every column that it must, and none twice."""
+        needed = {"node", "label"} | ({"op"} if self.needs_op else set())
+        for argument, name in self.by_argument:
+            if names.count(name) > 1:
+                raise BadUpload(f"column {name!r} must stand once", argument=argument)
+            if argument in needed and name not in names:
+                raise self._missing(argument, repr(name), names)
+        if self.holds == "features" and not self.are_features(names):
+            raise self._missing("features", "'features', or 'indices' and 'values',", names)
+
+    def are_features(self, names: Sequence[str]) -> bool:
+        """Whether there are features among some columns."""
+        return "features" in names or {"indices", "values"} <= set(names)
+
+    def _missing(self, argument: str, what: str, names: Sequence[str]) -> BadUpload:
+        held = ", ".join(map(excerpt, names)) or "no columns"
+        return BadUpload(f"column {what} is missing; there is {held}", argument=argument)
