@@ -73,6 +73,17 @@ class Caller:
         """The owner whose jobs, pushes and sets of features they see; None where they see all."""
         return None if self.key is None or self.key.allows("read") else self.key.prefix
 
+    def require(self, scope: Scope) -> None:
+        """Refuse a call of a key that lacks a scope which a part of the call needs.
+
+        Raises
+        ------
+        ScopeMissing
+            It does.
+        """
+        if self.key is not None and not self.key.allows(scope):
+            raise ScopeMissing(self.key.prefix, scope)
+
     def require_own(self, owner: str | None) -> None:
         """Refuse a call that repeats one of somebody whose things they do not see.
 

@@ -40,8 +40,9 @@ WORDS: Final = {
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
     "--json",
-    "source add": "GRAPH FILE --kind= --from= --follow --src= --dst= --weight= --op= --time= "
-    "--skip-bad-rows= --replace --no-replace --json",
+    "source add": "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= "
+    "--weight= --op= --time= --node= --label= --label-column= --skip-bad-rows= --replace "
+    "--no-replace --json",
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",

@@ -22,6 +22,9 @@ from peewit.service.cli.session import (
 from peewit.service.cli.table_files import (
     BadRowsOption,
     DstOption,
+    LabelColumnOption,
+    LabelOption,
+    NodeOption,
     OpOption,
     ReplaceOption,
     SrcOption,
@@ -30,11 +33,12 @@ from peewit.service.cli.table_files import (
     given,
 )
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
+from peewit.service.inbox.source_columns import source_columns
 from peewit.service.inbox.source_lister import explained
 from peewit.service.live_sources.contract import shown_position
-from peewit.service.live_sources.kinds import FILES, KINDS, start_of
+from peewit.service.live_sources.kinds import FILES, KINDS, require_holding, start_of
+from peewit.service.live_sources.node_columns import Holds, shown_holding
 from peewit.service.redaction import shown_url
-from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.sources import EdgeFiles
 
 app = command_group("What the ingest daemon reads.")
@@ -49,6 +53,7 @@ def add(
         str, typer.Argument(help="File, directory, glob or fsspec URL; the place of a live source.")
     ],
     kind: Annotated[str, typer.Option(help=f"What is read: {', '.join((FILES, *KINDS))}.")] = FILES,
+    holds: Annotated[Holds, typer.Option(help="What the rows of a live source are.")] = "edges",
     start: Annotated[
         str | None,
         typer.Option(
@@ -66,6 +71,9 @@ def add(
     weight: WeightOption = None,
     op: OpOption = None,
     time: TimeOption = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
+    label_column: LabelColumnOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace_changed: ReplaceOption = None,
     json: AsJson = False,
@@ -75,23 +83,27 @@ def add(
     One that is followed need not answer now: the daemon tries again, and `source list` shows how.
     """
     location = absolute_url(url)
+    require_holding(kind, holds, label_column)
     if kind == FILES:
         _look_at_files(location, follow=follow)
     with open_session() as session:
         graph = session.graph(name)
-        named = given(src=src, dst=dst, weight=weight, op=op, time=time)
-        columns = edge_columns(graph.settings.columns_of_edges, named)
+        named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
+        columns = source_columns(graph.settings, holds, named)
         source = session.manifest.sources.add(
             graph.id,
             location,
             kind=kind,
+            holds=holds,
+            label_column=label_column,
             start=start_of(kind, location, columns, start),
             follow=follow,
             columns=named or None,
             max_bad_rows=skip_bad_rows,
             replaces=replace_changed,
         )
-        session.keep_columns(graph, named)
+        if holds == "edges":
+            session.keep_columns(graph, named)
     shown = shown_url(source.url)
     text = f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it"
     tell(text, _public(source), as_json=json)
@@ -142,8 +154,17 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
     if live := [source for source in sources if source.is_live]:
         typer.echo()
         print_rows(
-            ("source", "read up to", "lag", "refused"),
-            ((each.id, shown_position(each.position), each.lag, each.n_refused) for each in live),
+            ("source", "holds", "read up to", "lag", "refused"),
+            (
+                (
+                    each.id,
+                    shown_holding(each.holds, each.label_column),
+                    shown_position(each.position),
+                    each.lag,
+                    each.n_refused,
+                )
+                for each in live
+            ),
         )
     if failing := [source for source in sources if source.error is not None]:
         typer.echo()
@@ -160,7 +181,7 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
     if refusals:
         typer.echo()
         print_rows(
-            ("source", "holds no edge", "reason"),
+            ("source", "not taken", "reason"),
             ((each.source_id, each.place, each.reason) for each in refusals),
         )
 

@@ -20,6 +20,7 @@ from peewit.service.api.auth import KeyMissing
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.live_sources.contract import shown_position
+from peewit.service.live_sources.node_columns import shown_holding
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -194,6 +195,7 @@ def _environment() -> Environment:
         "seconds": _seconds,
         "iso": _iso,
         "position": shown_position,
+        "holding": shown_holding,
         "stamp": _stamp,
         "segment": lambda value: quote(str(value), safe=""),
         "query": lambda values: urlencode(

@@ -128,6 +128,8 @@ sources = Table(
     _graph_id(),
     Column("url", Text, nullable=False),
     Column("kind", Text, nullable=False, default="files", server_default="files"),
+    Column("holds", Text, nullable=False, default="edges", server_default="edges"),
+    Column("label_column", Text),
     Column("follow", Boolean, nullable=False),
     Column("confined_to", Text),
     Column("columns", _Json),

@@ -109,28 +109,37 @@ class FeatureLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, graph_id: str, new: NewFeatureSet, *, max_waiting_bytes: int) -> FeatureSetRecord:
+    def add(
+        self,
+        graph_id: str,
+        new: NewFeatureSet,
+        *,
+        max_waiting_bytes: int | None,
+        connection: Connection | None = None,
+    ) -> FeatureSetRecord:
         """Take in a set, to be committed after those that wait.
 
-        A set that finds nothing waiting is taken whatever its size.
+        A set that finds nothing waiting is taken whatever its size. With a ``connection`` it joins
+        the caller's writing transaction.
 
         Raises
         ------
         BacklogFull
             More bytes of sets would wait than may.
         """
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            waiting = _waiting_bytes(connection, graph_id)
-            if waiting and waiting + new.n_bytes > max_waiting_bytes:
+        with self._database.joined(connection) as joined:
+            lock_graph(joined, graph_id)
+            waiting = _waiting_bytes(joined, graph_id)
+            most = max_waiting_bytes
+            if most is not None and waiting and waiting + new.n_bytes > most:
                 raise BacklogFull(
                     f"features of one graph that wait must have at most {max_waiting_bytes} bytes, "
                     f"got {waiting + new.n_bytes}; ingest must catch up first"
                 )
-            (position,) = take_positions(connection, graph_id, 1)
+            (position,) = take_positions(joined, graph_id, 1)
             values = asdict(new) | {"id": uuid4().hex, "graph_id": graph_id, "position": position}
             statement = insert(feature_sets).values(**values).returning(feature_sets)
-            return FeatureSetRecord.of(connection.execute(statement).one())
+            return FeatureSetRecord.of(joined.execute(statement).one())
 
     def get(self, graph_id: str, set_id: str, *, owner: str | None = None) -> FeatureSetRecord:
         """One set at this moment, of an owner or of anybody; raises `FeatureSetNotFound`."""

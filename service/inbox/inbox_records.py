@@ -9,6 +9,7 @@ from sqlalchemy import Row
 
 from peewit.service.jobs.job import require_key
 from peewit.service.live_sources.kinds import FILES
+from peewit.service.live_sources.node_columns import Holds
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 """Waits or is being read; is in the graph; broke a rule; the same content was committed before; is
@@ -72,7 +73,7 @@ class RowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord(RowRecord):
-    """A place that ingest reads files from.
+    """A place that ingest reads.
 
     Attributes
     ----------
@@ -82,6 +83,10 @@ class SourceRecord(RowRecord):
         Directory, glob, file or fsspec URL; of a live source what its kind reads.
     kind : str
         ``files``, or that of a live source, from `peewit.service.live_sources.kinds`.
+    holds : {"edges", "labels", "features"}
+        What its rows are; files hold edges.
+    label_column : str, optional
+        The column of labels that labels go to; None for the one without a name.
     follow : bool
         Whether the daemon looks for new files until the source is removed.
     confined_to : str, optional
@@ -106,13 +111,15 @@ class SourceRecord(RowRecord):
     lag : int, optional
         How much of it was not read when that was last looked at.
     n_refused : int
-        What it had so far that holds no edge.
+        What it had so far that was not taken.
     """
 
     id: str
     graph_id: str
     url: str
     kind: str
+    holds: Holds
+    label_column: str | None
     follow: bool
     confined_to: str | None
     columns: Mapping[str, str] | None

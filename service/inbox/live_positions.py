@@ -1,22 +1,21 @@
 """Positions of live sources: how far each is read, and what was refused of it.
 
-A position moves in the transaction that lists the chunk it ends, and only from the position that
+A position moves in the transaction that stores the chunk it ends, and only from the position that
 the chunk began at: of two processes that read the same source one is told to begin anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, refusals, sources
-from peewit.service.inbox.file_outcomes import insert_files
-from peewit.service.inbox.inbox_records import ListedFile, RowRecord, SourceRecord, printable
-from peewit.service.inbox.source_store import require_path, require_source
+from peewit.service.inbox.inbox_records import RowRecord, SourceRecord, printable
+from peewit.service.inbox.source_store import require_source
 from peewit.service.live_sources.contract import Position, Refused
 
 KEPT_REFUSALS: Final = 1000
@@ -36,7 +35,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalRecord(RowRecord):
-    """What a source had that holds no edge.
+    """What a source had that is not taken.
 
     Attributes
     ----------
@@ -75,10 +74,10 @@ class LivePositions:
         n_reads: int,
         position: Position,
         *,
-        file: ListedFile | None,
-        refused: Sequence[Refused],
+        refused: Sequence[Refused] = (),
+        store: Callable[[Connection], Sequence[Refused]] = lambda _connection: (),
     ) -> None:
-        """List a chunk that lies on disk, flushed, and move the position behind it.
+        """Store a chunk and move the position behind it, in one transaction.
 
         Parameters
         ----------
@@ -88,10 +87,10 @@ class LivePositions:
             Of the place that the chunk began at.
         position : Position
             The next one.
-        file : ListedFile, optional
-            The chunk; None where it has no rows.
         refused : sequence of Refused
-            What is not in it.
+            What is not taken of the chunk.
+        store : callable
+            Stores it in the transaction, and returns what else is refused.
 
         Raises
         ------
@@ -100,39 +99,17 @@ class LivePositions:
         SourceNotFound, peewit.service.catalog.GraphNotFound
             It was removed.
         """
-        if file is not None:
-            require_path("path", file.path)
         with self._database.write() as connection:
             lock_graph(connection, source.graph_id)
             require_source(connection, source.graph_id, source.id)
             moved = (
                 update(sources)
                 .where(sources.c.id == source.id, sources.c.n_reads == n_reads)
-                .values(
-                    position=dict(position),
-                    n_reads=n_reads + 1,
-                    n_refused=sources.c.n_refused + len(refused),
-                )
+                .values(position=dict(position), n_reads=n_reads + 1)
             )
             if connection.execute(moved.returning(sources.c.id)).first() is None:
                 raise PositionMoved(f"source {source.id} is not where it was read from")
-            if file is not None:
-                insert_files(connection, source.graph_id, [file], source_id=source.id)
-            if refused:
-                rows: list[dict[str, Any]] = [
-                    {
-                        "graph_id": source.graph_id,
-                        "source_id": source.id,
-                        "place": printable(each.place),
-                        "reason": printable(each.reason),
-                    }
-                    for each in refused[-KEPT_REFUSALS:]
-                ]
-                connection.execute(insert(refusals), rows)
-                mine = refusals.c.source_id == source.id
-                kept = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
-                last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
-                connection.execute(delete(refusals).where(mine, refusals.c.id <= last))
+            _refuse(connection, source, [*refused, *store(connection)])
 
     def note_lag(self, source_id: str, lag: int) -> None:
         """Store how much of a source is not read yet."""
@@ -148,7 +125,7 @@ class LivePositions:
             )
 
     def refusals(self, graph_id: str, *, limit: int) -> Sequence[RefusalRecord]:
-        """What sources of a graph had that holds no edge, the newest first."""
+        """What sources of a graph had that is not taken, the newest first."""
         statement = (
             select(refusals)
             .join(sources, sources.c.id == refusals.c.source_id)
@@ -158,3 +135,26 @@ class LivePositions:
         )
         with self._database.read() as connection:
             return [RefusalRecord.of(row) for row in connection.execute(statement)]
+
+
+def _refuse(connection: Connection, source: SourceRecord, refused: Sequence[Refused]) -> None:
+    """Count what is refused, and keep the last of it."""
+    if not refused:
+        return
+    mine = sources.c.id == source.id
+    counted = sources.c.n_refused + len(refused)
+    connection.execute(update(sources).where(mine).values(n_refused=counted))
+    rows: list[dict[str, Any]] = [
+        {
+            "graph_id": source.graph_id,
+            "source_id": source.id,
+            "place": printable(each.place),
+            "reason": printable(each.reason),
+        }
+        for each in refused[-KEPT_REFUSALS:]
+    ]
+    connection.execute(insert(refusals), rows)
+    its = refusals.c.source_id == source.id
+    kept = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
+    last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
+    connection.execute(delete(refusals).where(its, refusals.c.id <= last))

@@ -1,34 +1,23 @@
-"""Reader of live sources: chunk after chunk into the inbox of the graph, with the next position.
+"""Reader of live sources: chunk after chunk into the graph's stores, with the next position.
 
-A chunk is on disk before the manifest names it. A process that is killed in between leaves a file
-that nothing names, which is swept, and a position at which the next one reads the chunk again.
+A process that is killed before the position has moved leaves it where the next one reads the chunk
+again.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final
-from uuid import uuid4
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet
 
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.inbox.confinement import is_within, require_within
-from peewit.service.inbox.inbox_records import ListedFile, SourceRecord
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_intakes import EdgeIntake, Intake
 from peewit.service.inbox.live_positions import PositionMoved
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.pushes import ROWS_PER_GROUP
+from peewit.service.inbox.source_columns import source_columns
 from peewit.service.live_sources.contract import Access, Chunk, LiveSource
 from peewit.service.live_sources.kinds import live_source
+from peewit.service.live_sources.node_columns import Holds
 from peewit.service.settings import Settings
-from peewit.service.tables.column_names import edge_columns
-from peewit.service.tables.uploads import id_type
-from peewit.streaming.durable_files import make_durable_directory, publish_file
-from peewit.streaming.graph_paths import GraphPaths
-
-CHUNK_ROWS: Final = 1 << 20
-"""Rows at which a chunk ends, a file of the graph."""
 
 
 class LiveReader:
@@ -42,8 +31,10 @@ class LiveReader:
         Knows the graphs.
     settings : Settings
         Home directory, and how many bytes of a source may wait.
-    chunk_rows : int
-        Rows at which a chunk ends.
+    intakes : mapping of Holds to Intake, optional
+        Who takes rows that are no edges.
+    chunk_rows : int, optional
+        Rows at which a chunk ends; by default as many as whoever takes it takes at once.
     """
 
     def __init__(
@@ -52,11 +43,13 @@ class LiveReader:
         catalog: Catalog,
         settings: Settings,
         *,
-        chunk_rows: int = CHUNK_ROWS,
+        intakes: Mapping[Holds, Intake] | None = None,
+        chunk_rows: int | None = None,
     ) -> None:
         self._manifest = manifest
         self._catalog = catalog
         self._settings = settings
+        self._intakes = {"edges": EdgeIntake(manifest, settings), **(intakes or {})}
         self._chunk_rows = chunk_rows
         self._open: dict[str, tuple[Access, LiveSource]] = {}
         self._busy: set[str] = set()
@@ -94,14 +87,14 @@ class LiveReader:
             live = self._opened(source, graph)
             place = self._manifest.live.place(source.id)
             n_reads, position, is_all = place.n_reads, place.position, False
-            if self._has_room(source.id):
-                for chunk in live.read(
-                    position, most_rows=self._chunk_rows, should_stop=should_stop
-                ):
-                    self._take(source, graph, n_reads, chunk)
+            intake = self._intakes[source.holds]
+            if intake.has_room(source):
+                most_rows = self._chunk_rows or intake.most_rows
+                for chunk in live.read(position, most_rows=most_rows, should_stop=should_stop):
+                    self._take(intake, source, graph, n_reads, chunk)
                     n_reads, position = n_reads + 1, chunk.position
                     on_chunk()
-                    if should_stop() or not self._has_room(source.id):
+                    if should_stop() or not intake.has_room(source):
                         break
                 else:
                     is_all = not should_stop()
@@ -144,38 +137,26 @@ class LiveReader:
         self._open[source.id] = (access, live)
         return live
 
-    def _has_room(self, source_id: str) -> bool:
-        return self._manifest.live.waiting_bytes(source_id) < self._settings.max_backlog_bytes
-
-    def _take(self, source: SourceRecord, graph: GraphRecord, n_reads: int, chunk: Chunk) -> None:
-        file = None
-        if chunk.table is not None and chunk.table.num_rows:
-            file = self._write(graph, f"{source.id}-{n_reads}", chunk.label, chunk.table)
+    def _take(
+        self,
+        intake: Intake,
+        source: SourceRecord,
+        graph: GraphRecord,
+        n_reads: int,
+        chunk: Chunk,
+    ) -> None:
+        advance = self._manifest.live.advance
+        if chunk.table is None or not chunk.table.num_rows:
+            advance(source, n_reads, chunk.position, refused=chunk.refused)
+            return
+        taken = intake.take(source, graph, chunk.table, label=chunk.label)
+        refused = [*chunk.refused, *taken.refused]
         try:
-            self._manifest.live.advance(
-                source, n_reads, chunk.position, file=file, refused=chunk.refused
-            )
+            advance(source, n_reads, chunk.position, refused=refused, store=taken.store)
         except PositionMoved:
-            if file is not None:
-                Path(file.path).unlink()
+            if taken.path is not None:
+                taken.path.unlink()
             raise
-
-    def _write(self, graph: GraphRecord, name: str, label: str, table: pa.Table) -> ListedFile:
-        """The chunk on disk; equal chunks of one source count twice, so their files differ."""
-        directory = GraphPaths(root=self._settings.graphs_directory / graph.id).pushes
-        make_durable_directory(directory)
-        path = directory / f"{label}-{name}-{uuid4().hex[:8]}.parquet"
-        made = _with_ids(table, id_type(graph.settings.node_ids))
-        made = made.replace_schema_metadata({b"peewit.source": name.encode()})
-        # of numbers a dictionary takes four times as long to write
-        repeated = [field.name for field in made.schema if not pa.types.is_primitive(field.type)]
-        publish_file(
-            path,
-            lambda temporary: pa.parquet.write_table(
-                made, temporary, row_group_size=ROWS_PER_GROUP, use_dictionary=repeated
-            ),
-        )
-        return ListedFile(str(path), name, path.stat().st_size)
 
 
 def access_to(source: SourceRecord, graph: GraphRecord, *, home: Path) -> Access:
@@ -192,8 +173,9 @@ def access_to(source: SourceRecord, graph: GraphRecord, *, home: Path) -> Access
 
     return Access(
         url=source.url,
-        columns=edge_columns(settings.columns_of_edges, source.columns),
-        takes_changes=settings.deletions != "off" and settings.parallel == "replace",
+        columns=source_columns(settings, source.holds, source.columns),
+        takes_changes=source.holds != "edges"
+        or (settings.deletions != "off" and settings.parallel == "replace"),
         node_kind=settings.node_ids,
         max_nodes=settings.max_nodes,
         allows=allows,
@@ -206,18 +188,3 @@ def _anywhere(_path: str) -> bool:
 
 def _said(access: Access) -> tuple[object, ...]:
     return access.url, access.columns, access.takes_changes
-
-
-def _with_ids(table: pa.Table, kind: pa.DataType) -> pa.Table:
-    """The edges with ids of the graph's type; those that are none as text, for ingest to refuse."""
-    for place, name in enumerate(table.column_names):
-        if name in ("src", "dst") and table.column(name).type != kind:
-            table = table.set_column(place, name, _as_ids(table.column(name), kind))
-    return table
-
-
-def _as_ids(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    try:
-        return pc.cast(column, kind)
-    except pa.ArrowInvalid:
-        return pc.cast(column, pa.string())

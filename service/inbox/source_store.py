@@ -12,7 +12,8 @@ from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
 from peewit.service.live_sources.contract import Position
-from peewit.service.live_sources.kinds import FILES, require_kind
+from peewit.service.live_sources.kinds import FILES, require_holding, require_kind
+from peewit.service.live_sources.node_columns import Holds
 from peewit.solvers.arguments import BadArgument
 
 MAX_BAD_ROWS: Final = 1_000_000
@@ -43,6 +44,8 @@ class SourceStore:
         url: str,
         *,
         kind: str = FILES,
+        holds: Holds = "edges",
+        label_column: str | None = None,
         start: Position | None = None,
         follow: bool | None = None,
         columns: Mapping[str, str] | None = None,
@@ -64,6 +67,10 @@ class SourceStore:
             Where its files are.
         kind : str
             Of a live source, which one.
+        holds : {"edges", "labels", "features"}
+            What the rows of a live source are.
+        label_column : str, optional
+            Name of the column of labels that labels go to.
         start : Position, optional
             Of a live source, after what to begin; by default where it was, or at the beginning.
         follow : bool, optional
@@ -84,30 +91,32 @@ class SourceStore:
         Raises
         ------
         ValueError
-            The URL is empty or too long, there is no such number of rows or kind, or the source is
-            there with another kind.
+            The URL is empty or too long, there is no such number of rows or kind, such a source
+            cannot hold that, or the source is there and reads something else.
         TooManySources
             The graph has as many as it may have.
         """
         require_path("url", url)
         require_kind(kind)
+        require_holding(kind, holds, label_column)
         if max_bad_rows is not None and not 0 <= max_bad_rows <= MAX_BAD_ROWS:
             raise BadArgument(
                 "max_bad_rows", f"must lie in 0 to {MAX_BAD_ROWS}, got {max_bad_rows}"
             )
         if replaces and kind != FILES:
             raise BadArgument("replaces", f"must be off for a source of kind {kind!r}, got on")
+        what = {"kind": kind, "holds": holds, "label_column": label_column}
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
             known = connection.execute(select(sources).where(mine)).one_or_none()
             if known is None or known.removed_at is not None:
                 _require_source_room(connection, graph_id, max_sources)
-            elif known.kind != kind:
-                raise BadArgument(
-                    "kind", f"must be {known.kind!r} as the source was added, got {kind!r}"
-                )
             else:
+                for name, value in what.items():
+                    if (was := getattr(known, name)) != value:
+                        rule = f"must be {was!r} as the source was added, got {value!r}"
+                        raise BadArgument(name, rule)
                 follow = known.follow if follow is None else follow
                 confined_to = confined_to if known.confined_to else None
                 said = (
@@ -124,10 +133,13 @@ class SourceStore:
                 "columns": columns or None,
                 "max_bad_rows": max_bad_rows,
                 "replaces": bool(replaces),
-                "kind": kind,
+                **what,
             }
             moved: dict[str, Any] = {"lag": None}  # is looked at again
-            if start is not None or (known is not None and known.kind != kind):
+            is_other = known is not None and any(
+                getattr(known, name) != value for name, value in what.items()
+            )
+            if start is not None or is_other:
                 moved |= {"position": start, "n_reads": sources.c.n_reads + 1}
             row = connection.execute(
                 update(sources)

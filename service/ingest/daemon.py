@@ -27,11 +27,11 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.inbox.inbox_records import SourceRecord
-from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.live_reading import live_reader
 from peewit.service.ingest.open_graph import OpenGraph
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -129,7 +129,7 @@ class IngestDaemon:
         self.lister = SourceLister(
             self._manifest,
             settings,
-            reader=LiveReader(self._manifest, self._catalog, settings),
+            reader=live_reader(database, settings),
             clock=clock,
             on_listed=self._note_listing,
             listing=self._ingestor.listing,

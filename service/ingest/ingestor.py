@@ -15,10 +15,10 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
 from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
-from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import explained, list_files
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.live_reading import live_reader
 from peewit.service.ingest.open_graph import FEATURES_GRACE_SECONDS, IngestReport, OpenGraph
 from peewit.service.ingest.step_reports import reported_listing
 from peewit.service.redaction import shown_url
@@ -54,7 +54,7 @@ class Ingestor:
         self._settings = settings
         self._catalog = Catalog(database)
         self._manifest = Manifest(database)
-        self._reader = LiveReader(self._manifest, self._catalog, settings)
+        self._reader = live_reader(database, settings)
         confine_redirects(settings.source_hosts)
 
     def discover(self, graph_id: str) -> int:
@@ -151,7 +151,9 @@ class Ingestor:
             unread = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
-                    if not graph.ingest_pending().n_ended:  # which makes room for more
+                    n_waiting = len(self._manifest.features.waiting(graph_id))
+                    n_ended = graph.ingest_pending().n_ended  # which makes room for more
+                    if not n_ended and len(self._manifest.features.waiting(graph_id)) == n_waiting:
                         break
             except LiveSourceUnread as error:
                 unread = error

@@ -8,7 +8,7 @@ columns of a graph are counted together.
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,7 +41,7 @@ _NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
 class BadLabels(BadTable):
     """A node or label breaks a rule; nothing of the batch is stored."""
 
-    def __init__(self, reason: str, *, argument: str, row: int, value: object) -> None:
+    def __init__(self, reason: str, *, argument: str, row: int | None, value: object) -> None:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
         super().__init__(reason, argument=argument, row=row, value=shown)
 
@@ -223,6 +223,42 @@ class LabelStore:
                 _require_column(joined, find_graph(joined, graph_id), column)
             return _append(joined, graph_id, column, labeled, [None] * len(labeled))
 
+    def change(
+        self,
+        graph_id: str,
+        labels: Mapping[str, str | None],
+        *,
+        column: str = "",
+        connection: Connection,
+    ) -> LabelReceipt:
+        """Put or take back labels of nodes; one that is so already is passed over.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        labels : mapping of str to str or None
+            By external id as text; as of `label_text`, or None to take it back.
+        column : str
+            Name of the column of labels.
+        connection : sqlalchemy.Connection
+            The writing transaction to join.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        """
+        lock_graph(connection, graph_id)
+        nodes = list(labels)
+        present: dict[str, str] = {}
+        for start in range(0, len(nodes), _NODES_PER_QUERY):
+            some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
+            rows = connection.execute(_latest(graph_id, column, some))
+            present |= {row.node: row.label for row in rows}
+        changed = [node for node in nodes if labels[node] != present.get(node)]
+        return _append(connection, graph_id, column, changed, [labels[each] for each in changed])
+
     def columns(self, graph_id: str) -> list[str]:
         """Names of the columns in which labels were given, '' for the one without."""
         with self._database.read() as connection:
@@ -348,7 +384,7 @@ class LabelStore:
         """
         rules = _page_rules(graph_id, column, prefix, before_seq)
         if label is not None:
-            rules.append(label_events.c.label == _label_text(0, label))
+            rules.append(label_events.c.label == label_text(0, label))
         return self._events(is_present(), *rules, limit=limit)
 
     def history(
@@ -509,13 +545,13 @@ def _label_texts(labels: Sequence[LabelValue]) -> list[str]:
         except TypeError:  # a list, say, which is refused now
             text = None
         if text is None:
-            text = texts[key] = _label_text(row, label)
+            text = texts[key] = label_text(row, label)
         values.append(text)
     return values
 
 
-def _label_text(row: int, label: object) -> str:
-    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart."""
+def label_text(row: int | None, label: object) -> str:
+    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart; raises BadLabels."""
     if isinstance(label, str):
         if label and _fits(label, MAX_LABEL_BYTES):
             return json.dumps(label, ensure_ascii=False)

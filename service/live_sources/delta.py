@@ -177,9 +177,7 @@ class DeltaSource:
         done = {"version": version, "id": log.id}
         yield Chunk(position=done, label=f"version-{version}", table=_joined(waiting))
 
-    def _rows(
-        self, table: pa.Table, piece: Piece, names: Sequence[str], version: int
-    ) -> pa.Table:
+    def _rows(self, table: pa.Table, piece: Piece, names: Sequence[str], version: int) -> pa.Table:
         """Rows of the table as rows of a chunk."""
         columns = {
             argument: table.column(name)

@@ -53,9 +53,7 @@ def edge_table(
     return table.select([name for name in COLUMN_NAMES if name in table.column_names])
 
 
-def _times(
-    written: Sequence[int | None], given: pa.ChunkedArray, columns: EdgeColumns
-) -> pa.Array:
+def _times(written: Sequence[int | None], given: pa.ChunkedArray, columns: EdgeColumns) -> pa.Array:
     """When the edges were: as they say, else when their message was written."""
     name, unit = str(columns.time), columns.time_unit
     stamped = pa.array(written, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))

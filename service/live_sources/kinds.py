@@ -5,6 +5,8 @@ from importlib import import_module
 from typing import Final
 
 from peewit.service.live_sources.contract import Access, LiveSource, Position
+from peewit.service.live_sources.node_columns import HOLDS, NodeColumns
+from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import EdgeColumns
 
@@ -33,7 +35,30 @@ def require_kind(name: str) -> None:
         raise BadArgument("kind", f"must be one of {', '.join((FILES, *KINDS))}, got {name!r}")
 
 
-def start_of(kind: str, url: str, columns: EdgeColumns, start: str | None) -> Position | None:
+def require_holding(kind: str, holds: str, label_column: str | None) -> None:
+    """Raise ValueError unless a source of this kind can hold this."""
+    if holds not in HOLDS:
+        raise BadArgument("holds", f"must be one of {', '.join(HOLDS)}, got {holds!r}")
+    if kind == FILES and holds != "edges":
+        call = "labels put" if holds == "labels" else "features"
+        raise BadArgument(
+            "holds",
+            f"must be edges for a source of files, got {holds!r}: put them by `peewit {call}`, or "
+            f"have them read from a live source, {' or '.join(KINDS)}",
+        )
+    if label_column is None:
+        return
+    if holds != "labels":
+        raise BadArgument(
+            "label_column", f"must be left out for a source of {holds}, got {label_column!r}"
+        )
+    if not is_column_name(label_column):
+        raise BadArgument("label_column", f"{COLUMN_NAME_RULE}, got {label_column!r}")
+
+
+def start_of(
+    kind: str, url: str, columns: EdgeColumns | NodeColumns, start: str | None
+) -> Position | None:
     """The position that somebody names for a source that is added; None where none is named.
 
     Raises

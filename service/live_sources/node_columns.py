@@ -22,6 +22,11 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 _FIXED: Final = ("features", "indices", "values")
 
 
+def shown_holding(holds: Holds, label_column: str | None) -> str:
+    """What the rows of a source are, for people, such as ``labels of risk``."""
+    return holds if label_column is None else f"{holds} of {label_column}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeColumns:
     """Names that the columns of a table of labels or features have where it comes from.
@@ -61,7 +66,10 @@ class NodeColumns:
 
     @classmethod
     def named(
-        cls, holds: Literal["labels", "features"], graph: Mapping[str, str], given: Mapping[str, str]
+        cls,
+        holds: Literal["labels", "features"],
+        graph: Mapping[str, str],
+        given: Mapping[str, str],
     ) -> "NodeColumns":
         """Names of the columns: those given, else the graph's of nodes and labels.
 

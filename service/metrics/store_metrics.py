@@ -85,7 +85,7 @@ _PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
         GaugeMetricFamily,
         "What live sources had and was not read at the last look, as versions of tables.",
     ),
-    "peewit_source_refusals": (GaugeMetricFamily, "What live sources had that holds no edge."),
+    "peewit_source_refusals": (GaugeMetricFamily, "What live sources had that was not taken."),
     "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
     "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
 }

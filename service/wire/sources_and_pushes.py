@@ -1,4 +1,4 @@
-"""Sources of edges, their files, and pushes."""
+"""Sources, their files, and pushes."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -76,6 +76,13 @@ class Source:
         "Whether a file that changed takes the place of its earlier version.", default=False
     )
     kind: str = described("files, or that of a live source: delta or kafka.", default="files")
+    holds: Literal["edges", "labels", "features"] = described(
+        "What its rows are; files hold edges.", default="edges"
+    )
+    label_column: str | None = described(
+        "The column of labels that its labels go to; null for the one without a name.",
+        default=None,
+    )
     position: dict[str, Any] | None = described(
         "How far a live source is read; null before its first chunk.", default=None
     )
@@ -85,7 +92,7 @@ class Source:
         default=None,
     )
     n_refused: int = described(
-        "What a live source had that holds no edge; refused chunks are among the files.", default=0
+        "What a live source had that was not taken; refused chunks are among the files.", default=0
     )
 
 

@@ -49,6 +49,7 @@ WATCHED = {
     ),
     "reading": (
         "service/inbox/file_outcomes.py",
+        "service/inbox/live_intakes.py",
         "service/inbox/live_positions.py",
         "service/inbox/live_reader.py",
         "service/inbox/push_log.py",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSize, resource
@@ -24,8 +24,8 @@ from peewit.service.inbox.inbox_records import (
     SourceRecord,
     TooManySources,
 )
+from peewit.service.inbox.source_columns import source_columns
 from peewit.service.live_sources.kinds import FILES, start_of
-from peewit.service.tables.column_names import edge_columns
 from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import EdgeFiles
@@ -48,14 +48,19 @@ Page = Annotated[int, Query(ge=0, le=MAX_ID, description="The `next_page` of the
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, SourceRefused, TooManySources, InvalidArgument),
 )
-def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: Response) -> Source:
+def add_source(
+    body: SourceIn, graph: GraphHere, stores: StoresHere, caller: CallerHere, response: Response
+) -> Source:
     """Have ingest read a source; one that is there already gets the new `follow`.
 
     It must lie where the server's settings allow it: PEEWIT_SOURCE_ROOTS, _SCHEMES and _HOSTS.
+    One that holds labels needs the scope `label`, too.
     """
+    if body.holds == "labels":
+        caller.require("label")
     with refusing():
         place = SourceRules.of(stores.settings).place_of(body.url)
-        columns = edge_columns(graph.settings.columns_of_edges, body.columns)
+        columns = source_columns(graph.settings, body.holds, body.columns)
         if body.kind == FILES:
             _require_readable(body.url)
         start = start_of(body.kind, body.url, columns, body.start)
@@ -63,6 +68,8 @@ def add_source(body: SourceIn, graph: GraphHere, stores: StoresHere, response: R
             graph.id,
             body.url,
             kind=body.kind,
+            holds=body.holds,
+            label_column=body.label_column,
             start=start,
             follow=body.follow,
             columns=body.columns,

@@ -1,4 +1,4 @@
-"""Sources of edges, their files, and pushes."""
+"""Sources, their files, and pushes."""
 
 from typing import Annotated
 
@@ -8,12 +8,13 @@ from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.live_sources.kinds import FILES, KINDS
+from peewit.service.live_sources.node_columns import Holds
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources_and_pushes import File, Push, Source
 
 
 class SourceIn(Body):
-    """A place to read edges from."""
+    """A place to read from."""
 
     url: Annotated[str, StringConstraints(min_length=1)] = Field(
         description="Absolute path of a file or directory, a glob, or an fsspec URL; of another "
@@ -24,6 +25,15 @@ class SourceIn(Body):
         FILES,
         description=f"What is read: {', '.join((FILES, *KINDS))}.",
         examples=list(KINDS),
+    )
+    holds: Holds = Field(
+        "edges",
+        description="What the rows of a live source are; labels need a key that may label, too.",
+    )
+    label_column: str | None = Field(
+        None,
+        description="The column of labels that labels go to; by default the one without a name.",
+        examples=["risk"],
     )
     start: str | None = Field(
         None,

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -209,6 +210,8 @@ def add_source(
     url: str,
     *,
     kind: str = "files",
+    holds: Literal["edges", "labels", "features"] = "edges",
+    label_column: str | None = None,
     start: str | int | None = None,
     follow: bool = False,
     columns: Mapping[str, str] | None = None,
@@ -226,14 +229,18 @@ def add_source(
         kind the place that it names.
     kind : str
         What is read: ``files``, or a live source, ``delta`` or ``kafka``.
+    holds : {"edges", "labels", "features"}
+        What the rows of a live source are.
+    label_column : str, optional
+        The column of labels that labels go to; by default the one without a name.
     start : str or int, optional
         After what a live source begins: a version, or of a topic ``earliest``, ``latest`` or a
         time; by default with all there is, or where it was.
     follow : bool
         Look for new files until the source is removed.
     columns : mapping of str to str, optional
-        What the columns ``src``, ``dst`` and ``weight`` are called there, where that is not as the
-        graph says.
+        What the columns ``src``, ``dst`` and ``weight``, or ``node`` and ``label``, are called
+        there, where that is not as the graph says.
     max_bad_rows : int, optional
         Most rows of each file that may be left out because they break a rule; none at first.
     replaces : bool, optional
@@ -245,6 +252,8 @@ def add_source(
         json={
             "url": url,
             "kind": kind,
+            "holds": holds,
+            "label_column": label_column,
             "start": None if start is None else str(start),
             "follow": follow,
             "columns": None if columns is None else dict(columns),

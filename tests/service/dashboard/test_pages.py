@@ -97,7 +97,7 @@ def test_a_graph_shows_how_far_a_live_source_is_read(pages: Api) -> None:
     source = manifest.sources.add(graph_id, "/t", kind="delta", follow=True)
     assert "up to nothing" in look(pages, "/graphs/g/live", headers=PIECE)
     refused = [Refused(place="here", reason="no edge")]
-    manifest.live.advance(source, 0, {"version": 41}, file=None, refused=refused)
+    manifest.live.advance(source, 0, {"version": 41}, refused=refused)
     manifest.live.note_lag(source.id, 3)
     live = look(pages, "/graphs/g/live", headers=PIECE)
     assert '<span class="badge calm">delta</span>' in live

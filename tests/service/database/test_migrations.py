@@ -234,6 +234,8 @@ ADDED = {
         "max_bad_rows": 0,
         "replaces": 0,
         "kind": "files",
+        "holds": "edges",
+        "label_column": None,
         "position": None,
         "lag": None,
         "n_reads": 0,

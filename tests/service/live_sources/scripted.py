@@ -16,7 +16,7 @@ from peewit.solvers.arguments import BadArgument
 class Script:
     """What a source has at a URL, entry by entry; more may be appended while it is read.
 
-    An entry is a table of rows, something that holds no edge, or an error that is raised once.
+    An entry is a table of rows, something that is refused, or an error that is raised once.
     """
 
     entries: list[pa.Table | Refused | Exception] = field(default_factory=list)

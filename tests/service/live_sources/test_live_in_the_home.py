@@ -116,7 +116,6 @@ def test_an_erased_node_leaves_chunks_and_is_told_of_the_table(
         source,
         manifest.live.place(source.id).n_reads,
         manifest.live.place(source.id).position or {},
-        file=None,
         refused=[Refused(place="here", reason=f"no edge: '{WHO}'")],
     )
     nodes = KnownNodes(settings.graphs_directory, manifest)

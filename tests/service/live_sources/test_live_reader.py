@@ -32,6 +32,7 @@ ROWS: Final = [
 ]
 WATCHED: Final = (
     "service/inbox/live_reader.py",
+    "service/inbox/live_intakes.py",
     "service/inbox/live_positions.py",
     "service/inbox/file_outcomes.py",
     "service/inbox/push_log.py",
@@ -180,7 +181,7 @@ def test_of_two_readers_one_goes_on(
     directory = settings.graphs_directory / graph.id / "pushes"
     assert len(list(directory.iterdir())) == len(manifest.pending(graph.id))
     with pytest.raises(PositionMoved):
-        manifest.live.advance(source, 0, {"entry": 9}, file=None, refused=())
+        manifest.live.advance(source, 0, {"entry": 9}, refused=())
 
 
 def test_an_error_closes_the_source_and_the_next_reading_goes_on(

@@ -72,7 +72,7 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
     manifest.sources.note_listing(source, error="OSError: away")
     table = manifest.sources.add(graph_id, "/table", kind="delta")
     refused = [Refused(place="here", reason="no edge")]
-    manifest.live.advance(table, 0, {"version": 1}, file=None, refused=refused)
+    manifest.live.advance(table, 0, {"version": 1}, refused=refused)
     manifest.live.note_lag(table.id, 5)
     found = samples(generate_latest(registry))
     assert {name: found[name, "g"] for name, *labels in found if labels == ["g"]} == {

@@ -1,0 +1,27 @@
+"""Nodes that rows of live sources may name, one by one."""
+
+from collections.abc import Callable
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.tables.uploads import BadUpload, NodeId, node_id
+
+
+def node_check(graph: GraphRecord, nodes: KnownNodes) -> Callable[[object], NodeId]:
+    """What makes an id of the graph's kind of a value, or raises BadUpload.
+
+    Where nodes are numbers, one beyond those that there may be, or that was erased, is no node.
+    """
+    kind, most = graph.settings.node_ids, graph.settings.max_nodes
+    if kind != "dense":
+        return lambda value: node_id(value, kind)
+    erased = set(nodes.erased(graph, graph.progress.n_nodes).tolist())
+
+    def check(value: object) -> NodeId:
+        node = node_id(value, kind)
+        if not 0 <= int(node) < most or node in erased:
+            rule = f"'node' must lie in 0 to {most - 1} and not have been erased"
+            raise BadUpload(rule, argument="node", value=repr(str(node)))
+        return node
+
+    return check

@@ -1,0 +1,196 @@
+"""Features of live sources: the rows of a chunk as a set that waits for ingest.
+
+A row takes the place of the one that its node has; one that breaks a rule is refused alone. What is
+deleted in a source stays in the graph, which has no way to forget features of a node but to erase
+it, and is told as refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.allowed_nodes import node_check
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.feature_log import FeatureLog, NewFeatureSet
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_intakes import Taken
+from peewit.service.live_sources.chunk_rows import (
+    ids_of,
+    operation_number,
+    operations_of,
+    places_of,
+)
+from peewit.service.live_sources.contract import Refused
+from peewit.service.settings import Settings
+from peewit.service.tables.uploads import NodeId, id_type, node_array
+from peewit.streaming.durable_files import make_durable_directory
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.operations import DELETE
+from peewit.streaming.features.checked_tables import (
+    DENSE_COLUMNS,
+    NODE,
+    SPARSE_COLUMNS,
+    BadFeatures,
+    FeatureBlock,
+    read_features,
+)
+from peewit.streaming.features.feature_files import write_set
+from peewit.streaming.features.store import FeaturesNotFound, FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
+
+
+class _Shape(NamedTuple):
+    """What the rows of a graph are; ``n_columns`` matters where they are dense."""
+
+    is_sparse: bool
+    n_columns: int | None
+
+
+class FeatureIntake:
+    """Writes chunks of features as sets of their graph.
+
+    Parameters
+    ----------
+    log : FeatureLog
+        Receives the sets.
+    nodes : KnownNodes
+        Who tells which numbers were erased.
+    settings : Settings
+        Home directory, and how many bytes of features may wait.
+    """
+
+    most_rows: ClassVar[int] = 1 << 16
+
+    def __init__(self, log: FeatureLog, nodes: KnownNodes, settings: Settings) -> None:
+        self._log = log
+        self._nodes = nodes
+        self._settings = settings
+
+    def has_room(self, source: SourceRecord) -> bool:
+        """Whether fewer features of the graph wait for ingest than may."""
+        return self._log.waiting_bytes(source.graph_id) < self._settings.max_backlog_bytes
+
+    def take(
+        self, _source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
+    ) -> Taken:
+        """The rows on disk, checked."""
+        places, refused = places_of(table, label), dict[int, str]()
+        last = self._last_rows(table, graph, refused)
+        shape = self._shape(graph) or _shape_of(table.take(list(last.values())))
+        columns = SPARSE_COLUMNS if shape.is_sparse else DENSE_COLUMNS
+        blocks: list[FeatureBlock] = []
+        if set(columns) <= set(table.column_names):
+            blocks += _blocks(table.select(columns), last, graph, shape, refused)
+        else:
+            kinds = "sparse, as indices and values" if shape.is_sparse else "dense, as features"
+            refused |= dict.fromkeys(last.values(), f"a row must be {kinds}, as those there are")
+        new = None
+        try:
+            new = self._written(graph, blocks) if blocks else None
+        except BadFeatures as error:  # as of sparse rows without any entry
+            refused |= dict.fromkeys(last.values(), error.reason)
+
+        def store(connection: Connection) -> Sequence[Refused]:
+            if new is not None:
+                self._log.add(graph.id, new, max_waiting_bytes=None, connection=connection)
+            return ()
+
+        return Taken(
+            store=store,
+            refused=[Refused(place=places[row], reason=refused[row]) for row in sorted(refused)],
+            path=None if new is None else Path(new.path),
+        )
+
+    def _written(self, graph: GraphRecord, blocks: Sequence[FeatureBlock]) -> NewFeatureSet:
+        """A set on disk, whose file is swept unless a row names it."""
+        directory = GraphPaths(root=self._settings.graphs_directory / graph.id).feature_sets
+        make_durable_directory(directory)
+        path = directory / f"{uuid4().hex}.arrow"
+        written = write_set(path, blocks)
+        return NewFeatureSet(
+            mode="add",
+            path=str(path),
+            n_rows=written.n_rows,
+            n_columns=written.n_columns,
+            is_sparse=written.is_sparse,
+            n_bytes=path.stat().st_size,
+        )
+
+    def _last_rows(
+        self, table: pa.Table, graph: GraphRecord, refused: dict[int, str]
+    ) -> dict[NodeId, int]:
+        """The last row of each node, of those that keep the rules of nodes and set something."""
+        check = node_check(graph, self._nodes)
+        last: dict[NodeId, int] = {}
+        deleting: dict[NodeId, int] = {}
+        ids = ids_of(table, id_type(graph.settings.node_ids))
+        for row, (node, op) in enumerate(zip(ids, operations_of(table), strict=True)):
+            try:
+                checked, is_delete = check(node), operation_number(op) == DELETE
+            except BadTable as error:
+                refused[row] = str(error)
+                continue
+            last.pop(checked, None)
+            deleting.pop(checked, None)
+            (deleting if is_delete else last)[checked] = row
+        for node, row in deleting.items():
+            refused[row] = f"features of node {node!r} stay: they are replaced, not taken back"
+        return last
+
+    def _shape(self, graph: GraphRecord) -> _Shape | None:
+        """What waits for the graph, or is in it; None where nothing is."""
+        for waiting in reversed(self._log.waiting(graph.id)):
+            return _Shape(waiting.is_sparse, waiting.n_columns)
+        paths = GraphPaths(root=self._settings.graphs_directory / graph.id)
+        try:
+            present = FeatureStore(paths.features).meta(graph.features_version)
+        except FeaturesNotFound:
+            return None
+        return _Shape(present.is_sparse, present.n_columns)
+
+
+def _shape_of(rows: pa.Table) -> _Shape:
+    """What the first of some rows is, where the graph has none."""
+    names = rows.column_names
+    first = rows.column("features")[0].as_py() if "features" in names and rows.num_rows else None
+    if first is None and set(SPARSE_COLUMNS) <= set(names):
+        return _Shape(is_sparse=True, n_columns=None)
+    return _Shape(is_sparse=False, n_columns=len(first) if isinstance(first, list) else None)
+
+
+def _blocks(
+    table: pa.Table,
+    last: dict[NodeId, int],
+    graph: GraphRecord,
+    shape: _Shape,
+    refused: dict[int, str],
+) -> Iterator[FeatureBlock]:
+    """Rows that keep the data contract; the others, found by bisection, are refused."""
+    rows = list(last.values())
+    table = table.take(rows)
+    table = table.append_column(NODE, node_array(last, graph.settings.node_ids))
+
+    def checked(start: int, stop: int) -> Iterator[FeatureBlock]:
+        try:
+            yield read_features(
+                table.slice(start, stop - start),
+                node_kind=graph.settings.node_ids,
+                max_nodes=graph.settings.max_nodes,
+                n_columns=shape.n_columns,
+            )
+        except BadTable as error:
+            if stop - start == 1:
+                received = "" if error.value is None else f", got {error.value}"
+                refused[rows[start]] = f"{error.reason}{received}"
+                return
+            middle = (start + stop) // 2
+            yield from checked(start, middle)
+            yield from checked(middle, stop)
+
+    if rows:
+        yield from checked(0, len(rows))

@@ -1,0 +1,121 @@
+"""Intakes of chunks of live sources: what becomes of their rows, by what these hold.
+
+An intake makes all that is slow, such as a file, before the transaction that moves the position;
+in it there is only what must be stored together. Edges are taken here; labels and features by
+whoever passes an intake to the reader.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet
+from sqlalchemy import Connection
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.file_outcomes import insert_files
+from peewit.service.inbox.inbox_records import ListedFile, SourceRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.pushes import ROWS_PER_GROUP
+from peewit.service.inbox.source_store import require_path
+from peewit.service.live_sources.chunk_rows import as_ids
+from peewit.service.live_sources.contract import Refused
+from peewit.service.settings import Settings
+from peewit.service.tables.uploads import id_type
+from peewit.streaming.durable_files import make_durable_directory, publish_file
+from peewit.streaming.graph_paths import GraphPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Rows of a chunk that are ready to be stored.
+
+    Attributes
+    ----------
+    store : callable
+        Stores them in the transaction that moves the position; returns what is refused then.
+    refused : sequence of Refused
+        Rows that are left out.
+    path : Path, optional
+        A file that nobody needs where the position has moved.
+    """
+
+    store: Callable[[Connection], Sequence[Refused]]
+    refused: Sequence[Refused] = field(default_factory=tuple)
+    path: Path | None = None
+
+
+class Intake(Protocol):
+    """Takes rows of one kind.
+
+    Attributes
+    ----------
+    most_rows : int
+        At which a chunk ends.
+    """
+
+    most_rows: ClassVar[int]
+
+    def has_room(self, source: SourceRecord, /) -> bool:
+        """Whether more of a source may be read now."""
+
+    def take(
+        self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
+    ) -> Taken:
+        """The rows of a chunk that has some, ready to be stored; ``label`` is that of the chunk."""
+
+
+class EdgeIntake:
+    """Writes chunks of edges into the inbox of their graph, as files that ingest reads.
+
+    A chunk is on disk before the manifest names it. A process that is killed in between leaves a
+    file that nothing names, which is swept.
+    """
+
+    most_rows: ClassVar[int] = 1 << 20
+
+    def __init__(self, manifest: Manifest, settings: Settings) -> None:
+        self._manifest = manifest
+        self._settings = settings
+
+    def has_room(self, source: SourceRecord) -> bool:
+        """Whether less of it waits for ingest than may."""
+        return self._manifest.live.waiting_bytes(source.id) < self._settings.max_backlog_bytes
+
+    def take(
+        self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
+    ) -> Taken:
+        """The chunk on disk; equal chunks of one source count twice, so their files differ."""
+        directory = GraphPaths(root=self._settings.graphs_directory / graph.id).pushes
+        make_durable_directory(directory)
+        name = f"{source.id}-{uuid4().hex[:8]}"
+        path = directory / f"{label}-{name}.parquet"
+        made = _with_ids(table, id_type(graph.settings.node_ids))
+        made = made.replace_schema_metadata({b"peewit.source": name.encode()})
+        # of numbers a dictionary takes four times as long to write
+        repeated = [field.name for field in made.schema if not pa.types.is_primitive(field.type)]
+        publish_file(
+            path,
+            lambda temporary: pa.parquet.write_table(
+                made, temporary, row_group_size=ROWS_PER_GROUP, use_dictionary=repeated
+            ),
+        )
+        file = ListedFile(str(path), name, path.stat().st_size)
+        require_path("path", file.path)
+
+        def store(connection: Connection) -> Sequence[Refused]:
+            insert_files(connection, graph.id, [file], source_id=source.id)
+            return ()
+
+        return Taken(store=store, path=path)
+
+
+def _with_ids(table: pa.Table, kind: pa.DataType) -> pa.Table:
+    """The edges with ids of the graph's type; those that are none as text, for ingest to refuse."""
+    for place, name in enumerate(table.column_names):
+        if name in ("src", "dst"):
+            table = table.set_column(place, name, as_ids(table.column(name), kind))
+    return table

@@ -1,0 +1,23 @@
+"""Names of the columns of a source: those it was given, else the graph's, else the usual ones."""
+
+from collections.abc import Mapping
+
+from peewit.service.catalog import GraphSettings
+from peewit.service.live_sources.node_columns import Holds, NodeColumns
+from peewit.service.tables.column_names import edge_columns
+from peewit.streaming.edges.column_mapping import EdgeColumns
+
+
+def source_columns(
+    graph: GraphSettings, holds: Holds, given: Mapping[str, str] | None
+) -> EdgeColumns | NodeColumns:
+    """What the columns are called of a source that holds edges, labels or features.
+
+    Raises
+    ------
+    ValueError
+        A name is given of what its rows do not hold.
+    """
+    if holds == "edges":
+        return edge_columns(graph.columns_of_edges, given)
+    return NodeColumns.named(holds, graph.columns, given or {})

@@ -1,0 +1,150 @@
+"""Labels of live sources: rows of a chunk as label events, in the transaction of the position.
+
+A row that breaks a rule is refused alone. Of a node the last row of a chunk counts, and one that
+says what is so already makes no event: what starts ``auto_solve`` are changes. Labels of nodes that
+the graph does not know are kept for the nodes to come.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.allowed_nodes import node_check
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_intakes import Taken
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.labels.store import LabelStore, label_text
+from peewit.service.live_sources.chunk_rows import (
+    ids_of,
+    labels_of,
+    operation_number,
+    operations_of,
+    places_of,
+)
+from peewit.service.live_sources.contract import Refused
+from peewit.service.tables.uploads import BadUpload, NodeId, id_type
+from peewit.service.tables.uploads.labels import require_label
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.operations import DELETE
+
+
+class _Row(NamedTuple):
+    """A checked row: a node, its label as a JSON scalar or None to take it back, its place."""
+
+    node: str
+    label: str | None
+    place: str
+
+
+class LabelIntake:
+    """Puts and takes back the labels of chunks.
+
+    Parameters
+    ----------
+    labels : LabelStore
+        Where labels go.
+    nodes : KnownNodes
+        Who tells which numbers were erased.
+    """
+
+    most_rows: ClassVar[int] = 1 << 20
+
+    def __init__(self, labels: LabelStore, nodes: KnownNodes) -> None:
+        self._labels = labels
+        self._nodes = nodes
+
+    def has_room(self, _source: SourceRecord, /) -> bool:
+        """Labels wait for nobody."""
+        return True
+
+    def take(
+        self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
+    ) -> Taken:
+        """Rows of the chunk, checked."""
+        places, kind = places_of(table, label), id_type(graph.settings.node_ids)
+        rows, refused = _checked(table, places, kind, node_check(graph, self._nodes))
+
+        def store(connection: Connection) -> Sequence[Refused]:
+            return self._store(connection, graph.id, source.label_column or "", rows)
+
+        return Taken(store=store, refused=refused)
+
+    def _store(
+        self, connection: Connection, graph_id: str, column: str, rows: Sequence[_Row]
+    ) -> Sequence[Refused]:
+        kept, refused = self._of_one_kind(connection, graph_id, column, rows)
+        last = {row.node: row.label for row in kept}
+        if self._labels.change(graph_id, last, column=column, connection=connection).accepted:
+            request_auto_solve(connection, graph_id, [column])
+        return refused
+
+    def _of_one_kind(
+        self, connection: Connection, graph_id: str, column: str, rows: Sequence[_Row]
+    ) -> tuple[Sequence[_Row], Sequence[Refused]]:
+        """Rows after which all labels of a column are text or all are numbers, and the others."""
+        kinds = [row.label.startswith('"') for row in rows if row.label is not None]
+        of_graph = self._labels.are_text(graph_id, column=column, connection=connection)
+        if not kinds or set(kinds) == {of_graph}:
+            return rows, ()
+        is_text = kinds[0] if of_graph is None else of_graph
+        if len(set(kinds)) == 1 and (
+            of_graph is None
+            or self._labels.unlike(
+                graph_id,
+                connection,
+                column=column,
+                is_text=kinds[0],
+                besides=frozenset(row.node for row in rows),
+            )
+            is None  # the chunk replaces all of them
+        ):
+            return rows, ()
+        owner = f"column {column!r}" if column else "a graph"
+        wanted = "text" if is_text else "a number"
+        rule = f"must be {wanted}, as the labels of {owner} are all text or all numbers"
+        kept, refused = [], []
+        for row in rows:
+            if row.label is None or row.label.startswith('"') == is_text:
+                kept.append(row)
+            else:
+                reason = f"label of node {row.node!r} {rule}, got {row.label}"
+                refused.append(Refused(place=row.place, reason=reason))
+        return kept, refused
+
+
+def _checked(
+    table: pa.Table,
+    places: Sequence[str],
+    kind: pa.DataType,
+    check: Callable[[object], NodeId],
+) -> tuple[list[_Row], list[Refused]]:
+    """Rows of a chunk that keep the rules, and the others with their places."""
+    given = ids_of(table, kind), labels_of(table), operations_of(table), places
+    texts: dict[tuple[type, Any], str] = {}
+    rows, refused = [], []
+    for node, label, op, place in zip(*given, strict=True):
+        try:
+            name = str(check(node))
+            text = None if operation_number(op) == DELETE else _text(label, texts)
+        except BadTable as error:
+            refused.append(Refused(place=place, reason=str(error)))
+        else:
+            rows.append(_Row(name, text, place))
+    return rows, refused
+
+
+def _text(label: Any, known: dict[tuple[type, Any], str]) -> str | None:
+    """A label as the store has it; equal ones are looked at once."""
+    if label is None:
+        return None
+    if not isinstance(label, str | int | float):
+        raise BadUpload("'label' must be text or a number", argument="label", value=label)
+    key = type(label), label  # 3 and 3.0 are equal, and other labels
+    if key not in known:
+        require_label(label, None, "label")
+        known[key] = label_text(None, label)
+    return known[key]
