@@ -1,19 +1,29 @@
 """Every kind of live source keeps the contract: positions, chunks, ends."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
+from peewit.service.live_sources.chunk_rows import places_of
 from peewit.service.live_sources.contract import Access, Chunk, LiveSource, Position
 from peewit.service.live_sources.kinds import KINDS, live_source
+from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
 from tests.service.live_sources import topics
 from tests.service.live_sources.feeding import Edges, edges_after
+from tests.service.live_sources.node_rows import (
+    NODE_VALUES,
+    NodeHolds,
+    nodes_after,
+    put_nodes,
+    sent_nodes,
+)
 from tests.service.live_sources.scripted import changes, script
 from tests.service.live_sources.tables import append, make_table, merge, rows_of, table_edges
 
@@ -75,6 +85,62 @@ def kafka(_: pytest.MonkeyPatch, directory: Path, cluster: topics.MockCluster) -
 WORLDS = {"scripted": scripted, "delta": delta, "kafka": kafka}
 
 
+class NodeWorld(NamedTuple):
+    """A source of a kind that holds rows of nodes, and something that happens to it.
+
+    Before that `NODES` have their values, by the numbers of `NODE_VALUES`, then those of
+    `MORE_NODES`, where one is None if the node has none any more.
+    """
+
+    access: Access
+    happen: Callable[[], None]
+
+
+def scripted_nodes(
+    monkeypatch: pytest.MonkeyPatch, _: Path, __: topics.MockCluster, holds: NodeHolds
+) -> NodeWorld:
+    url, play = script(monkeypatch, [sent_nodes(holds, NODES)])
+    more = sent_nodes(holds, MORE_NODES, ["set", "delete", "insert"])
+    return NodeWorld(node_access(url, holds), lambda: play.entries.append(more))
+
+
+def delta_nodes(
+    _: pytest.MonkeyPatch, directory: Path, __: topics.MockCluster, holds: NodeHolds
+) -> NodeWorld:
+    url = str(directory / "nodes")
+    put_nodes(url, holds, NODES)
+
+    def happen() -> None:
+        DeltaTable(url).delete("node = 'n1'")
+        put_nodes(url, holds, {node: value for node, value in MORE_NODES.items() if node != "n1"})
+
+    return NodeWorld(node_access(url, holds), happen)
+
+
+def kafka_nodes(
+    _: pytest.MonkeyPatch, directory: Path, cluster: topics.MockCluster, holds: NodeHolds
+) -> NodeWorld:
+    topic = f"{directory.name}-{holds}"
+    url = cluster.create(topic)
+
+    def send(values: Mapping[str, int | None]) -> None:
+        for node, value in values.items():
+            told = None if value is None else {"node": node, **NODE_VALUES[holds][value]}
+            cluster.send(topic, [told], key=node.encode())
+
+    send(NODES)
+    return NodeWorld(node_access(url, holds), lambda: send(MORE_NODES))
+
+
+NODES = {"n0": 0, "n1": 1, "n2": 0, "n3": 0}
+MORE_NODES = {"n0": 2, "n1": None, "n9": 1}
+NODE_WORLDS = {"scripted": scripted_nodes, "delta": delta_nodes, "kafka": kafka_nodes}
+
+
+def node_access(url: str, holds: NodeHolds) -> Access:
+    return Access(url=url, columns=NodeColumns(holds=holds), takes_changes=True)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[topics.MockCluster]:
     with topics.mock_cluster() as made:
@@ -103,6 +169,30 @@ def read(source: LiveSource, position: Position | None, most_rows: int = 2) -> l
 
 def test_every_kind_has_a_world() -> None:
     assert set(KINDS) <= set(WORLDS)
+    assert set(KINDS) <= set(NODE_WORLDS)
+
+
+@pytest.mark.parametrize("holds", ["labels", "features"])
+def test_every_kind_holds_rows_of_nodes(
+    kind: str,
+    holds: NodeHolds,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cluster: topics.MockCluster,
+) -> None:
+    world = NODE_WORLDS[kind](monkeypatch, tmp_path, cluster, holds)
+    source = live_source(kind).open(world.access)
+    found = read(source, None)
+    assert nodes_after(holds, found) == NODES
+    world.happen()
+    found += read(source, found[-1].position)
+    kept = {node: value for node, value in (NODES | MORE_NODES).items() if value is not None}
+    assert nodes_after(holds, found) == kept
+    places = [place for chunk in found if chunk.table for place in places_of(chunk.table, "")]
+    assert len(places) == sum(chunk.table.num_rows for chunk in found if chunk.table)
+    assert kind == "scripted" or len(set(places)) == len(places)
+    assert source.holds(pa.array(["no", "n9"], pa.large_string()))
+    assert not source.holds(pa.array(["no"], pa.large_string()))
 
 
 def test_reading_on_from_any_chunk_gives_the_rest(kind: str, world: World) -> None:

@@ -74,7 +74,12 @@ class ScriptedSource:
     def holds(self, ids: pa.Array) -> bool:
         names = set(ids.to_pylist())
         tables = [entry for entry in self._script.entries if isinstance(entry, pa.Table)]
-        return any(names & {*each["src"].to_pylist(), *each["dst"].to_pylist()} for each in tables)
+        return any(
+            names & set(each.column(name).to_pylist())
+            for each in tables
+            for name in ("src", "dst", "node")
+            if name in each.column_names
+        )
 
     def close(self) -> None:
         self._script.n_closed += 1
