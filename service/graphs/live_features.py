@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Connection
 
 from peewit.service.catalog import GraphRecord
@@ -81,7 +82,7 @@ class FeatureIntake:
         """The rows on disk, checked."""
         places, refused = places_of(table, label), dict[int, str]()
         last = self._last_rows(table, graph, refused)
-        shape = self._shape(graph) or _shape_of(table.take(list(last.values())))
+        shape = self._shape(graph) or _shape_of(table)
         columns = SPARSE_COLUMNS if shape.is_sparse else DENSE_COLUMNS
         blocks: list[FeatureBlock] = []
         if set(columns) <= set(table.column_names):
@@ -154,13 +155,21 @@ class FeatureIntake:
         return _Shape(present.is_sparse, present.n_columns)
 
 
-def _shape_of(rows: pa.Table) -> _Shape:
-    """What the first of some rows is, where the graph has none."""
-    names = rows.column_names
-    first = rows.column("features")[0].as_py() if "features" in names and rows.num_rows else None
-    if first is None and set(SPARSE_COLUMNS) <= set(names):
+def _shape_of(table: pa.Table) -> _Shape:
+    """What the first row of a chunk with features is, where the graph has none."""
+    dense, sparse = _first_row(table, "features"), _first_row(table, "indices")
+    if sparse < dense:
         return _Shape(is_sparse=True, n_columns=None)
+    first = table.column("features")[dense].as_py() if dense < table.num_rows else None
     return _Shape(is_sparse=False, n_columns=len(first) if isinstance(first, list) else None)
+
+
+def _first_row(table: pa.Table, name: str) -> int:
+    """The first row that has a value in a column; behind the last one where none has."""
+    if name not in table.column_names:
+        return int(table.num_rows)
+    place = pc.index(table.column(name).is_valid(), True).as_py()
+    return int(table.num_rows if place < 0 else place)
 
 
 def _blocks(

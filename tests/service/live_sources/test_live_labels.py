@@ -1,0 +1,380 @@
+"""Labels of live sources are events once each, wherever the process that reads them dies."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from peewit.service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
+from peewit.service.database.engine import Database, open_database
+from peewit.service.graphs.forgetting import Forgetting
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.manifest import Manifest
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.live_reading import live_reader
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.labels.store import LabelStore
+from peewit.service.live_sources.contract import Refused
+from peewit.service.settings import Settings
+from tests.service.live_sources.node_rows import labels
+from tests.service.live_sources.scripted import changes, script
+from tests.service.live_sources.test_live_reader import dying_at
+from tests.service.live_sources.topics import mock_cluster
+
+WATCHED: Final = (
+    "service/inbox/live_reader.py",
+    "service/inbox/live_positions.py",
+    "service/labels/event_rows.py",
+    "service/labels/live_labels.py",
+    "service/labels/store.py",
+    "tests/service/live_sources/scripted.py",
+)
+N_DEATHS: Final = 15
+"""Of the lines so many are tried, evenly."""
+
+EVENTS: Final = [
+    ("a", "west"),
+    ("b", "east"),
+    ("c", "west"),
+    ("a", None),
+    ("b", "west"),
+    ("d", "east"),
+    ("a", "east"),
+]
+"""What `entries` come to, two rows at a time."""
+
+
+def entries() -> list[pa.Table | Refused | Exception]:
+    return [
+        labels(("a", "west"), ("b", "east"), ("c", "north"), ("c", "west")),
+        Refused(place="here", reason="it must be a label"),
+        labels(("a", "west", "delete"), ("b", "west"), ("b", "west"), ("e", None)),
+        labels(("c", "west"), ("d", " east"), ("d", "east"), ("a", "east")),
+    ]
+
+
+def add(
+    manifest: Manifest, graph: GraphRecord, url: str, *, kind: str = "scripted", **options: Any
+) -> SourceRecord:
+    return manifest.sources.add(graph.id, url, kind=kind, follow=True, holds="labels", **options)
+
+
+def source_of(manifest: Manifest, graph: GraphRecord) -> SourceRecord:
+    (found,) = (each for each in manifest.sources.list(graph.id) if each.holds == "labels")
+    return found
+
+
+def history(
+    database: Database, graph: GraphRecord, column: str = ""
+) -> list[tuple[str, str | int | float | None]]:
+    """All events in order; each has its number, and none is left out."""
+    events = LabelStore(database).history(graph.id, column=column, limit=1_000)
+    assert [event.seq for event in events] == list(range(len(events), 0, -1))
+    assert Catalog(database).get_by_id(graph.id).labels_seq == len(events)
+    return [(event.node, event.label) for event in reversed(events)]
+
+
+def refusals(manifest: Manifest, graph: GraphRecord) -> list[tuple[str, str]]:
+    found = manifest.live.refusals(graph.id, limit=100)
+    assert source_of(manifest, graph).n_refused == len(found)
+    return [(each.place, each.reason) for each in reversed(found)]
+
+
+def test_labels_come_once_wherever_the_reading_dies(
+    settings: Settings,
+    database: Database,
+    manifest: Manifest,
+    graph: GraphRecord,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    url, _ = script(monkeypatch, entries())
+    source = add(manifest, graph, url)
+    untouched = tmp_path / "untouched"
+    shutil.copytree(settings.home, untouched)
+    unbroken = live_reader(database, settings, chunk_rows=2)
+    n_lines = dying_at(-1, lambda: unbroken.read(source), watched=WATCHED)
+    assert history(database, graph) == EVENTS
+    assert n_lines > 100
+    for line in sorted({*range(1, n_lines + 1, n_lines // N_DEATHS), n_lines}):
+        mine = Settings(home=tmp_path / f"home-{line}", threads=1)
+        shutil.copytree(untouched, mine.home)
+        here = open_database(mine.database)
+        reader = live_reader(here, mine, chunk_rows=2)
+        dying_at(line, lambda: reader.read(source), watched=WATCHED)  # noqa: B023 - runs at once
+        manifest_here = Manifest(here)
+        again = live_reader(here, mine, chunk_rows=2)
+        assert again.read(source_of(manifest_here, graph))
+        assert history(here, graph) == EVENTS, f"died at line {line}"
+        assert [place for place, _ in refusals(manifest_here, graph)] == ["here", "entry-3-0 row 1"]
+        assert source_of(manifest_here, graph).lag == 0
+        here.close()
+        shutil.rmtree(mine.home)
+
+
+@pytest.fixture
+def told(
+    settings: Settings,
+    database: Database,
+    manifest: Manifest,
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+) -> "Told":
+    return Told(settings, database, manifest, catalog, monkeypatch)
+
+
+class Told:
+    """A graph whose labels a script tells."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        manifest: Manifest,
+        catalog: Catalog,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.settings, self.database, self.manifest = settings, database, manifest
+        self.catalog, self.monkeypatch = catalog, monkeypatch
+
+    def make(self, label_column: str | None = None, **options: Any) -> None:
+        self.graph = self.catalog.create(
+            GraphSettings(name="told", expected_nodes=40, seed=1, **options)
+        )
+        url, self.script = script(self.monkeypatch, [])
+        add(self.manifest, self.graph, url, label_column=label_column)
+
+    def tell(self, *tables: pa.Table) -> None:
+        self.script.entries += tables
+        reader = live_reader(self.database, self.settings)
+        assert reader.read(source_of(self.manifest, self.graph))
+        reader.close()
+
+    def labels(self, column: str = "") -> dict[str, Any]:
+        current = LabelStore(self.database).current(self.graph.id, column=column)
+        return dict(zip(current.nodes.to_pylist(), current.labels, strict=True))
+
+    def refusals(self) -> list[tuple[str, str]]:
+        return refusals(self.manifest, self.graph)
+
+
+def test_what_is_so_already_makes_no_event(told: Told) -> None:
+    told.make()
+    told.tell(labels(("a", 1), ("b", 2)))
+    told.tell(labels(("a", 1), ("b", 2), ("b", 3), ("b", 2), ("c", None)))
+    assert history(told.database, told.graph) == [("a", 1), ("b", 2)]
+    told.tell(labels(("a", 1.0)))
+    assert history(told.database, told.graph)[2:] == [("a", 1.0)]
+
+
+def test_a_row_that_breaks_a_rule_is_refused_alone(told: Told) -> None:
+    told.make()
+    bad: Sequence[tuple[Any, ...]] = [
+        (5, "x"),
+        ("", "x"),
+        (None, "x"),
+        ("n" * 10_000, "x"),
+        ("a", ""),
+        ("a", "y" * 1001),
+        ("a", float("nan")),
+        ("a", ["x"]),
+        ("a", 2**63),
+        ("a", "x", "upsert"),
+    ]
+    told.tell(labels(("a", "x"), *bad, ("b", True)))
+    assert told.labels() == {"a": "x", "b": "true"}
+    assert [place for place, _ in told.refusals()] == [
+        f"entry-0-0 row {row}" for row in range(1, 1 + len(bad))
+    ]
+    reasons = " ".join(reason for _, reason in told.refusals())
+    for rule in ("must be a string", "at least one", "1000 bytes", "finite", "64-bit", "'op' must"):
+        assert rule in reasons
+    assert "row 0" not in reasons
+
+
+def test_text_and_numbers_are_not_mixed_but_may_replace_each_other(told: Told) -> None:
+    told.make()
+    told.tell(labels(("a", "x"), ("b", "y"), ("a", 1)))
+    told.tell(labels(("b", 2), ("c", "z")))
+    told.tell(labels(("c", 3)))
+    assert told.labels() == {"a": "x", "b": "y", "c": "z"}
+    assert [place for place, _ in told.refusals()] == [
+        "entry-0-0 row 2",
+        "entry-1-0 row 0",
+        "entry-2-0 row 0",
+    ]
+    assert "label of node 'c' must be text" in told.refusals()[-1][1]
+    told.tell(labels(("a", 1), ("b", 2), ("c", 3, "delete")))
+    assert told.labels() == {"a": 1, "b": 2}
+    assert len(told.refusals()) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "refused"),
+    [
+        ("int64", [7, "8", -9], ["x", 2**63, 1.5]),
+        ("dense", [0, "8"], [-1, 1_000, "x"]),
+    ],
+)
+def test_nodes_are_those_of_the_graph(
+    told: Told, kind: Any, taken: list[Any], refused: list[Any]
+) -> None:
+    told.make(node_ids=kind, max_nodes=100)
+    told.tell(labels(*((node, "x") for node in [*refused, *taken])))
+    assert told.labels() == {str(node): "x" for node in taken}
+    assert len(told.refusals()) == len(refused)
+
+
+def test_labels_of_a_column_start_its_solve_alone_and_only_once(told: Told) -> None:
+    told.make(label_column="side", auto_solve=AutoSolve(model="hfs"))
+    edges, _ = script(told.monkeypatch, [changes(("a", "b", 1.0, "insert"))])
+    told.manifest.sources.add(told.graph.id, edges, kind="scripted")
+    queue = JobQueue(told.database)
+
+    def n_jobs_after(*rows: tuple[str, str]) -> int:
+        told.script.entries.append(labels(*rows))
+        Ingestor(told.database, told.settings).ingest_graph(told.graph.id)
+        found = queue.list(graph_id=told.graph.id).jobs
+        for job in found:
+            assert job.parameters == {"label_column": "side"}
+            queue.cancel(job.id)
+        return len(found)
+
+    assert n_jobs_after(("a", "x"), ("b", "y"), ("later", "y")) == 1
+    assert told.labels("side") == {"a": "x", "b": "y", "later": "y"}
+    assert n_jobs_after(("a", "x")) == 1
+    assert n_jobs_after(("b", "x")) == 2
+
+
+@pytest.mark.parametrize("kind", ["string", "dense"])
+def test_an_erased_node_has_no_label_until_it_comes_anew(told: Told, kind: Any) -> None:
+    who, other = ("somebody-who-leaves", "b") if kind == "string" else (7, 8)
+    told.make(node_ids=kind, max_nodes=100)
+    edges, _ = script(told.monkeypatch, [changes((who, other, 1.0, "insert"))])
+    told.manifest.sources.add(told.graph.id, edges, kind="scripted")
+    ingestor = Ingestor(told.database, told.settings)
+    ingestor.ingest_graph(told.graph.id)
+    told.tell(labels((who, "x"), (other, "y")))
+    forgetting = Forgetting(
+        log=told.manifest.erasures,
+        nodes=KnownNodes(told.settings.graphs_directory, told.manifest),
+        home=told.settings.home,
+        within_seconds=60,
+    )
+    erasure = forgetting.erase(told.catalog.get("told"), [who])
+    told.tell(labels((who, "z")))  # while it is hidden
+    for _ in range(3):
+        ingestor.ingest_graph(told.graph.id)
+    done = told.manifest.erasures.get(told.graph.id, erasure.id)
+    assert done.status == "erased"
+    assert told.labels() == {str(other): "y"}
+    assert edges in (done.sources or {})["holding"]
+    if kind == "string":
+        files = [path for path in told.settings.home.rglob("*") if path.is_file()]
+        assert not [path for path in files if who.encode() in path.read_bytes()]
+    told.tell(labels((who, "z")))  # as an edge that comes later, it is a new node
+    assert told.labels() == {str(other): "y"} | ({who: "z"} if kind == "string" else {})
+
+
+def decisions(url: str, rows: Sequence[tuple[str, Any]], *, feed: bool = True) -> None:
+    """Rows of (account, decision) in a Delta table, which is made if need be."""
+    names, values = zip(*rows, strict=True)
+    configuration = {"delta.enableChangeDataFeed": str(feed).lower()}
+    table = pa.table({"account": names, "decision": values, "note": ["n"] * len(rows)})
+    write_deltalake(url, table, mode="append", configuration=configuration)
+
+
+@pytest.mark.parametrize("feed", [True, False])
+def test_a_table_of_labels_is_followed(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path, *, feed: bool
+) -> None:
+    manifest, url = Manifest(database), str(tmp_path / "t")
+    columns = {"node": "account", "label": "decision"}
+    decisions(url, [("a", "ok"), ("b", "fraud"), ("c", " ok")], feed=feed)
+    add(manifest, graph, url, kind="delta", columns=columns)
+    reader = live_reader(database, settings)
+    reader.read(source_of(manifest, graph))
+    DeltaTable(url).update(predicate="account = 'a'", updates={"decision": "'fraud'"})
+    DeltaTable(url).update(predicate="account = 'c'", updates={"decision": "NULL"})
+    DeltaTable(url).delete("account = 'b'")
+    decisions(url, [("d", "ok")], feed=feed)
+    DeltaTable(url).optimize.compact()
+    assert reader.read(source_of(manifest, graph))
+    assert history(database, graph) == [
+        ("a", "ok"),
+        ("b", "fraud"),
+        ("a", "fraud"),
+        ("b", None),
+        ("d", "ok"),
+    ]
+    (place, reason), *rest = refusals(manifest, graph)
+    assert place.startswith("version 0 row 2 of part-")
+    assert "white space" in reason
+    assert len(rest) == (0 if feed else 1)  # files that are written anew bring the row again
+    with pytest.raises(ValueError, match="holds must be 'labels' as the source was added"):
+        manifest.sources.add(graph.id, url, kind="delta")
+
+
+def test_a_topic_of_labels_is_followed(
+    settings: Settings, database: Database, graph: GraphRecord
+) -> None:
+    manifest = Manifest(database)
+    with mock_cluster() as cluster:
+        url = cluster.create("decisions")
+        arrow = pa.table({"node": ["f", "g"], "label": pa.array(["x", None])})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, arrow.schema) as writer:
+            writer.write_table(arrow)
+        sent = [
+            {"node": "a", "label": "x"},
+            [{"node": "b", "label": "x"}, {"node": 5, "label": "x"}, {"node": "c", "label": "y"}],
+            b"d,y\ne,x\n",
+            sink.getvalue().to_pybytes(),
+            b"node,op,label\na,,y\nb,delete,\n",
+            {"node": "c", "label": None},
+            {"node": "h"},
+            {"node": "h", "op": "delete"},
+            b"i,5\n",
+            b"alone\n",
+            {"node": "i", "label": 1 << 70},
+        ]
+        cluster.send("decisions", sent)
+        for key in ("d", '{"node": "e"}', '"x, y"', ""):
+            cluster.send("decisions", [None], key=key.encode())
+        add(manifest, graph, url, kind="kafka")
+        reader = live_reader(database, settings, chunk_rows=3)
+        assert reader.read(source_of(manifest, graph))
+        reader.close()
+    current = LabelStore(database).current(graph.id)
+    assert dict(zip(current.nodes.to_pylist(), current.labels, strict=True)) == {
+        "a": "y",
+        "f": "x",
+    }
+    refused = refusals(manifest, graph)
+    assert [int(place.split()[-1]) for place, _ in refused] == [1, 6, 8, 9, 10, 14]
+    assert refused[0] == (
+        "decisions partition 0 offset 1",
+        "'node' must be a string in this graph, got 5",
+    )
+    assert "'label' is missing" in refused[1][1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kind": "files"}, "holds must be edges for a source of files, got 'labels'"),
+        ({"label_column": " x"}, "label_column must be printable"),
+        ({"holds": "features", "label_column": "x"}, "label_column must be left out"),
+        ({"holds": "nodes"}, "holds must be one of edges, labels, features"),
+    ],
+)
+def test_what_no_source_holds_is_refused(
+    manifest: Manifest, graph: GraphRecord, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        manifest.sources.add(graph.id, "/t", **{"kind": "delta", "holds": "labels"} | options)
