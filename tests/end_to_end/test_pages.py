@@ -20,8 +20,8 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "delta", "erase", "forgetting", "http", "kafka", "knn", "papers", "points"),
-    *("retract", "scans", "sets", "spam", "window", "words"),
+    *("commands", "decisions", "delta", "erase", "forgetting", "http", "kafka", "knn", "papers"),
+    *("points", "retract", "scans", "sets", "spam", "verdicts", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
@@ -124,16 +124,17 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", ["delta", "forgetting", "papers", "retract", "sets", "spam", "window"]
+    "section", ["delta", "forgetting", "papers", "retract", "sets", "spam", "verdicts", "window"]
 )
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
 
 
-def test_a_topic_is_followed(home: Home, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("section", "topic"), [("kafka", "friends"), ("decisions", "decisions")])
+def test_a_topic_is_followed(home: Home, tmp_path: Path, section: str, topic: str) -> None:
     with mock_cluster() as cluster:
-        cluster.create("friends")
-        run("kafka", home, tmp_path, BROKERS=cluster.servers)
+        cluster.create(topic)
+        run(section, home, tmp_path, BROKERS=cluster.servers)
 
 
 def text(node: ast.AST) -> str:

@@ -8,6 +8,7 @@ import pytest
 from peewit.service.api.schemas.sources_and_pushes import source_of
 from peewit.service.client import Client
 from tests.service.api.conftest import Api
+from tests.service.live_sources.node_rows import put_nodes
 from tests.service.live_sources.tables import append, make_table
 
 ROWS = [("a", "b", 1.0), ("b", "c", 2.0)]
@@ -51,6 +52,30 @@ def test_a_source_begins_after_the_version_that_is_named(api: Api, tmp_path: Pat
     assert api.call("GET", "/graphs/g", 200).json()["edges_seen"] == 1
 
 
+def test_labels_of_a_table_are_told_and_need_a_key_that_may_label(api: Api, tmp_path: Path) -> None:
+    api.create_graph("g")
+    url = str(tmp_path / "t")
+    put_nodes(url, "labels", {"a": 0, "b": 1})
+    sent = {"url": url, "kind": "delta", "holds": "labels", "label_column": "side"}
+    keys = {
+        scopes: {"Authorization": f"Bearer {api.stores.keys.create('k', scopes)}"}
+        for scopes in (("ingest",), ("ingest", "label"), ("read",))
+    }
+    ingest, both, read = keys.values()
+    problem = api.problem("POST", "/graphs/g/sources", 403, json=sent, headers=ingest)
+    assert "label" in problem["detail"]
+    made = api.call("POST", "/graphs/g/sources", 201, json=sent, headers=both).json()
+    assert (made["holds"], made["label_column"]) == ("labels", "side")
+    api.ingest()
+    (listed,) = api.call("GET", "/graphs/g/labels:columns", 200, headers=read).json()[
+        "label_columns"
+    ]
+    assert (listed["name"], listed["n_labeled"]) == ("side", 2)
+    with Client(str(api.client.base_url), api_key=both["Authorization"].split()[1]) as client:
+        added = client.add_source("g", f"{url}-2", kind="delta", holds="features", columns={})
+    assert (added.holds, added.label_column) == ("features", None)
+
+
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
@@ -59,6 +84,9 @@ def test_a_source_begins_after_the_version_that_is_named(api: Api, tmp_path: Pat
         ({"kind": "files", "start": "5"}, "start must be left out"),
         ({"replaces": True}, "replaces must be off"),
         ({"columns": {"from": "a"}}, "columns must name"),
+        ({"holds": "labels", "columns": {"src": "a"}}, "columns must name node, label, op alone"),
+        ({"kind": "files", "holds": "features"}, "holds must be edges for a source of files"),
+        ({"label_column": "side"}, "label_column must be left out"),
         ({"url": "http://host/t"}, "PEEWIT_SOURCE_HOSTS"),
         ({"url": "/etc"}, "PEEWIT_SOURCE_ROOTS"),
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.cli.conftest import Peewit
+from tests.service.live_sources.node_rows import put_nodes
 from tests.service.live_sources.tables import append, make_table
 
 ROWS = [("a", "b", 1.0), ("b", "c", 2.0)]
@@ -32,6 +33,18 @@ def test_a_table_is_added_read_and_shown(peewit: Peewit, tmp_path: Path) -> None
     assert "version 0" in peewit("source", "list", "g").out
 
 
+def test_labels_of_a_table_are_read_and_shown(peewit: Peewit, tmp_path: Path) -> None:
+    url = str(tmp_path / "t")
+    put_nodes(url, "labels", {"a": 0, "b": 1})
+    peewit("graph", "create", "g")
+    options = ("--holds", "labels", "--label-column", "side", "--kind", "delta")
+    added = peewit("source", "add", "g", url, *options, "--json").json
+    assert (added["holds"], added["label_column"]) == ("labels", "side")
+    assert peewit("ingest", "g").exit_code == 0
+    assert "labels of side" in peewit("source", "list", "g").out
+    assert "west" in peewit("labels", "list", "g", "--label-column", "side").out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -39,6 +52,8 @@ def test_a_table_is_added_read_and_shown(peewit: Peewit, tmp_path: Path) -> None
         (("--kind", "delta", "--from", "soon"), "must be the number of a version"),
         (("--kind", "delta", "--replace"), "replaces must be off"),
         (("--from", "5"), "must be left out for a source of files"),
+        (("--holds", "labels"), "put them by `peewit labels put`"),
+        (("--kind", "delta", "--node", "n"), "columns must name"),
     ],
 )
 def test_what_is_no_live_source_is_refused(

@@ -102,6 +102,9 @@ def test_a_graph_shows_how_far_a_live_source_is_read(pages: Api) -> None:
     live = look(pages, "/graphs/g/live", headers=PIECE)
     assert '<span class="badge calm">delta</span>' in live
     assert "up to version 41, lag 3, 1 refused" in live
+    assert "labels" not in live[live.index("<code>/t<") :]
+    manifest.sources.add(graph_id, "/u", kind="delta", holds="labels", label_column="side")
+    assert "labels of side</span>" in look(pages, "/graphs/g/live", headers=PIECE)
 
 
 @pytest.mark.usefixtures("processes")
