@@ -103,6 +103,10 @@ class SourceStore:
             raise BadArgument(
                 "max_bad_rows", f"must lie in 0 to {MAX_BAD_ROWS}, got {max_bad_rows}"
             )
+        if max_bad_rows and holds != "edges":
+            raise BadArgument(
+                "max_bad_rows", f"must be 0 for a source of {holds}, got {max_bad_rows}"
+            )
         if replaces and kind != FILES:
             raise BadArgument("replaces", f"must be off for a source of kind {kind!r}, got on")
         what = {"kind": kind, "holds": holds, "label_column": label_column}

@@ -51,7 +51,7 @@ class LabelIntake:
         Who tells which numbers were erased.
     """
 
-    most_rows: ClassVar[int] = 1 << 20
+    most_rows: ClassVar[int] = 1 << 17
 
     def __init__(self, labels: LabelStore, nodes: KnownNodes) -> None:
         self._labels = labels

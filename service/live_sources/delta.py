@@ -158,6 +158,7 @@ class DeltaSource:
     ) -> Iterator[Chunk]:
         """Pieces of a version from a position within it; the last chunk ends at the version."""
         names = self._access.columns.of(log.schema.names)
+        anew = self._set_anew(log, version, pieces)
         waiting: list[pa.Table] = []
         n_rows, number, first_row = 0, at.get("file", 0), at.get("row", 0)
         for place, piece in enumerate(pieces[number:], number):
@@ -165,8 +166,12 @@ class DeltaSource:
             for row, table in log.batches(
                 piece, version, names, first_row=start, most_rows=most_rows
             ):
-                waiting.append(self._rows(table, piece, log.schema.names, version))
-                n_rows += table.num_rows
+                rows = self._rows(table, piece, log.schema.names, version)
+                if anew is not None and _deletes(piece):
+                    is_anew = pc.is_in(_texts(rows, "node"), value_set=anew)
+                    rows = rows.filter(pc.invert(is_anew))
+                waiting.append(rows)
+                n_rows += rows.num_rows
                 if should_stop():
                     return
                 if n_rows >= most_rows:
@@ -176,6 +181,23 @@ class DeltaSource:
                     waiting, n_rows = [], 0
         done = {"version": version, "id": log.id}
         yield Chunk(position=done, label=f"version-{version}", table=_joined(waiting))
+
+    def _set_anew(self, log: DeltaLog, version: int, pieces: Sequence[Piece]) -> pa.Array | None:
+        """Nodes that a version sets after it deletes rows: what is deleted of them does not count.
+
+        Else files that are written anew would take back what they say, until it is read again.
+        """
+        inserting = [each for each in pieces if not _deletes(each)]
+        is_of_nodes = isinstance(self._access.columns, NodeColumns)
+        if not is_of_nodes or not inserting or len(inserting) == len(pieces):
+            return None
+        (name,) = self._access.columns.nodes
+        found = [
+            _texts(table, name)
+            for piece in inserting
+            for _, table in log.batches(piece, version, [name], first_row=0)
+        ]
+        return pa.concat_arrays([pa.array([], pa.string()), *found])
 
     def _rows(self, table: pa.Table, piece: Piece, names: Sequence[str], version: int) -> pa.Table:
         """Rows of the table as rows of a chunk."""
@@ -193,6 +215,14 @@ class DeltaSource:
                 f"version {version} row", row, f"of {name}", " "
             )
         return pa.table(columns)
+
+
+def _deletes(piece: Piece) -> bool:
+    return _OPERATIONS[piece.effect] == "delete"
+
+
+def _texts(table: pa.Table, name: str) -> pa.Array:
+    return table.column(name).cast(pa.string()).combine_chunks()
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:

@@ -297,7 +297,7 @@ def test_a_table_of_labels_is_followed(
     columns = {"node": "account", "label": "decision"}
     decisions(url, [("a", "ok"), ("b", "fraud"), ("c", " ok")], feed=feed)
     add(manifest, graph, url, kind="delta", columns=columns)
-    reader = live_reader(database, settings)
+    reader = live_reader(database, settings, chunk_rows=1)  # deletes come alone
     reader.read(source_of(manifest, graph))
     DeltaTable(url).update(predicate="account = 'a'", updates={"decision": "'fraud'"})
     DeltaTable(url).update(predicate="account = 'c'", updates={"decision": "NULL"})
@@ -316,6 +316,11 @@ def test_a_table_of_labels_is_followed(
     assert place.startswith("version 0 row 2 of part-")
     assert "white space" in reason
     assert len(rest) == (0 if feed else 1)  # files that are written anew bring the row again
+    manifest.sources.remove(graph.id, source_of(manifest, graph).id)
+    add(manifest, graph, url, kind="delta", columns=columns, label_column="again")
+    assert reader.read(source_of(manifest, graph))
+    (left,) = LabelStore(database).described_columns(graph.id)[1:]
+    assert (left.name, left.n_labeled) == ("again", 2)
     with pytest.raises(ValueError, match="holds must be 'labels' as the source was added"):
         manifest.sources.add(graph.id, url, kind="delta")
 
@@ -371,6 +376,7 @@ def test_a_topic_of_labels_is_followed(
         ({"label_column": " x"}, "label_column must be printable"),
         ({"holds": "features", "label_column": "x"}, "label_column must be left out"),
         ({"holds": "nodes"}, "holds must be one of edges, labels, features"),
+        ({"max_bad_rows": 1}, "max_bad_rows must be 0 for a source of labels"),
     ],
 )
 def test_what_no_source_holds_is_refused(
