@@ -10,11 +10,13 @@ from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.operations import DELETE, OPERATION_NUMBERS
 
-_LISTS: Final = {
-    "features": pa.list_(pa.float64()),
-    "indices": pa.list_(pa.int64()),
-    "values": pa.list_(pa.float64()),
+_KINDS: Final = {
+    "features": (pa.list_(pa.float64()), "lists of numbers"),
+    "indices": (pa.list_(pa.int64()), "lists of 64-bit integers"),
+    "values": (pa.list_(pa.float64()), "lists of numbers"),
+    "op": (pa.string(), "text"),
 }
+"""Types of columns, and the rule that holds for them."""
 
 
 def node_table(
@@ -55,17 +57,10 @@ def _require_columns(row: dict[str, Any], columns: NodeColumns) -> None:
 
 
 def _column(argument: str, values: list[Any]) -> pa.Array:
+    kind, rule = _KINDS.get(argument, (pa.json_(), "text or numbers"))
     try:
-        if argument in _LISTS:
-            return pa.array(values, _LISTS[argument])
-        if argument == "op":
-            return pa.array(values, pa.string())
-        texts = [None if value is None else json.dumps(value) for value in values]
+        if argument in {"node", "label"}:
+            values = [None if value is None else json.dumps(value) for value in values]
+        return pa.array(values, kind)
     except (OverflowError, TypeError, pa.ArrowException):
-        wanted = str(_LISTS.get(argument, "text or numbers")).removeprefix("list<item: ")
-        raise BadUpload(
-            f"{argument!r} must hold {'lists of ' if argument in _LISTS else ''}"
-            f"{wanted.removesuffix('>')}",
-            argument=argument,
-        ) from None
-    return pa.array(texts, pa.json_())
+        raise BadUpload(f"{argument!r} must hold {rule}", argument=argument) from None

@@ -10,6 +10,7 @@ import pytest
 
 from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
 from peewit.service.database.engine import Database, open_database
+from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_positions import PositionMoved
@@ -234,3 +235,32 @@ def test_features_of_tables_and_topics(
     assert present(settings, database, of_topic) == {"a": [3, 4.5]}
     places = [int(place.split()[-1]) for place, _ in refusals(manifest, of_topic)]
     assert sorted(places) == [1, 2, 3, 4, 5]
+
+
+def test_an_erased_node_has_no_features_until_it_comes_anew(
+    settings: Settings,
+    database: Database,
+    manifest: Manifest,
+    graph: GraphRecord,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play, ingestor = told(monkeypatch, manifest, graph), Ingestor(database, settings)
+    (source,) = manifest.sources.list(graph.id)
+    play.entries.append(rows(("somebody-who-leaves", [1, 2]), ("b", [3, 4])))
+    ingestor.ingest_graph(graph.id)
+    play.entries.append(rows(("somebody-who-leaves", [5, 6]), ("c", [7, 8])))
+    live_reader(database, settings).read(source)  # waits, and is read before
+    forgetting = Forgetting(
+        log=manifest.erasures,
+        nodes=KnownNodes(settings.graphs_directory, manifest),
+        home=settings.home,
+        within_seconds=60,
+    )
+    erasure = forgetting.erase(Catalog(database).get("g"), ["somebody-who-leaves"])
+    for _ in range(3):
+        ingestor.ingest_graph(graph.id)
+    done = manifest.erasures.get(graph.id, erasure.id)
+    assert (done.status, done.sources) == ("erased", {"holding": [source.url], "unread": []})
+    assert present(settings, database, graph) == {"b": [3, 4], "c": [7, 8]}
+    files = [path for path in settings.home.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"somebody-who-leaves" in path.read_bytes()]
