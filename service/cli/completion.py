@@ -50,6 +50,7 @@ WORDS: Final = {
     "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= --json",
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --label-column= -n= --json",
+    "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --json",
     "labels remove": "GRAPH NEW... --label-column= --json",
     "labels export": "GRAPH FILE -o= --output= --label-column= --json",
     "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --json",

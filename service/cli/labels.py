@@ -1,5 +1,6 @@
 """`peewit labels`: the labels that people give."""
 
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal
@@ -8,6 +9,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.option_names import as_options
+from peewit.service.cli.predictions import latest_file
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -34,6 +36,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.doubtful_labels import doubtful_labels
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
 from peewit.streaming.edges.node_ids import node_id
@@ -150,6 +153,42 @@ def list_labels(
         of_column = f" --label-column {quote(label_column)}" if label_column else ""
         more = len(wanted) - n_labels
         say(f"and {more:,} more; `peewit labels export {name}{of_column}` writes them all")
+
+
+@app.command()
+def doubtful(
+    name: GraphName,
+    n_labels: Annotated[int, typer.Option("-k", min=1, help="Most labels.")] = 20,
+    model: Annotated[
+        str | None, typer.Option(help="By its latest predictions; any model's by default.")
+    ] = None,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """List labels that the others contradict, the most doubtful first: mistakes are among them.
+
+    Needs a solve with --set cross_validate=5, --set sets=auto or --set probabilities=true.
+    """
+    with open_session() as session:
+        file = latest_file(session, name, model, label_column)
+    found = doubtful_labels(file, k=n_labels)
+    if json:
+        print_json(asdict(found))
+        return
+    print_rows(
+        ("node", "label", "the others say", "probability of the label", "behind"),
+        (
+            (
+                each.node,
+                str(each.label),
+                str(each.predicted),
+                None if each.probability is None else f"{each.probability:.3f}",
+                f"{each.behind:.3g}",
+            )
+            for each in found.labels
+        ),
+    )
+    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
 
 
 @app.command()

@@ -138,7 +138,7 @@ def predictions(
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
-        file = _latest(session, name, model, label_column)
+        file = latest_file(session, name, model, label_column)
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
         schema = file.schema
@@ -195,7 +195,7 @@ def evaluate(
     """
     with open_session() as session:
         graph = session.graph(name)
-        file = _latest(session, name, model, label_column)
+        file = latest_file(session, name, model, label_column)
         of_truth = given(node=node, label=label_column if label is None else label)
         columns = label_columns(graph.settings.columns, of_truth)
         store, column = LabelStore(session.database), file.meta.label_column
@@ -244,7 +244,7 @@ def sets(
     Needs a solve with --set sets=auto. `peewit predictions --coverage` writes them.
     """
     with open_session() as session:
-        file = _latest(session, name, model, label_column)
+        file = latest_file(session, name, model, label_column)
     found = LabelSets.of(file, coverage).summary()
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
@@ -290,7 +290,7 @@ def threshold(
     costs. Where labels were not drawn at random, give --positive-share as well.
     """
     with open_session() as session:
-        file = _latest(session, name, model, label_column)
+        file = latest_file(session, name, model, label_column)
     chosen = class_threshold(
         file,
         positive,
@@ -435,9 +435,10 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
     }
 
 
-def _latest(
+def latest_file(
     session: Session, name: str, model: str | None, label_column: str | None
 ) -> PredictionFile:
+    """The latest predictions, or why there are none and what to do."""
     store = PredictionStore(session.database, session.settings.graphs_directory)
     graph_id = session.graph(name).id
     job = store.latest(graph_id, model, column=label_column or "")

@@ -203,6 +203,7 @@ class Client(Connected[httpx.BaseTransport]):
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
     sets = _method(predictions_calls.sets)
+    doubtful_labels = _method(predictions_calls.doubtful_labels)
     threshold = _method(predictions_calls.threshold)
     evaluate = _method(predictions_calls.evaluate)
     predict = _method(predictions_calls.predict)

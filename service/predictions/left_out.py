@@ -26,22 +26,30 @@ class LeftOut:
 
     Attributes
     ----------
+    nodes : (n_left_out,) int64
+        Dense ids of their nodes.
     classes : (n_left_out,) int64
         Their class, as a place in ``PredictionMeta.class_names``.
     scores : (n_left_out, n_classes) float32
         What they were predicted by the other labels; -inf where none of them reaches.
     """
 
+    nodes: Int64Array
     classes: Int64Array
     scores: Float32Array
 
 
-def write_left_out(path: Path, classes: Int64Array, scores: Float32Array) -> None:
+def write_left_out(
+    path: Path, nodes: Int64Array, classes: Int64Array, scores: Float32Array
+) -> None:
     """Write the labels that were left out, whose scores are no nan, beside a prediction file."""
     was_left_out = ~np.isnan(scores[:, 0])
-    write_arrays(
-        left_out_path(path), {"classes": classes[was_left_out], "scores": scores[was_left_out]}
-    )
+    columns = {
+        "nodes": nodes[was_left_out],
+        "classes": classes[was_left_out],
+        "scores": scores[was_left_out],
+    }
+    write_arrays(left_out_path(path), columns)
 
 
 def read_left_out(file: PredictionFile) -> LeftOut:
@@ -54,8 +62,11 @@ def read_left_out(file: PredictionFile) -> LeftOut:
         )
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
-            return LeftOut(classes=parts["classes"], scores=parts["scores"])
-    except FileNotFoundError:  # of an older release, or of a model that is judged by other scores
+            return LeftOut(nodes=parts["nodes"], classes=parts["classes"], scores=parts["scores"])
+    except (
+        FileNotFoundError,
+        KeyError,
+    ):  # of an older release, or of a model that is judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
             "scores=decision where the model has that parameter"

@@ -320,7 +320,8 @@ def _write(
         if given is not None:
             write_given(given_path(directory / meta.file_name), given)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
-        write_left_out(directory / meta.file_name, labels.classes, assessment.left_out_scores)
+        scores = assessment.left_out_scores
+        write_left_out(directory / meta.file_name, labels.nodes, labels.classes, scores)
     path = write_predictions(
         directory,
         meta,

@@ -84,6 +84,39 @@ class PredictionSets(Provenance):
 
 
 @record
+class DoubtfulLabel:
+    """A label, and what the others say of its node."""
+
+    node: NodeId = described("A string where a float would not hold the integer.")
+    label: Label = described("The one that was given.")
+    predicted: Label = described("By the other labels.")
+    behind: float = described(
+        "Score of the best other class minus that of the given one; below 0 where the others agree."
+    )
+    probability: float | None = described(
+        "Of the given one by the other labels; null of class scores."
+    )
+
+
+@record
+class DoubtfulLabelList:
+    """Labels that the others contradict, the most doubtful first."""
+
+    n_left_out: int = described("Labels that were left out once.")
+    n_contradicted: int = described("Those of them that the others predict otherwise.")
+    labels: tuple[DoubtfulLabel, ...] = described(
+        "As many as were asked for, agreed ones included."
+    )
+
+
+@record
+class DoubtfulLabels(Provenance):
+    """The same, with where the predictions come from."""
+
+    doubtful: DoubtfulLabelList
+
+
+@record
 class NodePrediction(Provenance):
     """The prediction of one node, with where it comes from."""
 

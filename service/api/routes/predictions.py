@@ -41,6 +41,7 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
@@ -57,7 +58,7 @@ from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, TableTooLarge, node_id
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
-from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionSets
+from peewit.service.wire.predictions import DoubtfulLabels, Lookup, NodePrediction, PredictionSets
 from peewit.streaming.edges.table_formats import Format
 
 router = resource("predictions", ONE_GRAPH)
@@ -260,6 +261,29 @@ def get_sets(
     with refusing():
         sets = LabelSets.of(file, coverage)
     return PredictionSets(**_provenance(file), sets=sets.summary())
+
+
+@router.get(
+    "/predictions/doubtful-labels",
+    dependencies=[requires("read")],
+    responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, NotCrossValidated),
+)
+def get_doubtful_labels(
+    graph: GraphHere,
+    stores: StoresHere,
+    k: Annotated[int, Query(ge=1, le=MAX_DOUBTFUL, description="Most labels.")] = 20,
+    model: Model = None,
+    job_id: JobId = None,
+    label_column: NamedColumn = None,
+) -> DoubtfulLabels:
+    """Labels that the others contradict, the most doubtful first: mistakes are among them.
+
+    The job must have solved with `cross_validate`, `sets` or `probabilities`.
+    """
+    file = stores.predictions.open(
+        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    )
+    return DoubtfulLabels(**_provenance(file), doubtful=doubtful_labels(file, k=k))
 
 
 @router.get(

@@ -15,7 +15,13 @@ from peewit.service.client.further_answers import Predictions
 from peewit.service.client.tables import TableLike, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from peewit.service.wire.labels import Label
-from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction, PredictionSets
+from peewit.service.wire.predictions import (
+    DoubtfulLabels,
+    Lookup,
+    NodeId,
+    NodePrediction,
+    PredictionSets,
+)
 
 _NODES_PER_REQUEST = 10_000
 """As many as the server takes in one lookup."""
@@ -229,6 +235,43 @@ def sets(
         label_column=label_column,
     )
     return (yield from read(PredictionSets, request))
+
+
+def doubtful_labels(
+    graph: str,
+    *,
+    k: int = 20,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+) -> Call[DoubtfulLabels]:
+    """Labels that the others contradict, the most doubtful first.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    k : int
+        Most labels.
+    model, job, label_column : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    Conflict
+        The job left no labels out.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "doubtful-labels",
+        k=k,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
+    return (yield from read(DoubtfulLabels, request))
 
 
 def threshold(

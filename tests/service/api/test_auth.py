@@ -52,6 +52,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/graphs/g/predictions:lookup"): "read",
     ("POST", "/v1/graphs/g/predictions:evaluate"): "read",
     ("GET", "/v1/graphs/g/predictions/sets?coverage=.9"): "read",
+    ("GET", "/v1/graphs/g/predictions/doubtful-labels"): "read",
     ("GET", "/v1/graphs/g/predictions/threshold?positive=a"): "read",
     ("GET", "/v1/graphs/g/suggestions"): "label",
     ("GET", "/v1/graphs/g/snapshots"): "read",

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from peewit.service.client import Client, Conflict, InvalidArgument
 from peewit.service.settings import Settings
-from peewit.service.wire.predictions import NodePrediction, PredictionSets
+from peewit.service.wire.predictions import DoubtfulLabels, NodePrediction, PredictionSets
 from tests.service.api.conftest import Api, bring_communities, serving
 
 PREDICTIONS, SETS = "/graphs/g/predictions", "/graphs/g/predictions/sets"
@@ -132,6 +132,20 @@ def test_scores_become_probabilities_that_are_judged(kept: Api) -> None:
     assert plain["score"] == "class score"
 
 
+def test_a_wrong_label_is_the_most_doubtful(kept: Api) -> None:
+    for model in ("auto", "hfs"):
+        answer = kept.call("GET", f"{PREDICTIONS}/doubtful-labels?model={model}&k=3", 200).content
+        found = TypeAdapter(DoubtfulLabels).validate_json(answer, extra="forbid").doubtful
+        assert (found.n_left_out, len(found.labels)) == (15, 3)
+        first = found.labels[0]
+        assert (first.node, first.label, first.predicted) == ("n1", "right", "left")
+        assert first.behind > 0 > found.labels[-1].behind
+        assert first.probability is not None
+        assert 0.0 <= first.probability < 0.5
+        assert found.n_contradicted == sum(each.behind > 0 for each in found.labels)
+    kept.problem("GET", f"{PREDICTIONS}/doubtful-labels?model=stable-hfs", 409)
+
+
 def test_the_client_reads_sets(kept: Api) -> None:
     with Client(str(kept.client.base_url)) as client:
         sets = client.sets("g", 0.8, model="auto").sets
@@ -139,6 +153,8 @@ def test_the_client_reads_sets(kept: Api) -> None:
         assert sets.certain_share == pytest.approx(sum(table["certain"].to_pylist()) / 60)
         one = client.prediction("g", "n7", model="auto", coverage=0.8).prediction
         assert one.labels is not None
+        (doubted,) = client.doubtful_labels("g", k=1, model="auto").doubtful.labels
+        assert doubted.node == "n1"
         with pytest.raises(Conflict):
             client.sets("g", 0.8, model="stable-hfs")
         with pytest.raises(InvalidArgument):

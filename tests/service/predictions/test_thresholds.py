@@ -40,7 +40,7 @@ LEFT_OUT = np.array(
 @pytest.fixture
 def file(tmp_path: Path) -> PredictionFile:
     found = written(tmp_path, JUDGED)
-    write_left_out(found.path, TRUE, LEFT_OUT)
+    write_left_out(found.path, np.arange(TRUE.size), TRUE, LEFT_OUT)
     return found
 
 
@@ -69,7 +69,7 @@ def test_a_share_that_the_job_doubts_is_told(
     tmp_path: Path, p_value: float, share: float | None, warns: bool
 ) -> None:
     doubted = written(tmp_path, replace(JUDGED, stats={"sample_p_value": p_value}))
-    write_left_out(doubted.path, TRUE, LEFT_OUT)
+    write_left_out(doubted.path, np.arange(TRUE.size), TRUE, LEFT_OUT)
     chosen = class_threshold(doubted, "cat", cost_fn=4.0, positive_share=share)
     warning = left_out_evaluation(doubted, chosen).warning
     assert (warning is not None) == warns
