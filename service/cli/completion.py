@@ -71,7 +71,8 @@ WORDS: Final = {
     "sets": "GRAPH --coverage= --model=MODEL --label-column= --json",
     "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
     "--cost-fn= --cost-fp= --positive-share= --json",
-    "suggest": "GRAPH --strategy=margin,variance,coverage -k= --model=MODEL --label-column= --json",
+    "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
+    "--label-column= --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",
     "key create": "NEW --scope= --json",

@@ -24,6 +24,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import (
+    LOCATING,
     MAX_SUGGESTIONS,
     STRATEGIES,
     Strategy,
@@ -52,13 +53,14 @@ def suggest(
     """Say which nodes to label next: those whose label would help most.
 
     By margin: where the two best classes are closest. By variance: what tells most of all others.
-    By coverage: unsure nodes that differ. The last two first locate the nodes, a job that runs here
-    while no worker is alive; they work before the first prediction, too.
+    By coverage: unsure nodes that differ. These two first locate the nodes, a job that runs here
+    while no worker is alive; they work before the first prediction, too. At random: label all that
+    are named, and judge by them, as by a random sample.
     """
     with open_session() as session:
         graph = session.graph(name)
         suggester = _suggester(session)
-        asked = None if strategy == "margin" else suggester.request_embedding(graph)
+        asked = None if strategy not in LOCATING else suggester.request_embedding(graph)
         if asked is not None:
             job = wait_for_job(session, asked, is_quiet=json)
             if job.status is not JobStatus.SUCCEEDED:

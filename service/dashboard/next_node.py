@@ -8,7 +8,7 @@ from peewit.service.dashboard.rounds import Rounds
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.predictions.suggestions import EmbeddingFailed, Strategy
+from peewit.service.predictions.suggestions import LOCATING, EmbeddingFailed, Strategy
 
 
 class NoNode(LookupError):
@@ -49,7 +49,7 @@ def next_node(
     if strategy == "margin":
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
-    else:
+    elif strategy in LOCATING:
         _require_embedding(graph, stores, owner=owner, has_margins=bool(has_margins))
     node = rounds.next_node(graph, strategy, skipped, column)
     if node is not None:

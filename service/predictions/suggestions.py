@@ -25,13 +25,16 @@ from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, id_type
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
-from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, UInt64Array
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
-Strategy = Literal["margin", "variance", "coverage"]
+Strategy = Literal["margin", "variance", "coverage", "random"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+LOCATING: Final = frozenset[Strategy]({"variance", "coverage"})
+"""Strategies that need to know where nodes lie."""
 
 MAX_SUGGESTIONS: Final = 200
 """Most nodes of one answer: predictions should be looked at again after that many labels."""
@@ -41,6 +44,8 @@ MAX_CANDIDATES: Final = 50_000
 
 MAX_REMEMBERED: Final = 5_000
 """Nodes of least margin of a file that are remembered, so that not all are looked at each time."""
+
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 _LARGE_COMPONENT: Final = 0.01
 _ENOUGH_NODES: Final = 0.5
@@ -75,7 +80,7 @@ class Suggestions:
     labels_seq : int
         The label event up to which labeled nodes were left out.
     embedding_snapshot : int, optional
-        The snapshot that the embedding is of; None for ``margin``.
+        The snapshot that the embedding is of; None where none was needed.
     nodes : list of str or int
         External ids.
     predictions : list of Prediction or None
@@ -214,10 +219,12 @@ class Suggester:
         if strategy == "margin":
             if file is None or file.meta.score == "value":
                 raise NoMargins(
-                    "strategy must be variance or coverage where predictions are numbers, got "
-                    "margin"
+                    "strategy must be variance, coverage or random where predictions are numbers, "
+                    "got margin"
                 )
             chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
+        elif strategy == "random":
+            chosen, embedding_snapshot = self._first_at_random(graph, labeled.nodes, n_nodes), None
         else:
             candidates = self._candidates_of(graph)
             erased = self._nodes.erased(graph, graph.progress.n_nodes)
@@ -325,6 +332,23 @@ class Suggester:
             return free[:n_nodes]
         return _of_least_margin(file, labeled, n_nodes)
 
+    def _first_at_random(self, graph: GraphRecord, labeled: Int64Array, n_nodes: int) -> Int64Array:
+        """Nodes without label that come first in a random order of the graph's own.
+
+        The order never changes, and new nodes come anywhere in it: who labels its first nodes, all
+        of them, has labeled a random sample of those there are.
+        """
+        if graph.progress.snapshot is None:
+            raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
+        n_known = graph.progress.n_nodes
+        is_free = np.ones(n_known, bool)
+        is_free[labeled[labeled < n_known]] = False
+        is_free[self._nodes.erased(graph, n_known)] = False
+        free = np.flatnonzero(is_free)
+        place = random_places(free, graph.settings.seed or 0)
+        first = np.argpartition(place, n_nodes)[:n_nodes] if n_nodes < free.size else slice(None)
+        return free[first][np.argsort(place[first])]
+
     def _candidates_of(self, graph: GraphRecord) -> _Candidates:
         store = self._store(graph)
         version = store.version()
@@ -357,6 +381,21 @@ class Suggester:
         ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
         found: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
         return [json_integer(each) if isinstance(each, int) else each for each in found]
+
+
+def random_places(nodes: Int64Array, seed: int) -> UInt64Array:
+    """(n_nodes,) a number for each dense id, as if drawn at random, the same whenever it is asked.
+
+    The finalizer of splitmix64 (Steele, Lea and Flood 2014) of the id and the seed.
+    """
+    with np.errstate(over="ignore"):  # it counts modulo 2^64
+        mixed = np.uint64(seed) * _GOLDEN + nodes.astype(np.uint64)
+        for _ in range(2):  # neighboring seeds would only shift the order otherwise
+            mixed = mixed * _GOLDEN
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return np.asarray(mixed, np.uint64)
 
 
 def _of_least_margin(file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:

@@ -144,7 +144,7 @@ class Suggestion:
 class Suggestions:
     """Nodes to label, the most useful first; none of them has a label."""
 
-    strategy: Literal["margin", "variance", "coverage"]
+    strategy: Literal["margin", "variance", "coverage", "random"]
     job: str | None = described("Whose predictions were looked at; null without any.")
     model: str | None
     snapshot: int | None = described("Of the predictions.")

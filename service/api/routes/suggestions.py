@@ -20,6 +20,7 @@ from peewit.service.inbox.pushes import RETRY_SECONDS
 from peewit.service.jobs.job import JobStatus, UnknownJob
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
+    LOCATING,
     MAX_SUGGESTIONS,
     EmbeddingFailed,
     NoEmbedding,
@@ -59,7 +60,8 @@ async def get_suggestions(
     strategy: Annotated[
         Strategy,
         Query(
-            description="Least margins; most variance taken from all nodes; or nodes that differ."
+            description="Least margins; most variance taken from all nodes; nodes that differ; or "
+            "a random sample."
         ),
     ] = "margin",
     k: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Most nodes.")] = 20,
@@ -72,10 +74,11 @@ async def get_suggestions(
 
     `margin` needs predictions. `variance` and `coverage` need to know where the nodes lie: the
     first call asks for a job of kind embed and answers 202 with it, unless `wait` suffices. They
-    do without predictions, and so tell where to begin.
+    do without predictions, and so tell where to begin. `random` gives the first nodes of a random
+    order that never changes: labels of all of them are a random sample, by which to judge.
     """
     suggester = stores.suggester
-    if strategy != "margin":
+    if strategy in LOCATING:
         request_embedding = partial(suggester.request_embedding, graph, owner=caller.name)
         job = await run_in_threadpool(request_embedding)
         if job is not None and wait:

@@ -14,7 +14,7 @@ from peewit.service.wire.predictions import Suggestions
 
 def suggestions(
     graph: str,
-    strategy: Literal["margin", "variance", "coverage"] = "margin",
+    strategy: Literal["margin", "variance", "coverage", "random"] = "margin",
     k: int = 20,
     *,
     model: str | None = None,
@@ -28,7 +28,7 @@ def suggestions(
     ----------
     graph : str
         Its name.
-    strategy : {"margin", "variance", "coverage"}
+    strategy : {"margin", "variance", "coverage", "random"}
         The least margins; the nodes that take most from the variance of all; or nodes in the middle
         of k clusters of the unsure, so that they differ. The last two need no predictions, but the
         server has to locate the nodes first, once, which takes minutes on a large graph.

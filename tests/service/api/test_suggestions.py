@@ -12,13 +12,14 @@ import pytest
 
 from peewit.service.api.key_store import KeyStore, Scope
 from peewit.service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
+from peewit.service.predictions.suggestions import random_places
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, embed
 from tests.service.api.conftest import CSV, PARQUET, Api, as_parquet, bring_communities, serving
 from tests.service.solvable import two_communities
 
-STRATEGIES = ["margin", "variance", "coverage"]
+STRATEGIES = ["margin", "variance", "coverage", "random"]
 
 
 def solve(api: Api, name: str = "g", **body: Any) -> str:
@@ -88,7 +89,7 @@ def test_no_node_that_has_a_label_is_suggested(ready: Api, strategy: str) -> Non
     few = suggested(ready, f"strategy={strategy}&k=4")
     assert len(few["suggestions"]) == 4
     assert suggested(ready, f"strategy={strategy}&k=4") == few
-    assert answer["embedding_snapshot"] == (None if strategy == "margin" else 1)
+    assert answer["embedding_snapshot"] == (None if strategy in {"margin", "random"} else 1)
 
 
 @pytest.mark.parametrize("strategy", ["variance", "coverage"])
@@ -96,6 +97,27 @@ def test_nodes_that_differ_lie_in_both_halves(ready: Api, strategy: str) -> None
     answer = suggested(ready, f"strategy={strategy}&k=2")
     halves = {int(each["node"][1:]) // 30 for each in answer["suggestions"]}
     assert halves == {0, 1}
+
+
+def test_random_nodes_are_the_first_of_an_order_that_never_changes(ready: Api) -> None:
+    whole = [each["node"] for each in suggested(ready, "strategy=random&k=200")["suggestions"]]
+    for k in (1, 7, 30):
+        some = suggested(ready, f"strategy=random&k={k}")["suggestions"]
+        assert [each["node"] for each in some] == whole[:k]
+    numbers = np.array([int(name[1:]) for name in whole])
+    assert abs(np.corrcoef(numbers, np.arange(numbers.size))[0, 1]) < 0.35
+
+
+def test_places_of_a_random_order_are_even_and_differ_by_seed() -> None:
+    nodes = np.arange(20_000)
+    places = random_places(nodes, 3)
+    assert np.unique(places).size == nodes.size
+    np.testing.assert_array_equal(random_places(nodes[5:9], 3), places[5:9])
+    low = places < np.uint64(2**62)
+    assert abs(low.mean() - 0.25) < 0.01
+    assert abs(low.reshape(-1, 100).mean(axis=1).std() - 0.0433) < 0.006  # of independent ones
+    other = random_places(nodes, 4) < np.uint64(2**62)
+    assert abs((low & other).mean() - 0.0625) < 0.006
 
 
 def test_what_is_wrong_is_refused(ready: Api) -> None:
