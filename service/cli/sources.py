@@ -207,8 +207,12 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
 
 def _look_at_files(location: str, *, follow: bool) -> None:
     """Raise what is wrong with a source of files, or say what may mend itself or is not meant."""
-    if (Path(location) / "_delta_log").is_dir():
-        say("this is a Delta table, whose files hold removed rows, too; --kind delta follows it")
+    signs = {
+        "delta": (Path(location) / "_delta_log").is_dir(),
+        "iceberg": any((Path(location) / "metadata").glob("*.metadata.json")),
+    }
+    for kind in (kind for kind, is_there in signs.items() if is_there):
+        say(f"this is a table, whose files hold removed rows, too; --kind {kind} follows it")
     try:
         listed(EdgeFiles(location))
     except ValueError:

@@ -1,6 +1,9 @@
 """Listing of the sources of all graphs: each in its turn, in threads, with back-off.
 
-A live source is read on where one of files is listed.
+A live source is read on where one of files is listed. One that gave something is read on when that
+is in the graph and the next pass may begin, so that the pass has what is newest and there are no
+more files than passes. One that gave nothing is left alone for as long again as it has been quiet.
+Both take at least a tenth of the usual pause, and at most all of it while the graph does not rest.
 
 A store that is slow or away keeps neither the other sources nor the pushes waiting. What is wrong
 with a source is stored with the source, for people to see, and never held against its files.
@@ -8,7 +11,7 @@ with a source is stored with the source, for people to see, and never held again
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from glob import has_magic
@@ -38,13 +41,18 @@ _AT_ONCE: Final = 4
 _NOTE_SECONDS: Final = 60.0
 _LEAST_GAP_SECONDS: Final = 0.2
 _MAX_SHOWN: Final = 1000
+_LEAST_SHARE: Final = 0.1
+"""Of the usual pause, between two readings of a live source."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One source: when to list and to read it next, what went wrong, which directory to watch."""
+    """One source: when to list and to read it next, what went wrong, which directory to watch.
+
+    Of a live one also when a reading last gave something, and from when on it may be read on.
+    """
 
     graph_id: str
     source: SourceRecord
@@ -57,6 +65,8 @@ class _Watched:
     n_read_failures: int = 0
     is_told_slow: bool = False
     is_settled: bool = False
+    given_at: float = float("-inf")
+    read_on_at: float = float("inf")
     directory: str | None = None
     registered: dict[str, ListedFile] = field(default_factory=dict)
     passed_over: frozenset[str] = frozenset()
@@ -108,8 +118,16 @@ class SourceLister:
         self._n_listing = 0
         self._watch = DirectoryWatch(self._wake)
 
-    def poll(self, graph_ids: Iterable[str]) -> None:
-        """Begin the listings that are due; returns at once."""
+    def poll(self, graph_ids: Iterable[str], *, resting: Collection[str] = ()) -> None:
+        """Begin the listings that are due; returns at once.
+
+        Parameters
+        ----------
+        graph_ids : iterable of str
+            All graphs.
+        resting : collection of str
+            Those that take no files now; labels and features wait for none.
+        """
         present: dict[str, _Watched] = {}
         for graph_id in graph_ids:
             sources = self._manifest.sources.list(graph_id)
@@ -128,7 +146,7 @@ class SourceLister:
         for each in sorted(present.values(), key=lambda each: each.list_at):
             if each.listing_since is not None:
                 self._tell_if_slow(each)
-            elif each.list_at <= self._clock() and n_listing < _AT_ONCE:
+            elif n_listing < _AT_ONCE and self._is_due(each, resting):
                 n_listing += self._begin(each)
 
     def wait(self, seconds: float) -> bool:
@@ -193,6 +211,16 @@ class SourceLister:
             if each.graph_id == graph_id:
                 each.registered = {}
 
+    def _is_due(self, each: _Watched, resting: Collection[str]) -> bool:
+        """Whether a source is to be listed, or to be read on, now."""
+        now = self._clock()
+        if each.read_on_at == float("inf"):
+            return each.list_at <= now
+        is_resting = each.graph_id in resting and each.source.holds == "edges"
+        if is_resting or now < each.read_on_at:
+            return False
+        return each.list_at <= now or not self._manifest.live.waiting_bytes(each.source.id)
+
     def _is_listed(self, each: _Watched) -> bool:
         """Whether a listing takes up one of the places; one that stands still leaves it to others.
 
@@ -205,7 +233,7 @@ class SourceLister:
         """Begin the listing of a source; whether there is anything to list."""
         if not each.source.follow and (each.is_settled or self._has_given(each.source)):
             each.is_settled = True
-            each.list_at = float("inf")
+            each.list_at = each.read_on_at = float("inf")
             return False
         each.listing_since = self._clock()
         each.is_told_slow = False
@@ -250,12 +278,19 @@ class SourceLister:
 
     def _read(self, each: _Watched) -> None:
         """Read a live source on; one that gives chunks is not slow, however long that takes."""
+        began = self._clock()
+        each.read_on_at = float("inf")
 
         def go_on() -> None:
-            each.listing_since = self._clock()
+            each.listing_since = each.given_at = self._clock()
 
         self._reader.read(each.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
-        each.list_at = self._clock() + self._settings.list_seconds
+        now, longest = self._clock(), self._settings.list_seconds
+        least = _LEAST_SHARE * longest
+        if each.given_at >= began:
+            each.read_on_at, each.list_at = now + least, now + longest
+        else:
+            each.list_at = now + min(max(now - each.given_at, least), longest)
 
     def _take(self, each: _Watched, began: float) -> None:
         """List a source and register what is whole."""

@@ -178,7 +178,8 @@ class IngestDaemon:
         records = list(self._catalog.list())
         self._forget_all_but({record.id for record in records})
         self._names = {record.id: record.settings.name for record in records}
-        self.lister.poll(self._names)
+        resting = {record.id for record in records if self._is_resting(record)}
+        self.lister.poll(self._names, resting=resting)
         self.lister.wait(POLL_SECONDS)  # so that quick ones take part in this round
         if self._clock() >= self._clean_at:
             self._clean(records)

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -24,28 +23,20 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from peewit.service.live_sources.contract import Access, ChangesLost
+from peewit.service.live_sources.table_chunks import (
+    BATCH_ROWS,
+    Effect,
+    TableUnavailable,
+    UnreadableTable,
+    read_rows,
+)
 from peewit.service.redaction import shown_url
-
-Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
-"""What the rows of a file do; of a file of the feed, which of them are meant."""
-
-ROW: Final = "_row"
-"""Column of a batch: the number of each row in its file."""
 
 _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
-_BATCH_ROWS: Final = 1 << 16
 _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _TRACE: Final = re.compile(r"\n\s*0: ")
 """Where the text of an error goes on with a trace of the library."""
-
-
-class TableUnavailable(OSError):
-    """The table cannot be opened now, or there is none."""
-
-
-class UnreadableTable(ValueError):
-    """The table uses a feature that is not read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +56,11 @@ class Piece:
     path: str
     effect: Effect
     partition: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the file, for people."""
+        return self.path.rpartition("/")[2]
 
 
 class DeltaLog:
@@ -170,7 +166,7 @@ class DeltaLog:
         columns: Sequence[str],
         *,
         first_row: int,
-        most_rows: int = _BATCH_ROWS,
+        most_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
         """Rows of a piece from a row of its file on, each with the row that follows them.
 
@@ -212,24 +208,12 @@ class DeltaLog:
                 "--from, without the changes before it"
             ) from error
         is_feed = piece.effect.startswith("feed")
-        n_batch = min(_BATCH_ROWS, most_rows)
         with source, pa.parquet.ParquetFile(source) as file:
             held = [name for name in columns if name in file.schema_arrow.names]
-            row = 0
-            for group in range(file.num_row_groups):
-                n_rows = file.metadata.row_group(group).num_rows
-                if row + n_rows <= first_row:
-                    row += n_rows
-                    continue
-                read = [*held, _CHANGE] if is_feed else held
-                for batch in file.iter_batches(n_batch, row_groups=[group], columns=read):
-                    begin, row = row, row + batch.num_rows
-                    if row <= first_row:
-                        continue
-                    table = _without_views(pa.Table.from_batches([batch]))
-                    table = table.append_column(ROW, pa.array(np.arange(begin, row)))
-                    table = table.slice(max(0, first_row - begin))
-                    yield row, self._completed(_meant(table, piece.effect), columns, piece)
+            read = [*held, _CHANGE] if is_feed else held
+            for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
+                meant = _meant(_without_views(table), piece.effect)
+                yield row, self._completed(meant, columns, piece)
 
     def first_version(self) -> int | None:
         """The first version from which on the log has all; None where it has none."""

@@ -25,6 +25,7 @@ class Kind:
 
 KINDS: Final[dict[str, Kind]] = {
     "delta": Kind("peewit.service.live_sources.delta", "DeltaSource", "delta"),
+    "iceberg": Kind("peewit.service.live_sources.iceberg", "IcebergSource", "iceberg"),
     "kafka": Kind("peewit.service.live_sources.kafka", "KafkaSource", "kafka"),
 }
 

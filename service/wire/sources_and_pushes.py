@@ -75,7 +75,7 @@ class Source:
     replaces: bool = described(
         "Whether a file that changed takes the place of its earlier version.", default=False
     )
-    kind: str = described("files, or that of a live source: delta or kafka.", default="files")
+    kind: str = described("files, or of a live source delta, iceberg or kafka.", default="files")
     holds: Literal["edges", "labels", "features"] = described(
         "What its rows are; files hold edges.", default="edges"
     )

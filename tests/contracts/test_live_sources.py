@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
@@ -25,7 +27,14 @@ from tests.service.live_sources.node_rows import (
     sent_nodes,
 )
 from tests.service.live_sources.scripted import changes, script
-from tests.service.live_sources.tables import append, make_table, merge, rows_of, table_edges
+from tests.service.live_sources.tables import (
+    append,
+    edges,
+    make_table,
+    merge,
+    rows_of,
+    table_edges,
+)
 
 ROWS = [(f"n{number}", f"n{number + 1}", 1.0) for number in range(6)]
 
@@ -62,6 +71,20 @@ def delta(_: pytest.MonkeyPatch, directory: Path, __: topics.MockCluster) -> Wor
     return World(access, happen, lambda: table_edges(url))
 
 
+def iceberg(_: pytest.MonkeyPatch, directory: Path, __: topics.MockCluster) -> World:
+    pytest.importorskip("pyiceberg", reason="needs the extra iceberg")
+    tables = import_module("tests.service.live_sources.iceberg_tables")
+    with tables.catalog_in(directory / "house") as catalog:
+        table = tables.make_table(catalog, ROWS)
+
+    def happen() -> None:
+        tables.merge(table, [("n0", "n1", 5.0), ("n8", "n9", 2.0)])
+        table.append(edges([("n9", "n99", 3.0)]))
+
+    access = Access(url=table.location(), columns=PLAIN, takes_changes=True)
+    return World(access, happen, lambda: tables.table_edges(table))
+
+
 def kafka(_: pytest.MonkeyPatch, directory: Path, cluster: topics.MockCluster) -> World:
     sent = [topics.edge(*row) for row in ROWS]
     url = cluster.create(directory.name)
@@ -82,7 +105,7 @@ def kafka(_: pytest.MonkeyPatch, directory: Path, cluster: topics.MockCluster) -
     return World(access, happen, edges)
 
 
-WORLDS = {"scripted": scripted, "delta": delta, "kafka": kafka}
+WORLDS = {"scripted": scripted, "delta": delta, "iceberg": iceberg, "kafka": kafka}
 
 
 class NodeWorld(NamedTuple):
@@ -132,9 +155,32 @@ def kafka_nodes(
     return NodeWorld(node_access(url, holds), lambda: send(MORE_NODES))
 
 
+def iceberg_nodes(
+    _: pytest.MonkeyPatch, directory: Path, __: topics.MockCluster, holds: NodeHolds
+) -> NodeWorld:
+    pytest.importorskip("pyiceberg", reason="needs the extra iceberg")
+    tables = import_module("tests.service.live_sources.iceberg_tables")
+    rows = sent_nodes(holds, NODES)
+    with tables.catalog_in(directory / "nodes") as catalog:
+        table = catalog.create_table("people.nodes", schema=rows.schema)
+        table.append(rows)
+
+    def happen() -> None:
+        tables.rewrite(table, rows.filter(pc.not_equal(rows["node"], "n1")))
+        more = {node: value for node, value in MORE_NODES.items() if value is not None}
+        table.upsert(sent_nodes(holds, more), ["node"])
+
+    return NodeWorld(node_access(table.location(), holds), happen)
+
+
 NODES = {"n0": 0, "n1": 1, "n2": 0, "n3": 0}
 MORE_NODES = {"n0": 2, "n1": None, "n9": 1}
-NODE_WORLDS = {"scripted": scripted_nodes, "delta": delta_nodes, "kafka": kafka_nodes}
+NODE_WORLDS = {
+    "scripted": scripted_nodes,
+    "delta": delta_nodes,
+    "iceberg": iceberg_nodes,
+    "kafka": kafka_nodes,
+}
 
 
 def node_access(url: str, holds: NodeHolds) -> Access:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "decisions", "delta", "erase", "forgetting", "http", "kafka", "knn", "papers"),
-    *("points", "retract", "scans", "sets", "spam", "verdicts", "window", "words"),
+    *("commands", "decisions", "delta", "erase", "forgetting", "http", "iceberg", "kafka", "knn"),
+    *("papers", "points", "retract", "scans", "sets", "spam", "verdicts", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
@@ -128,6 +129,11 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
 )
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
+
+
+@pytest.mark.skipif(find_spec("pyiceberg") is None, reason="needs the extra iceberg")
+def test_a_table_of_a_catalog_is_followed(home: Home, tmp_path: Path) -> None:
+    run("iceberg", home, tmp_path)
 
 
 @pytest.mark.parametrize(("section", "topic"), [("kafka", "friends"), ("decisions", "decisions")])

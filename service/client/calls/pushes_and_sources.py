@@ -228,7 +228,7 @@ def add_source(
         Absolute path on the server, of a file or directory, a glob, or an fsspec URL; of another
         kind the place that it names.
     kind : str
-        What is read: ``files``, or a live source, ``delta`` or ``kafka``.
+        What is read: ``files``, or a live source, ``delta``, ``iceberg`` or ``kafka``.
     holds : {"edges", "labels", "features"}
         What the rows of a live source are.
     label_column : str, optional

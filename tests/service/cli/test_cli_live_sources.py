@@ -48,7 +48,7 @@ def test_labels_of_a_table_are_read_and_shown(peewit: Peewit, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--kind", "stream"), "kind must be one of files, delta, kafka"),
+        (("--kind", "stream"), "kind must be one of files, delta, iceberg, kafka"),
         (("--kind", "delta", "--from", "soon"), "must be the number of a version"),
         (("--kind", "delta", "--replace"), "replaces must be off"),
         (("--from", "5"), "must be left out for a source of files"),
@@ -71,6 +71,12 @@ def test_files_of_a_table_are_told_to_be_one(peewit: Peewit, tmp_path: Path) -> 
     peewit("graph", "create", "g")
     added = peewit("source", "add", "g", url)
     assert (added.exit_code, "--kind delta follows it" in added.err) == (0, True)
+    metadata = tmp_path / "i" / "metadata"
+    metadata.mkdir(parents=True)
+    (metadata / "00000-0b1c.metadata.json").touch()
+    (tmp_path / "i" / "edges.csv").write_text("src,dst\na,b\n")
+    added = peewit("source", "add", "g", tmp_path / "i")
+    assert (added.exit_code, "--kind iceberg follows it" in added.err) == (0, True)
 
 
 def test_a_table_that_cannot_be_read_is_told_in_one_line(peewit: Peewit, tmp_path: Path) -> None:

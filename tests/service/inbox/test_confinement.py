@@ -122,6 +122,7 @@ def test_what_the_settings_open_is_taken(
         "{open}/x::file:///etc/passwd",
         "s3://bucket::file:///etc",
         "unheard://x",
+        "iceberg://catalog/people.friends",
         "",
     ],
 )
@@ -255,6 +256,8 @@ def test_sources_of_a_graph_are_counted(database: Database, graph: GraphRecord) 
         ("http://data.example.evil/a", "http://data.example", False),
         ("/etc/passwd", "http://data.example", False),
         ("s3://bucket/etc", "/etc", False),
+        ("s3://bucket/table/data/a.parquet", "iceberg://", True),
+        ("/house/table/data/a.parquet", "iceberg://", False),
     ],
 )
 def test_files_stay_in_the_place_of_their_source(

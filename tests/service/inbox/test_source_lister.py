@@ -24,8 +24,10 @@ from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
 from peewit.streaming.graph_stream import FileUnreadable
+from tests.service.live_sources.scripted import Script, script
 
 DEADLINE_SECONDS = 60.0
 
@@ -123,9 +125,9 @@ def put(url: str, *names: str, node: str = "a") -> None:
         pq.write_table(table, file)
 
 
-def poll(lister: SourceLister, graph: GraphRecord) -> None:
+def poll(lister: SourceLister, graph: GraphRecord, *, resting: bool = False) -> None:
     """One round, to the end of its listings."""
-    lister.poll([graph.id])
+    lister.poll([graph.id], resting={graph.id} if resting else ())
     assert lister.wait(DEADLINE_SECONDS)
 
 
@@ -385,6 +387,102 @@ def test_an_object_that_goes_before_it_is_read_is_offered_when_it_is_back(
     rounds()
     (file,) = Manifest(database).list_files(graph.id)
     assert file.status == "committed"
+
+
+@pytest.fixture
+def live(database: Database, graph: GraphRecord, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The script of a live source that is followed."""
+    url, play = script(monkeypatch, [])
+    Manifest(database).sources.add(graph.id, url, kind="scripted", follow=True)
+    return play
+
+
+def write(live: Script) -> None:
+    live.entries.append(pa.table({"src": [uuid4().hex], "dst": ["b"]}))
+
+
+def ingest(database: Database, settings: Settings, graph: GraphRecord) -> None:
+    """Bring in what is pending; no source is listed."""
+    ingestor = Ingestor(database, settings)
+    with ingestor.open_graph(graph.id, should_stop=lambda: False) as opened:
+        opened.ingest_pending()
+
+
+def n_read(database: Database, graph: GraphRecord) -> int:
+    """Entries of its live source."""
+    return Manifest(database).live.place(source(database, graph).id).n_reads
+
+
+def test_a_live_source_is_read_on_once_what_it_gave_is_in_the_graph(
+    database: Database,
+    settings: Settings,
+    graph: GraphRecord,
+    lister: SourceLister,
+    clock: Clock,
+    live: Script,
+) -> None:
+    write(live)
+    poll(lister, graph)
+    write(live)
+    clock.now += 5.0
+    poll(lister, graph)
+    assert n_read(database, graph) == 1  # what it gave waits
+    ingest(database, settings, graph)
+    poll(lister, graph, resting=True)
+    assert n_read(database, graph) == 1  # as late as the next pass allows
+    poll(lister, graph)
+    assert n_read(database, graph) == 2
+    ingest(database, settings, graph)
+    write(live)
+    clock.now += 0.9
+    poll(lister, graph)
+    assert n_read(database, graph) == 2  # a tenth of the usual pause has not passed
+    clock.now += 0.1
+    poll(lister, graph)
+    assert n_read(database, graph) == 3
+    write(live)
+    clock.now += 10.0
+    poll(lister, graph)
+    assert n_read(database, graph) == 4  # all of it has, whatever waits
+
+
+def test_a_live_source_is_left_alone_for_as_long_again_as_it_has_been_quiet(
+    database: Database, settings: Settings, graph: GraphRecord, clock: Clock, live: Script
+) -> None:
+    write(live)
+    began, read_at = clock.now, []
+    lister = SourceLister(
+        Manifest(database),
+        settings,
+        reader=reader_of(database, settings),
+        clock=clock,
+        on_listed=lambda _source, _seconds: read_at.append(clock.now - began),
+    )
+    for _ in range(40):
+        poll(lister, graph)
+        if clock.now == began:
+            ingest(database, settings, graph)
+        clock.now += 1.0
+    lister.close()
+    assert read_at == [0, 1, 2, 4, 8, 16, 26, 36]
+
+
+def test_a_live_source_that_fails_is_not_read_on_early(
+    graph: GraphRecord, lister: SourceLister, clock: Clock, live: Script, database: Database
+) -> None:
+    live.entries.append(Refused(place="here", reason="no edge"))
+    poll(lister, graph)
+    live.entries.append(ConnectionError("away"))
+    clock.now += 1.0
+    poll(lister, graph)
+    assert source(database, graph).error == "ConnectionError: away"
+    write(live)
+    clock.now += 9.0
+    poll(lister, graph)
+    assert n_read(database, graph) == 1
+    clock.now += 11.0
+    poll(lister, graph)
+    assert n_read(database, graph) == 2
 
 
 def test_changes_of_a_local_directory_wake_its_listing(

@@ -15,8 +15,8 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor, LiveSourceUnread
 from peewit.service.live_sources.contract import Access, ChangesLost
 from peewit.service.live_sources.delta import DeltaSource
-from peewit.service.live_sources.delta_log import TableUnavailable, UnreadableTable
 from peewit.service.live_sources.kinds import KINDS, Kind, live_source, start_of
+from peewit.service.live_sources.table_chunks import TableUnavailable, UnreadableTable
 from peewit.service.settings import Settings
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns

@@ -1,0 +1,126 @@
+"""Iceberg tables as live sources: the table as it is, then snapshot after snapshot.
+
+A position is a snapshot that is read whole, and how far the next one is: the number of the piece in
+its order and the row of that file.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
+from peewit.service.live_sources.iceberg_log import IcebergLog
+from peewit.service.live_sources.iceberg_places import Place, place_of
+from peewit.service.live_sources.table_chunks import holds_any, read_chunks, require_taken
+from peewit.service.redaction import shown_url
+from peewit.solvers.arguments import BadArgument
+
+
+class IcebergSource:
+    """An Iceberg table that is followed by snapshot; credentials come from the environment."""
+
+    unit: ClassVar[str] = "snapshots"
+
+    def __init__(self, access: Access, place: Place) -> None:
+        self._access = access
+        self._place = place
+        self._log: IcebergLog | None = None
+
+    @classmethod
+    def open(cls, access: Access) -> Self:
+        """The table of a catalog or in a directory; raises ValueError for other URLs."""
+        return cls(access, place_of(access))
+
+    @classmethod
+    def start(cls, start: str) -> Position:
+        """After the snapshot that a number names."""
+        if not start.isdecimal():
+            raise BadArgument("start", f"must be the number of a snapshot, got {start!r}")
+        return {"snapshot": int(start)}
+
+    def read(
+        self, position: Position | None, *, most_rows: int, should_stop: Callable[[], bool]
+    ) -> Iterator[Chunk]:
+        """The table as it is, or from a snapshot on what later ones changed.
+
+        Raises
+        ------
+        ChangesLost
+            Files or snapshots that come next are gone; or a snapshot changes rows and the graph
+            does not take changes.
+        peewit.service.live_sources.table_chunks.UnreadableTable
+            It uses a feature that is not read.
+        peewit.streaming.edges.blocks.BadEdges
+            It lacks a column.
+        """
+        log = self._look()
+        self._access.columns.check(log.schema.names)
+        if position is None:
+            if log.newest is None:
+                return
+            position = {"table": log.newest}
+        self._require_same(log, position)
+        at = dict(position)
+        if "table" in at:
+            snapshot = at["table"]
+            yield from read_chunks(
+                log,
+                log.whole(snapshot),
+                self._access,
+                at=at,
+                within={"table": snapshot},
+                done={"snapshot": snapshot},
+                most_rows=most_rows,
+                should_stop=should_stop,
+            )
+            at = {"snapshot": snapshot}
+        for snapshot in log.after(at["snapshot"]):
+            if should_stop():
+                return
+            pieces = log.changes(snapshot)
+            require_taken(pieces, self._access, log.schema.names, version=f"snapshot {snapshot}")
+            yield from read_chunks(
+                log,
+                pieces,
+                self._access,
+                at=at,
+                within={"snapshot": at["snapshot"]},
+                done={"snapshot": snapshot},
+                most_rows=most_rows,
+                should_stop=should_stop,
+            )
+            at = {"snapshot": snapshot}
+
+    def lag(self, position: Position | None) -> int:
+        """Snapshots that are not read whole; a table that is not read yet counts as one."""
+        log = self._log or self._look()
+        if position is None:
+            return 0 if log.newest is None else 1
+        if "table" in position:
+            return 1 + len(log.after(position["table"]))
+        return len(log.after(position["snapshot"]))
+
+    def holds(self, ids: pa.Array) -> bool:
+        """Whether any of some nodes stands in the newest snapshot."""
+        log = IcebergLog(self._access, self._place.look())
+        if log.newest is None:
+            return False
+        return holds_any(log, log.whole(log.newest), log.newest, self._access, ids)
+
+    def close(self) -> None:
+        """Forget the table, which is looked at anew when it is read again."""
+        self._log = None
+
+    def _look(self) -> IcebergLog:
+        self._log = IcebergLog(self._access, self._place.look())
+        return self._log
+
+    def _require_same(self, log: IcebergLog, at: Position) -> None:
+        """Raise ChangesLost unless the position is one of this table."""
+        if at.get("id", log.id) != log.id:
+            raise ChangesLost(
+                f"{shown_url(self._access.url)} must be the table that was read, it was made anew; "
+                "make the graph anew from the whole table, or begin after a snapshot of it with "
+                "--from"
+            )

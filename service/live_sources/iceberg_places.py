@@ -1,0 +1,143 @@
+"""Where an Iceberg table is found: by the catalog that knows it, or as a directory.
+
+A catalog says which file of metadata is the newest. In a directory the one with the highest number
+counts. The library would take classes to import and endpoints to call from the properties of a
+table; for a directory neither is done, since whoever writes a table is not who runs this process.
+"""
+
+import os
+import re
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow.fs
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+
+from peewit.service.live_sources.contract import Access
+from peewit.service.live_sources.table_chunks import TableUnavailable, UnreadableTable
+from peewit.service.redaction import shown_url
+from peewit.solvers.arguments import BadArgument
+
+_IN_CATALOG: Final = re.compile(r"iceberg://(?P<catalog>[^/]+)/(?P<table>[^/.]+(?:\.[^/.]+)+)")
+_DIRECTORY: Final = re.compile(r"(?:(?:file|s3|s3a|gs)://.+|(?![a-z0-9+.-]+:).+)", re.IGNORECASE)
+_METADATA: Final = re.compile(r"v?(?P<number>[0-9]+)(?:-[^/]+)?(?:\.gz)?\.metadata\.json")
+_LOCAL: Final = re.compile(r"file:/+")
+
+
+class Found(NamedTuple):
+    """A table as it is now, and what reads its files."""
+
+    metadata: TableMetadata
+    files: FileIO
+
+
+class Place(Protocol):
+    """Where a table is."""
+
+    def look(self) -> Found:
+        """The table as it is now.
+
+        Raises
+        ------
+        TableUnavailable
+            There is none, or it cannot be told which file of metadata is its newest.
+        Exception
+            Whatever the store or the catalog raises.
+        """
+
+
+def place_of(access: Access) -> Place:
+    """The place that a URL names.
+
+    Raises
+    ------
+    ValueError
+        It names none.
+    """
+    if named := _IN_CATALOG.fullmatch(access.url):
+        return CatalogPlace(named["catalog"], named["table"])
+    if "::" in access.url or not _DIRECTORY.fullmatch(access.url):
+        raise BadArgument(
+            "url",
+            "must be iceberg://CATALOG/NAMESPACE.TABLE, or a directory as a local path, s3:// or "
+            f"gs:// for an Iceberg table, got {shown_url(access.url)!r}",
+        )
+    return DirectoryPlace(access)
+
+
+def require_allowed(access: Access, path: str) -> None:
+    """Raise `UnreadableTable` unless a path that the table leads to may be read."""
+    if not access.allows(_LOCAL.sub("/", path, count=1)):
+        raise UnreadableTable(f"{shown_url(path)!r} must lie where the source may read")
+
+
+class CatalogPlace:
+    """A table of a catalog that the library's own environment or file of settings describes."""
+
+    def __init__(self, catalog: str, table: str) -> None:
+        self._name = catalog
+        self._table = table
+        self._catalog: Catalog | None = None
+
+    def look(self) -> Found:
+        """The table as the catalog has it now."""
+        self._catalog = self._catalog or load_catalog(self._name)
+        try:
+            table = self._catalog.load_table(self._table)
+        except NoSuchTableError as error:
+            raise TableUnavailable(
+                f"table {self._table} must be in the catalog {self._name}, where it is not"
+            ) from error
+        return Found(table.metadata, table.io)
+
+
+class DirectoryPlace:
+    """A table whose files of metadata lie in the folder ``metadata`` of a directory."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._files = PyArrowFileIO(_store_properties())
+        self._found: tuple[str, Found] | None = None
+
+    def look(self) -> Found:
+        """The table as its newest file of metadata has it."""
+        location = self._newest()
+        if self._found is None or self._found[0] != location:
+            require_allowed(self._access, location)
+            metadata = FromInputFile.table_metadata(self._files.new_input(location))
+            self._found = location, Found(metadata, self._files)
+        return self._found[1]
+
+    def _newest(self) -> str:
+        directory = f"{self._access.url.rstrip('/')}/metadata"
+        scheme, host, path = PyArrowFileIO.parse_location(directory)
+        selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
+        found: dict[int, list[str]] = {}
+        for info in self._files.fs_by_scheme(scheme, host).get_file_info(selector):
+            if named := _METADATA.fullmatch(info.base_name):
+                found.setdefault(int(named["number"]), []).append(info.base_name)
+        shown = shown_url(directory)
+        if not found:
+            raise TableUnavailable(f"{shown} must hold files *.metadata.json, there is none")
+        newest = sorted(found[max(found)])
+        if len(newest) > 1:
+            raise TableUnavailable(
+                f"{shown} must have one newest file of metadata, several writers left "
+                f"{', '.join(newest)}; name the table by its catalog, iceberg://CATALOG/"
+                "NAMESPACE.TABLE, or wait for its next change"
+            )
+        return f"{directory}/{newest[0]}"
+
+
+def _store_properties() -> dict[str, str]:
+    """What the library does not take from the environment of an object store by itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint and not region:
+        region = "us-east-1"  # else the library asks Amazon for that of the bucket
+    told = {"s3.endpoint": endpoint, "s3.region": region}
+    return {name: value for name, value in told.items() if value}

@@ -1,0 +1,291 @@
+"""What tables of files share as live sources: pieces of a version, read in chunks.
+
+A *piece* is a data file that a version of the table added or removed. A position within a version
+is the number of the piece in its order and the row of that file.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk
+from peewit.service.live_sources.node_columns import PLACE, NodeColumns
+from peewit.service.redaction import shown_url
+
+Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
+"""What the rows of a file do; of a file of a change data feed, which of them are meant."""
+
+ROW: Final = "_row"
+"""Column of a batch: the number of each row in its file."""
+
+BATCH_ROWS: Final = 1 << 16
+"""Rows that are read at once."""
+
+_OPERATIONS: Final[dict[Effect, str]] = {
+    "insert": "insert",
+    "delete": "delete",
+    "feed deletes": "delete",
+    "feed inserts": "set",
+}
+
+
+class TableUnavailable(OSError):
+    """The table cannot be opened now, or there is none."""
+
+
+class UnreadableTable(ValueError):
+    """The table uses a feature that is not read here."""
+
+
+class Piece(Protocol):
+    """A data file of the table, or of its feed."""
+
+    @property
+    def effect(self) -> Effect:
+        """What its rows do."""
+
+    @property
+    def name(self) -> str:
+        """Of the file, for people."""
+
+
+Piece_contra = TypeVar("Piece_contra", bound=Piece, contravariant=True)
+
+
+class PieceReader(Protocol[Piece_contra]):
+    """A table whose pieces can be read.
+
+    Attributes
+    ----------
+    id : str
+        Made up when the table was.
+    schema : pyarrow.Schema
+        Of its columns.
+    """
+
+    id: str
+    schema: pa.Schema
+
+    def batches(
+        self,
+        piece: Piece_contra,
+        version: int,
+        columns: Sequence[str],
+        *,
+        first_row: int,
+        most_rows: int = BATCH_ROWS,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Rows of a piece from a row of its file on, each with the row that follows them.
+
+        Parameters
+        ----------
+        piece : Piece
+            Of this version.
+        version : int
+            For errors.
+        columns : sequence of str
+            Columns of the table; one that the file lacks is null.
+        first_row : int
+            Rows of the file before it are passed over.
+        most_rows : int
+            Of a batch; there are never more than some.
+
+        Yields
+        ------
+        row : int
+            Of the file, behind the batch.
+        table : pyarrow.Table
+            The columns, and `ROW`.
+
+        Raises
+        ------
+        ChangesLost
+            The file is gone.
+        """
+
+
+def read_rows(
+    file: pa.parquet.ParquetFile, columns: Sequence[str], *, first_row: int, most_rows: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """Columns of a file and `ROW`, from a row on, in batches, each with the row that follows it."""
+    row = 0
+    for group in range(file.num_row_groups):
+        n_rows = file.metadata.row_group(group).num_rows
+        if row + n_rows <= first_row:
+            row += n_rows
+            continue
+        for batch in file.iter_batches(
+            min(BATCH_ROWS, most_rows), row_groups=[group], columns=columns
+        ):
+            begin, row = row, row + batch.num_rows
+            if row > first_row:
+                table = pa.Table.from_batches([batch])
+                table = table.append_column(ROW, pa.array(np.arange(begin, row)))
+                yield row, table.slice(max(0, first_row - begin))
+
+
+def require_taken(
+    pieces: Sequence[Piece], access: Access, names: Sequence[str], *, version: str
+) -> None:
+    """Raise ChangesLost unless the graph takes what a version changed.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        Of the version.
+    access : Access
+        How the graph reads the table.
+    names : sequence of str
+        Columns of the table.
+    version : str
+        For errors, such as ``version 41``.
+    """
+    has_rows = access.columns.op in names
+    if not has_rows and access.takes_changes:
+        return
+    if any(piece.effect != "insert" for piece in pieces):
+        reason = (
+            f"column {access.columns.op!r} says what its rows do"
+            if has_rows
+            else "the graph takes no changes: make one by `peewit graph create NAME "
+            "--deletions exact --parallel replace`"
+        )
+        raise ChangesLost(
+            f"{version} of {shown_url(access.url)} must only add rows, it deletes or updates "
+            f"some, and {reason}"
+        )
+
+
+def read_chunks(
+    reader: PieceReader[Piece_contra],
+    pieces: Sequence[Piece_contra],
+    access: Access,
+    *,
+    at: Mapping[str, Any],
+    within: Mapping[str, int],
+    done: Mapping[str, int],
+    most_rows: int,
+    should_stop: Callable[[], bool],
+) -> Iterator[Chunk]:
+    """Pieces of a version from a position within it; the last chunk ends at the version.
+
+    Parameters
+    ----------
+    reader : PieceReader
+        Reads the pieces.
+    pieces : sequence of Piece
+        Of the version, in its order.
+    access : Access
+        How the graph reads the table.
+    at : mapping
+        The position to begin at.
+    within : mapping of str to int
+        The position before the version is read whole, to which piece and row come.
+    done : mapping of str to int
+        The position behind the version: what it is called, and its number.
+    most_rows : int
+        Rows at which a chunk ends.
+    should_stop : callable
+        Asked between batches.
+    """
+    ((word, version),) = done.items()
+    columns = access.columns.of(reader.schema.names)
+    anew = _set_anew(reader, pieces, version, access)
+    waiting: list[pa.Table] = []
+    n_rows, number, first_row = 0, at.get("file", 0), at.get("row", 0)
+    for place, piece in enumerate(pieces[number:], number):
+        start = first_row if place == number else 0
+        for row, table in reader.batches(
+            piece, version, columns, first_row=start, most_rows=most_rows
+        ):
+            rows = _rows(table, piece, access, reader.schema.names, f"{word} {version}")
+            if anew is not None and _deletes(piece):
+                is_anew = pc.is_in(_texts(rows, "node"), value_set=anew)
+                rows = rows.filter(pc.invert(is_anew))
+            waiting.append(rows)
+            n_rows += rows.num_rows
+            if should_stop():
+                return
+            if n_rows >= most_rows:
+                position = {**within, "file": place, "row": row, "id": reader.id}
+                label = f"{word}-{version}-file-{place}-row-{row}"
+                yield Chunk(position=position, label=label, table=_joined(waiting))
+                waiting, n_rows = [], 0
+    position = {**done, "id": reader.id}
+    yield Chunk(position=position, label=f"{word}-{version}", table=_joined(waiting))
+
+
+def holds_any(
+    reader: PieceReader[Piece_contra],
+    pieces: Sequence[Piece_contra],
+    version: int,
+    access: Access,
+    ids: pa.Array,
+) -> bool:
+    """Whether any of some nodes stands in the pieces of a version."""
+    nodes = access.columns.nodes
+    texts = ids.cast(pa.string())
+    for piece in pieces:
+        for _, table in reader.batches(piece, version, nodes, first_row=0):
+            for name in nodes:
+                if pc.any(pc.is_in(_texts(table, name), value_set=texts)).as_py():
+                    return True
+    return False
+
+
+def _set_anew(
+    reader: PieceReader[Piece_contra],
+    pieces: Sequence[Piece_contra],
+    version: int,
+    access: Access,
+) -> pa.Array | None:
+    """Nodes that a version sets after it deletes rows: what is deleted of them does not count.
+
+    Else files that are written anew would take back what they say, until it is read again.
+    """
+    inserting = [each for each in pieces if not _deletes(each)]
+    is_of_nodes = isinstance(access.columns, NodeColumns)
+    if not is_of_nodes or not inserting or len(inserting) == len(pieces):
+        return None
+    (name,) = access.columns.nodes
+    found = [
+        _texts(table, name)
+        for piece in inserting
+        for _, table in reader.batches(piece, version, [name], first_row=0)
+    ]
+    return pa.concat_arrays([pa.array([], pa.string()), *found])
+
+
+def _deletes(piece: Piece) -> bool:
+    return _OPERATIONS[piece.effect] == "delete"
+
+
+def _texts(table: pa.Table, name: str) -> pa.Array:
+    return table.column(name).cast(pa.string()).combine_chunks()
+
+
+def _rows(
+    table: pa.Table, piece: Piece, access: Access, names: Sequence[str], version: str
+) -> pa.Table:
+    """Rows of the table as rows of a chunk."""
+    columns = {
+        argument: table.column(name)
+        for argument, name in access.columns.by_argument
+        if name in names
+    }
+    if "op" not in columns and access.takes_changes:
+        operation = _OPERATIONS[piece.effect]
+        columns["op"] = pa.chunked_array([pa.repeat(operation, table.num_rows)])
+    if isinstance(access.columns, NodeColumns):
+        row = table.column(ROW).cast(pa.string())
+        columns[PLACE] = pc.binary_join_element_wise(f"{version} row", row, f"of {piece.name}", " ")
+    return pa.table(columns)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:
+    filled = [each for each in tables if each.num_rows]
+    return pa.concat_tables(filled, promote_options="permissive") if filled else None
