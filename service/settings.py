@@ -137,7 +137,8 @@ class Settings(BaseSettings):
     finish_seconds : int
         Time that requests in hand have after that.
     list_seconds : float
-        Time between two listings of a followed source.
+        Time between two listings of a followed source; of a live one that is not quiet a tenth of
+        it may do.
     settle_seconds : float
         A file of a followed source is taken once size and version have stayed so long.
     unfinished_seconds : float
