@@ -51,7 +51,7 @@ class IcebergSource:
             does not take changes.
         peewit.service.live_sources.table_chunks.UnreadableTable
             It uses a feature that is not read.
-        peewit.streaming.edges.blocks.BadEdges
+        peewit.streaming.edges.bad_table.BadTable
             It lacks a column.
         """
         log = self._look()
