@@ -56,6 +56,10 @@ _MEMBERS: Final = {
         "Predict points that are no nodes of the graph, by a model that was solved on features.",
     ),
     "evaluate": Member("predictions", "Compare predictions with true labels."),
+    "abstain": Member(
+        "predictions",
+        "Say how sure a prediction must be for few to be wrong, by the labels left out.",
+    ),
     "sets": Member(
         "predictions",
         "Say what sets of labels promise that hold the true one, and how large they are.",

@@ -68,6 +68,7 @@ WORDS: Final = {
     "--json",
     "evaluate": "GRAPH FILE --model=MODEL --label-column= --node= --label= --top-k= --positive= "
     "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --label-column= --json",
     "sets": "GRAPH --coverage= --model=MODEL --label-column= --json",
     "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
     "--cost-fn= --cost-fp= --positive-share= --json",

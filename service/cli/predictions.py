@@ -35,6 +35,7 @@ from peewit.service.cli.table_files import (
     write_table,
 )
 from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
 from peewit.service.predictions.label_sets import LabelSets
@@ -58,6 +59,8 @@ from peewit.service.wire.evaluations import (
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
+
+_CURVE_SHOWN = 10
 
 ModelName = Annotated[
     str | None, typer.Option(help="Its latest predictions; of any model by default.")
@@ -266,6 +269,55 @@ def sets(
         typer.echo(
             f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
             f"labels in the mean, and one alone at {found.certain_share:.1%}"
+        )
+    if found.warning is not None:
+        say(f"warning: {as_options(found.warning)}")
+
+
+@app.command()
+def abstain(
+    name: GraphName,
+    max_error: Annotated[
+        float, typer.Option(help="Part of the answers that may be wrong, in (0, 1).")
+    ] = 0.05,
+    confidence: Annotated[float, typer.Option(help="Chance that no more are, at least.")] = 0.9,
+    model: ModelName = None,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Say how sure a prediction must be for few to be wrong, by the labels left out.
+
+    Needs probabilities: a solve of auto with --set sets=auto or --set cross_validate=5, of any
+    other model with --set probabilities=true.
+    """
+    with open_session() as session:
+        file = latest_file(session, name, model, label_column)
+    found = abstention(file, max_error=max_error, confidence=confidence)
+    if json:
+        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
+        return
+    print_rows(
+        ("answer from score", "labels answered", "wrong", f"at most, by {confidence:.0%}"),
+        (
+            (
+                f"{each.score:.4f}",
+                f"{each.answered:.1%}",
+                f"{each.error:.1%}",
+                f"{each.greatest_error:.1%}",
+            )
+            for each in found.curve[:: max(1, len(found.curve) // _CURVE_SHOWN)]
+        ),
+    )
+    typer.echo()
+    if found.chosen is None or found.answered_nodes is None:
+        typer.echo(
+            f"{found.n_left_out:,} labels left out are too few, or too often wrong, to know of any "
+            f"score from which on at most {max_error:.1%} are wrong"
+        )
+    else:
+        typer.echo(
+            f"from score {found.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
+            f"{confidence:.0%}: {found.answered_nodes:.1%} of the nodes"
         )
     if found.warning is not None:
         say(f"warning: {as_options(found.warning)}")

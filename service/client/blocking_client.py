@@ -202,6 +202,7 @@ class Client(Connected[httpx.BaseTransport]):
     download_predictions = _method(predictions_calls.download_predictions)
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
+    abstention = _method(predictions_calls.abstention)
     sets = _method(predictions_calls.sets)
     doubtful_labels = _method(predictions_calls.doubtful_labels)
     threshold = _method(predictions_calls.threshold)

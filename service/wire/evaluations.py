@@ -71,6 +71,38 @@ class ThresholdEvaluation:
 
 
 @record
+class RiskPoint:
+    """What becomes of answers from some score on, by labels left out."""
+
+    score: float = described("Answers that score no less are given.")
+    answered: float = described("Part of the labels left out that is answered.")
+    error: float = described("Part of these answers that is wrong.")
+    greatest_error: float = described("Exceeded with a chance of 1 - confidence at most.")
+
+
+@record
+class Abstention:
+    """From which score on few predictions are wrong."""
+
+    max_error: float = described("Part of the answers that may be wrong.")
+    confidence: float
+    n_left_out: int = described("Labels left out, and reached by others.")
+    chosen: RiskPoint | None = described(
+        "The lowest score that is known to do; null where labels are too few to know of any."
+    )
+    answered_nodes: float | None = described("Part of the nodes that score no less.")
+    curve: tuple[RiskPoint, ...] = described("The surest answers first, 50 points at most.")
+    warning: str | None = described("What makes it doubtful; null of nothing.")
+
+
+@record
+class PredictionAbstention(Provenance):
+    """The same, with where the predictions come from."""
+
+    abstention: Abstention
+
+
+@record
 class Threshold(Provenance):
     """A threshold chosen on labels left out, with where the scores come from."""
 

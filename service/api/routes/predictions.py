@@ -41,6 +41,7 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
@@ -57,7 +58,7 @@ from peewit.service.predictions.thresholds import (
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, TableTooLarge, node_id
-from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
+from peewit.service.wire.evaluations import PredictionAbstention, PredictionEvaluation, Threshold
 from peewit.service.wire.predictions import DoubtfulLabels, Lookup, NodePrediction, PredictionSets
 from peewit.streaming.edges.table_formats import Format
 
@@ -261,6 +262,35 @@ def get_sets(
     with refusing():
         sets = LabelSets.of(file, coverage)
     return PredictionSets(**_provenance(file), sets=sets.summary())
+
+
+@router.get(
+    "/predictions/abstention",
+    dependencies=[requires("read")],
+    responses=problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, NotCrossValidated, InvalidArgument
+    ),
+)
+def get_abstention(
+    graph: GraphHere,
+    stores: StoresHere,
+    max_error: Annotated[float, Query(description="Part of the answers that may be wrong.")],
+    confidence: Annotated[float, Query(description="Chance that no more are, at least.")] = 0.9,
+    model: Model = None,
+    job_id: JobId = None,
+    label_column: NamedColumn = None,
+) -> PredictionAbstention:
+    """How sure a prediction must be for few to be wrong: a score, and the curve of errors.
+
+    The job must give probabilities and have left labels out: `sets` or `cross_validate` with
+    `auto`, `probabilities` with any other model.
+    """
+    file = stores.predictions.open(
+        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    )
+    with refusing():
+        found = abstention(file, max_error=max_error, confidence=confidence)
+    return PredictionAbstention(**_provenance(file), abstention=found)
 
 
 @router.get(

@@ -13,7 +13,11 @@ from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.further_answers import Predictions
 from peewit.service.client.tables import TableLike, labels_body, plain, points_body
-from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
+from peewit.service.wire.evaluations import (
+    PredictionAbstention,
+    PredictionEvaluation,
+    Threshold,
+)
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     DoubtfulLabels,
@@ -235,6 +239,49 @@ def sets(
         label_column=label_column,
     )
     return (yield from read(PredictionSets, request))
+
+
+def abstention(
+    graph: str,
+    max_error: float,
+    *,
+    confidence: float = 0.9,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+) -> Call[PredictionAbstention]:
+    """From which score on at most so many predictions are wrong, and the curve of errors.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    max_error : float
+        Part of the answers that may be wrong, in (0, 1).
+    confidence : float
+        Chance that no more are, at least, in (0, 1).
+    model, job, label_column : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    Conflict
+        The job left no labels out.
+    InvalidArgument
+        A number lies outside (0, 1), or scores are no probabilities.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "abstention",
+        max_error=max_error,
+        confidence=confidence,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
+    return (yield from read(PredictionAbstention, request))
 
 
 def doubtful_labels(

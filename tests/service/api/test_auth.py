@@ -51,6 +51,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/graphs/g/predictions/node?id=a"): "read",
     ("POST", "/v1/graphs/g/predictions:lookup"): "read",
     ("POST", "/v1/graphs/g/predictions:evaluate"): "read",
+    ("GET", "/v1/graphs/g/predictions/abstention?max_error=.1"): "read",
     ("GET", "/v1/graphs/g/predictions/sets?coverage=.9"): "read",
     ("GET", "/v1/graphs/g/predictions/doubtful-labels"): "read",
     ("GET", "/v1/graphs/g/predictions/threshold?positive=a"): "read",

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
 from peewit.service.client import Client, Conflict, InvalidArgument
 from peewit.service.settings import Settings
+from peewit.service.wire.evaluations import PredictionAbstention
 from peewit.service.wire.predictions import DoubtfulLabels, NodePrediction, PredictionSets
 from tests.service.api.conftest import Api, bring_communities, serving
 
@@ -146,6 +148,24 @@ def test_a_wrong_label_is_the_most_doubtful(kept: Api) -> None:
     kept.problem("GET", f"{PREDICTIONS}/doubtful-labels?model=stable-hfs", 409)
 
 
+def test_answers_are_given_where_few_are_wrong(kept: Api) -> None:
+    path = "/graphs/g/predictions/abstention"
+    answer = kept.call("GET", f"{path}?model=auto&max_error=.4", 200).content
+    found = TypeAdapter(PredictionAbstention).validate_json(answer, extra="forbid").abstention
+    assert (found.n_left_out, found.confidence) == (15, 0.9)
+    assert found.chosen is not None
+    assert found.chosen.greatest_error <= 0.4
+    assert found.curve[-1].answered == 1.0
+    told = rows(kept, "")
+    sure = sum(row["score"] >= np.float32(found.chosen.score) for row in told) / 60
+    assert found.answered_nodes == pytest.approx(sure)
+    few = kept.call("GET", f"{path}?model=hfs&max_error=.01", 200).json()["abstention"]
+    assert (few["chosen"], few["answered_nodes"]) == (None, None)
+    assert kept.problem("GET", f"{path}?model=auto&max_error=0", 422)["argument"] == "max_error"
+    refused = kept.problem("GET", f"{path}?model=stable-hfs&max_error=.1", 422)
+    assert "probabilities=true" in refused["detail"]
+
+
 def test_the_client_reads_sets(kept: Api) -> None:
     with Client(str(kept.client.base_url)) as client:
         sets = client.sets("g", 0.8, model="auto").sets
@@ -153,6 +173,7 @@ def test_the_client_reads_sets(kept: Api) -> None:
         assert sets.certain_share == pytest.approx(sum(table["certain"].to_pylist()) / 60)
         one = client.prediction("g", "n7", model="auto", coverage=0.8).prediction
         assert one.labels is not None
+        assert client.abstention("g", 0.4, model="auto").abstention.chosen is not None
         (doubted,) = client.doubtful_labels("g", k=1, model="auto").doubtful.labels
         assert doubted.node == "n1"
         with pytest.raises(Conflict):

@@ -1,0 +1,81 @@
+"""How sure a prediction must be for few to be wrong: a threshold on its score, and the curve."""
+
+from typing import Final
+
+import numpy as np
+
+from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.wire.evaluations import Abstention, RiskPoint
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.assessment.abstention import RiskCurve
+from peewit.solvers.models.label_sample import DOUBT
+
+_MAX_POINTS: Final = 50
+
+
+def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> Abstention:
+    """The lowest score from which on at most so many predictions are wrong, by labels left out.
+
+    Labels that no other reaches are passed over.
+
+    Raises
+    ------
+    ValueError
+        An argument lies outside (0, 1), or scores are no probabilities.
+    NotCrossValidated
+        The job left no labels out.
+    """
+    if file.meta.score != "probability":
+        raise BadArgument(
+            "model",
+            "must give probabilities, by which answers can be compared: solve with "
+            f"probabilities=true; job {file.meta.job_id} gives a {file.meta.score}",
+        )
+    left_out = read_left_out(file)
+    reached = np.isfinite(left_out.scores).all(axis=1)
+    scores, classes = left_out.scores[reached], left_out.classes[reached]
+    curve = RiskCurve.of(scores.argmax(axis=1) == classes, scores.max(axis=1))
+    place = curve.threshold_place(max_error, confidence)
+    greatest = curve.greatest_error(confidence)
+
+    def point(at: int) -> RiskPoint:
+        return RiskPoint(
+            score=float(curve.certainty[at]),
+            answered=float(curve.n_answered[at] / scores.shape[0]),
+            error=float(curve.error[at]),
+            greatest_error=float(greatest[at]),
+        )
+
+    last = curve.certainty.size
+    shown = np.unique(np.linspace(0, last - 1, min(last, _MAX_POINTS)).astype(np.int64))
+    return Abstention(
+        max_error=max_error,
+        confidence=confidence,
+        n_left_out=scores.shape[0],
+        chosen=None if place is None else point(place),
+        answered_nodes=None if place is None else _answered(file, curve.certainty[place]),
+        curve=tuple(point(at) for at in shown.tolist()) if last else (),
+        warning=_doubt(file),
+    )
+
+
+def _answered(file: PredictionFile, threshold: float) -> float:
+    """Part of the nodes whose score is no less."""
+    n_nodes = n_answered = 0
+    for batch in file.shown():
+        is_sure = batch.column("score").to_numpy() >= np.float32(threshold)
+        is_sure &= batch.column("reachable").to_numpy(zero_copy_only=False)
+        n_nodes += is_sure.size
+        n_answered += int(is_sure.sum())
+    return n_answered / max(n_nodes, 1)
+
+
+def _doubt(file: PredictionFile) -> str | None:
+    p_value = float(file.meta.stats.get("sample_p_value", 1.0))
+    if p_value >= DOUBT:
+        return None
+    return (
+        f"the labels are no random sample of the nodes (p = {p_value:.0e}), so errors at nodes may "
+        "be others than at labels: label random nodes"
+    )

@@ -1,0 +1,87 @@
+"""Abstention: how sure an answer must be for few to be wrong, by labels that were left out."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.stats import beta
+
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
+
+_STARTS: Final = (1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RiskCurve:
+    """Errors among the surest answers, the surest first.
+
+    Attributes
+    ----------
+    certainty : (n_points,) float64
+        Different ones, decreasing: at such a threshold all that are as sure are answered.
+    n_answered, n_wrong : (n_points,) int64
+    """
+
+    certainty: FloatArray
+    n_answered: Int64Array
+    n_wrong: Int64Array
+
+    @classmethod
+    def of(cls, is_right: BoolArray, certainty: RealArray) -> "RiskCurve":
+        """Of (n,) answers; one sort."""
+        order = np.argsort(-certainty, kind="stable")
+        ranked = certainty[order].astype(np.float64)
+        is_last = np.append(ranked[1:] != ranked[:-1], True)[: ranked.size]
+        n_wrong = np.cumsum(~is_right[order])[is_last]
+        return cls(
+            certainty=ranked[is_last], n_answered=np.flatnonzero(is_last) + 1, n_wrong=n_wrong
+        )
+
+    @property
+    def error(self) -> FloatArray:
+        """(n_points,) part of the answers that is wrong."""
+        return np.asarray(self.n_wrong / self.n_answered)
+
+    def greatest_error(self, confidence: float) -> FloatArray:
+        """(n_points,) error that is exceeded with a chance of 1 - confidence at most (J14)."""
+        rest = self.n_answered - self.n_wrong
+        found = np.ones(rest.size)
+        is_some = rest > 0
+        found[is_some] = beta.ppf(confidence, self.n_wrong[is_some] + 1, rest[is_some])
+        return found
+
+    def threshold_place(self, max_error: float, confidence: float) -> int | None:
+        """Place of the lowest threshold that is known to keep to an error; None of none (J14).
+
+        Thresholds are tested from a high one to lower ones, up to the first that does not pass. So
+        they are from three starts, each with a third of the chance to be wrong, as one mistake
+        among the surest answers would end a search too early: from as many labels as could pass at
+        all, from twice and from four times as many.
+
+        Parameters
+        ----------
+        max_error : float
+            Part of the answers that may be wrong, in (0, 1).
+        confidence : float
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            One of them lies elsewhere.
+        """
+        for name, value in (("max_error", max_error), ("confidence", confidence)):
+            if not 0.0 < value < 1.0:
+                raise BadArgument(name, f"must lie in (0, 1), got {value}")
+        chance = (1.0 - confidence) / len(_STARTS)
+        least = math.log(chance) / math.log(1.0 - max_error)  # if all of so many are right
+        passes = self.greatest_error(1.0 - chance) <= max_error
+        found = -1
+        for start in _STARTS:
+            first = int(np.searchsorted(self.n_answered, start * least))
+            n_passed = int(np.argmin(np.append(passes[first:], False)))
+            if n_passed:
+                found = max(found, first + n_passed - 1)
+        return found if found >= 0 else None
