@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import LANES, JobSpec

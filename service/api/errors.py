@@ -29,8 +29,9 @@ from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, Prob
 from peewit.service.api.streams import KeyRevoked
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.api.throttling import TooBusy, TooManyRequests
-from peewit.service.catalog import GraphConflict, GraphExists, GraphNotFound, TooManyGraphs
+from peewit.service.catalog import GraphExists, GraphNotFound, TooManyGraphs
 from peewit.service.database.disk_full_errors import is_disk_full
+from peewit.service.graph_settings import GraphConflict
 from peewit.service.inbox.confinement import SourceRefused
 from peewit.service.inbox.erasures import ErasureNotFound
 from peewit.service.inbox.feature_log import FeatureSetNotFound

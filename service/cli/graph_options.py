@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from peewit.service.catalog import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.cli.table_files import parsed_settings
+from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 

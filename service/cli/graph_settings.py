@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import GraphSettings
 from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.graph_options import (
     AllowedAhead,
@@ -37,6 +36,7 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.cli.table_files import given
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.catalog import GraphSettings
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import (
     AsJson,
@@ -19,6 +18,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
 from peewit.service.cli.table_files import given
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue

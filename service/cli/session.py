@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+    from peewit.service.catalog import Catalog, GraphRecord
     from peewit.service.database.engine import Database
+    from peewit.service.graph_settings import GraphSettings
     from peewit.service.inbox.manifest import Manifest
     from peewit.service.settings import Settings
 

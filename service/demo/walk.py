@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.demo.digits import (
     digit_edges,
@@ -25,6 +25,7 @@ from peewit.service.demo.digits import (
     write_pictures,
     write_shuffled,
 )
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor

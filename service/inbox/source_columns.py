@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from peewit.service.catalog import GraphSettings
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.live_sources.node_columns import Holds, NodeColumns
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import EdgeColumns

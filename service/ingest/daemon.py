@@ -21,11 +21,12 @@ import structlog
 from sqlalchemy.exc import OperationalError
 from structlog.contextvars import bound_contextvars
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from peewit.service.api.app import create_app
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import LANES
 from peewit.service.settings import Settings
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, insert, select, update
 
-from peewit.service.catalog import AutoSolve, GraphSettings
 from peewit.service.database.tables import files, graphs, job_events, jobs, label_events
+from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.labels.label_entry import Labeling

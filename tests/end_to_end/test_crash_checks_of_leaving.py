@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import insert, select, update
 
-from peewit.service.catalog import GraphSettings
 from peewit.service.database.tables import erasures, files, label_events
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

@@ -17,9 +17,10 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database, open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor

@@ -24,8 +24,9 @@ import psutil
 import pyarrow as pa
 
 from peewit.service.api.bodies import BodyTooLarge, unpack
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.tables.uploads import (

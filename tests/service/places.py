@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.ingest.ingestor import Ingestor

@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import update
 
-from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.catalog import Catalog, GraphProgress
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray

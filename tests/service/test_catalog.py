@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, func, select, update
 
 from peewit.service.catalog import (
-    AutoSolve,
     Catalog,
-    GraphConflict,
     GraphExists,
     GraphNotFound,
     GraphProgress,
     GraphRecord,
-    GraphSettings,
-    SnapshotEvery,
     lock_graph,
 )
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import files, graphs, jobs, label_events, sources
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import AutoSolve, GraphConflict, GraphSettings, SnapshotEvery
 from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore

@@ -19,13 +19,8 @@ from peewit.service.api.schemas.graphs import (
     window_of,
 )
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import (
-    GraphConflict,
-    GraphExists,
-    GraphNotFound,
-    GraphRecord,
-    TooManyGraphs,
-)
+from peewit.service.catalog import GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
+from peewit.service.graph_settings import GraphConflict
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
 from peewit.streaming.passes.certificate_store import CertificateStore

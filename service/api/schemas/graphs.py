@@ -8,12 +8,8 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from peewit.service.api.schemas.bodies_and_problems import Body, answer_of
 from peewit.service.api.schemas.jobs import Solve
-from peewit.service.catalog import (
-    AutoSolve,
-    GraphRecord,
-    GraphSettings,
-    SnapshotEvery,
-)
+from peewit.service.catalog import GraphRecord
+from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.wire.graphs import (
     Certificate,

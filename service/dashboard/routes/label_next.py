@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import AutoSolve, GraphRecord
+from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.next_node import NoNode, is_worker_alive, next_node
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
@@ -20,6 +20,7 @@ from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Column, Seen, label_of
 from peewit.service.dashboard.routes.predictions import node_values
+from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.prediction_files import PredictionFile

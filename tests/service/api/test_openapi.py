@@ -29,7 +29,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from peewit.service.catalog import GraphExists, GraphSettings
+from peewit.service.catalog import GraphExists
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, PARQUET, Api, as_arrow, community_edges, serving
 from tests.service.featured import clusters, feature_table

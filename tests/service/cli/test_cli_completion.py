@@ -11,10 +11,11 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.cli import _app
 from peewit.service.cli.completion import MODELS, WORDS, stand_in
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.cli.demo import demo_command
 from peewit.service.database.engine import open_database
 from peewit.service.demo.walk import demo_settings
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.settings import Settings
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from peewit.service.catalog import AutoSolve
+from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.solvers.models import DEFAULT_MODEL

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from peewit.service.api.key_store import KeyStore
-from peewit.service.catalog import AutoSolve, Catalog, SnapshotEvery
+from peewit.service.catalog import Catalog
 from peewit.service.database import migrations
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.migrations import (
@@ -27,6 +27,7 @@ from peewit.service.database.migrations import (
     revision_of,
 )
 from peewit.service.database.tables import metadata
+from peewit.service.graph_settings import AutoSolve, SnapshotEvery
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
 from peewit.service.jobs.queue import JobQueue

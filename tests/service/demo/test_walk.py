@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_shuffled
 from peewit.service.demo.walk import (
@@ -24,6 +24,7 @@ from peewit.service.demo.walk import (
     demo_settings,
     run_demo,
 )
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import COMPILED, Settings

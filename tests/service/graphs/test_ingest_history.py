@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import ingest_points
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.ingest_history import (
     MAX_POINTS,
     IngestHistory,

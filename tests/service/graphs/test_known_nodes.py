@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.known_nodes import MAX_OPEN, KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import gather_pushes

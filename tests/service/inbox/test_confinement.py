@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.core import url_to_fs
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.confinement import (
     SourceRefused,
     SourceRules,

@@ -14,7 +14,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from peewit.service.catalog import GraphProgress, GraphRecord, GraphSettings
+from peewit.service.catalog import GraphProgress, GraphRecord
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_tables import n_rows_known, path_blocks, point_rows, table_blocks
 from peewit.service.tables.uploads import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind

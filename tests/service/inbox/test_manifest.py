@@ -7,11 +7,12 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, event, update
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import leases
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     Backlog,

@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound, GraphProgress, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import (
     BacklogFull,
     FileOutcome,

@@ -6,10 +6,11 @@ from typing import Final
 import pytest
 from sqlalchemy import insert, update
 
-from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.catalog import Catalog, GraphProgress
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, LeaseStore
 from peewit.service.database.tables import files
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.file_outcomes import next_status
 from peewit.service.inbox.inbox_records import (
     FILE_STATUSES,

@@ -16,8 +16,9 @@ import pytest
 import structlog
 from fsspec.implementations.memory import MemoryFileSystem
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import FILE_GONE, SourceRecord
 from peewit.service.inbox.live_reader import LiveReader

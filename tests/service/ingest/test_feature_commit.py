@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from peewit.service.catalog import AutoSolve, Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseExpired, LeaseStore
+from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecord
 from peewit.service.inbox.feature_sets import FeatureSets

@@ -13,17 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
-from peewit.service.catalog import (
-    AutoSolve,
-    Catalog,
-    GraphNotFound,
-    GraphRecord,
-    GraphSettings,
-    SnapshotEvery,
-)
+from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
+from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.inbox.inbox_records import FileRecord, NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import remove_unneeded

@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.repairs import RepairRefused, Repairs
 from peewit.service.ingest.daemon import IngestDaemon

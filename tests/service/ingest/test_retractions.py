@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import files as files_table
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import REPLACED, FileRecord, RetractionRefused
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.bookkeeping import Bookkeeper

@@ -4,10 +4,11 @@ from typing import Any
 
 from sqlalchemy import update
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import ingest_steps
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow, duration
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS

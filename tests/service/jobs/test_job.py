@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from peewit.service.catalog import AutoSolve, Catalog, GraphNotFound, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs, jobs
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.jobs.auto_solve import renew_given_up, request_auto_solve
 from peewit.service.jobs.job import (
     IdempotencyConflict,

@@ -20,10 +20,11 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete, update
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import graphs, jobs
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import IdempotencyConflict, Job, JobSpec, JobStatus, LeaseLost
 from peewit.service.jobs.queue import JobQueue, coalesce_key
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from peewit.service.catalog import AutoSolve, Catalog
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import label_events
+from peewit.service.graph_settings import AutoSolve
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job

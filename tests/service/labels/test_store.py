@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphSettings
+from peewit.service.catalog import Catalog, GraphNotFound
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import label_events, workers
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import BadLabels, LabelStore
 
 LabelValue = str | int

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.confinement import SourceRefused, SourceRules, is_within
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.catalog import Catalog, GraphRecord, GraphSettings
+from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.live_positions import KEPT_REFUSALS, PositionMoved
 from peewit.service.inbox.live_reader import LiveReader

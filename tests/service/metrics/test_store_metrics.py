@@ -9,9 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from peewit.service.catalog import Catalog, GraphProgress, GraphSettings
+from peewit.service.catalog import Catalog, GraphProgress
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import FileOutcome, NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.prediction_files import (

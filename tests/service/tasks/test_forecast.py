@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peewit.service.catalog import Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.forecast import Forecast, last_equal, seconds_by_stage

@@ -13,11 +13,12 @@ import psutil
 import pytest
 from sqlalchemy import event, update
 
-from peewit.service.catalog import AutoSolve, Catalog, GraphSettings
+from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
+from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane
 from peewit.service.jobs.queue import JobQueue
