@@ -142,7 +142,8 @@ class StreamSettings:
         """What memory is planned for."""
         if not self.forgets:
             return self.keeping
-        return self.sparsifier.with_room(expected_spread(self.window_buckets))
+        unbound = replace(self.sparsifier, max_edges=None)  # that bounds what is published alone
+        return unbound.with_room(expected_spread(self.window_buckets))
 
     @property
     def n_readers(self) -> int:

@@ -258,13 +258,16 @@ def sets(
             (
                 "nodes of " + ", ".join(map(str, each.labels)),
                 each.n_labels,
-                f"{coverage:.0%}",
-                f"{each.guaranteed:.0%}" + ("" if each.excludes else ", too few: in every set"),
+                f"{100 * coverage:.4g}%",
+                f"{each.guaranteed:.1%}" + ("" if each.excludes else ", too few: in every set"),
             )
             for each in found.groups
         ),
     )
     typer.echo()
+    if found.unpromised:
+        one = ", ".join(map(str, found.unpromised))
+        say(f"nothing is promised to nodes of classes with one label or none: {one}")
     if found.mean_size is not None and found.certain_share is not None:
         typer.echo(
             f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.left_out import NotCrossValidated, read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 
@@ -24,6 +24,11 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
         The job left no labels out.
     """
     left_out = read_left_out(file)
+    if left_out.nodes is None:
+        raise NotCrossValidated(
+            f"job {file.meta.job_id} is of a release that did not keep which labels it left out; "
+            "solve again"
+        )
     scores, classes = left_out.scores, left_out.classes
     reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
     places = np.arange(reached.size)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ class SetsNotKept(LookupError):
     """The job kept nothing that sets could be read from."""
 
     argument: ClassVar[str] = "job"
+
+
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,8 @@ class LabelSets:
         """What the sets promise, to whom, and how large they are."""
         meta, sets = self.file.meta, self.file.meta.sets or {}
         groups, n_compared = np.array(sets["groups"]), np.array(sets["n_compared"])
+        is_promised = np.ones(groups.size, bool)
+        is_promised[sets["unpromised"]] = False
         n_nodes, sizes = 0, np.zeros(len(meta.class_names) + 1, np.int64)
         for batch in self.file.shown():
             reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
@@ -98,9 +103,14 @@ class LabelSets:
         return SetsOfPredictions(
             coverage=self.coverage,
             groups=tuple(
-                self._group(np.flatnonzero(groups == group), n_compared, int(sets["n_folds"]))
-                for group in np.unique(groups)
+                self._group(
+                    np.flatnonzero((groups == group) & is_promised),
+                    n_compared,
+                    int(sets["n_folds"]),
+                )
+                for group in np.unique(groups[is_promised])
             ),
+            unpromised=tuple(meta.class_names[place] for place in sets["unpromised"]),
             n_nodes=n_nodes,
             mean_size=float(sizes @ np.arange(sizes.size) / n_nodes) if n_nodes else None,
             certain_share=float(sizes[1] / n_nodes) if n_nodes else None,
@@ -113,7 +123,7 @@ class LabelSets:
             labels=tuple(self.file.meta.class_names[place] for place in classes.tolist()),
             n_labels=n_labels,
             guaranteed=guaranteed_coverage(self.coverage, n_labels, n_folds),
-            excludes=(n_labels + 1) * (1.0 - self.coverage) >= 1.0,
+            excludes=1.0 / (n_labels + 1) <= 1.0 - self.coverage + _ROUNDING,
         )
 
     def _doubt(self, groups: Int64Array) -> str | None:

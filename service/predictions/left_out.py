@@ -26,15 +26,15 @@ class LeftOut:
 
     Attributes
     ----------
-    nodes : (n_left_out,) int64
-        Dense ids of their nodes.
+    nodes : (n_left_out,) int64 or None
+        Dense ids of their nodes; None in files of an older release.
     classes : (n_left_out,) int64
         Their class, as a place in ``PredictionMeta.class_names``.
     scores : (n_left_out, n_classes) float32
         What they were predicted by the other labels; -inf where none of them reaches.
     """
 
-    nodes: Int64Array
+    nodes: Int64Array | None
     classes: Int64Array
     scores: Float32Array
 
@@ -62,11 +62,9 @@ def read_left_out(file: PredictionFile) -> LeftOut:
         )
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
-            return LeftOut(nodes=parts["nodes"], classes=parts["classes"], scores=parts["scores"])
-    except (
-        FileNotFoundError,
-        KeyError,
-    ):  # of an older release, or of a model that is judged by other scores
+            nodes = parts.get("nodes")
+            return LeftOut(nodes=nodes, classes=parts["classes"], scores=parts["scores"])
+    except FileNotFoundError:  # of an older release, or of a model that is judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
             "scores=decision where the model has that parameter"

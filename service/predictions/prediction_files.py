@@ -80,7 +80,10 @@ class PredictionMeta:
         so many ``passes`` with this relative ``residual``.
     sets : mapping or None
         Where sets of classes can be read: ``n_folds``, and of each class the number of its group
-        and the labels that it was compared with, ``groups`` and ``n_compared``.
+        and the labels that it was compared with, ``groups`` and ``n_compared``; and the places of
+        classes that nothing is promised to, ``unpromised``.
+    calibration : mapping or None
+        What makes probabilities of class scores, where they were no such by themselves.
     """
 
     graph_id: str
@@ -98,6 +101,7 @@ class PredictionMeta:
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     sets: Mapping[str, Any] | None = None
+    calibration: Mapping[str, Any] | None = None
 
     @property
     def label_column(self) -> str:

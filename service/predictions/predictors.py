@@ -19,6 +19,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.checked_points import Neighbors, PointBlock, PointEdges
 from peewit.service.predictions.prediction_files import (
+    P_VALUE_PREFIX,
     PredictionFile,
     PredictionMeta,
     class_columns,
@@ -29,6 +30,7 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.solvers.arrays import Float32Array, FloatArray
+from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
@@ -46,7 +48,7 @@ from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.durable_files import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
-"""Columns of predictions that new points have not."""
+"""Columns of predictions that new points have not, and those by which sets are made."""
 
 
 class JobNotSucceeded(RuntimeError):
@@ -233,6 +235,8 @@ class Predictor:
             scores = self.functions.class_scores(block.features)
             if self.joining is not None and block.edges is not None:
                 scores = self.joining.scores(scores, block.edges)
+            if self.meta.calibration is not None:
+                scores = Calibration.restored(self.meta.calibration).probabilities(scores)
             told = class_columns(labels, scores, np.ones(len(scores), bool))
             columns = [each for name, each in told.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
@@ -308,5 +312,9 @@ def inductive_models() -> list[str]:
 
 
 def _schema(file: PredictionFile) -> pa.Schema:
-    kept = [field for field in file.schema if field.name not in _OF_NODES]
+    kept = [
+        field
+        for field in file.schema
+        if field.name not in _OF_NODES and not field.name.startswith(P_VALUE_PREFIX)
+    ]
     return pa.schema(kept, metadata=file.schema.metadata)

@@ -71,8 +71,8 @@ class Assessment:
     figures : dict
         For the job's stats, as JSON values, by option.
     left_out_scores : (n_labels, n_classes) float32 or None
-        As of `peewit.solvers.assessment.cross_validation.CrossValidation`; probabilities where
-        there is a calibration.
+        As of `peewit.solvers.assessment.cross_validation.CrossValidation`; where there is a
+        calibration probabilities, by one that did not see the label.
     calibration : Calibration or None
         What makes probabilities of the scores; None unless asked for, or where they are such.
     p_values : (n_nodes, n_classes) float32 or None
@@ -185,12 +185,16 @@ def _cross_validation(
     assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, found.status)
     if isinstance(labels, Labels):
         _probabilities(answer.model, labels, found, assessment, asked=options.probabilities)
+        calibrated = assessment.left_out_scores
+        if assessment.calibration is not None and calibrated is not None:
+            assessment.figures["cross_validation"] |= _accuracy(labels, found, calibrated)
     if values is not None:
         assessment.p_values = values.values(answer.solution.reachable)
         assessment.figures["sets"] = {
             "n_folds": options.cross_validate,
             "groups": values.groups.tolist(),
             "n_compared": values.n_compared.tolist(),
+            "unpromised": values.unpromised.tolist(),
         }
 
 
@@ -225,7 +229,8 @@ def _probabilities(
     if asked and not model.is_calibrated:
         judged = fitted_without_fold(scores[known], classes, found.fold[known])
         assessment.calibration = Calibration.fitted(scores[known], classes)
-        assessment.left_out_scores = assessment.calibration.of_left_out(scores)
+        assessment.left_out_scores = scores.copy()
+        assessment.left_out_scores[known] = judged
     elif model.score_kind == "probability":
         judged = scores[known].astype(np.float64)
     else:
@@ -234,6 +239,14 @@ def _probabilities(
     assessment.figures["calibration"] = _plain(
         {**asdict(truth), "n_left_out": known.size, "is_fitted": assessment.calibration is not None}
     )
+
+
+def _accuracy(labels: Labels, found: CrossValidation, scores: Float32Array) -> dict[str, Any]:
+    """Accuracy of labels left out by other scores than the model's own, of all and by fold."""
+    was_left_out = found.fold >= 0
+    is_right = (scores.argmax(axis=1) == labels.classes) & np.isfinite(scores).all(axis=1)
+    folds = [float(is_right[found.fold == number].mean()) for number in range(len(found.folds))]
+    return {"accuracy": float(is_right[was_left_out].mean()), "folds": folds}
 
 
 def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:

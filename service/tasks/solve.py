@@ -163,18 +163,19 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     assessment = assess(
         answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
     )
-    shares = ComparedShares.of(labels, solution) if isinstance(labels, Labels) else None
+    told = solution
     if assessment.calibration is not None and isinstance(labels, Labels):
-        solution = _calibrated(solution, labels, assessment.calibration)
+        told = _calibrated(solution, labels, assessment.calibration)
+    shares = ComparedShares.of(labels, told) if isinstance(labels, Labels) else None
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
-        file_name = _write(task, asked, graph, answer, solution, assessment, functions)
+        file_name = _write(task, asked, graph, answer, solution, told, assessment, functions)
     return {
         "file": file_name,
         "status": solution.status.value,
         "warning": _warning(
-            solution, [*assessment.warnings, *_doubts(answer, solution, assessment, shares)]
+            solution, [*assessment.warnings, *_doubts(answer, told, assessment, shares)]
         ),
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
@@ -287,10 +288,13 @@ def _write(
     graph: WarmGraph,
     answer: Answered,
     solution: Solution,
+    told: Solution,
     assessment: Assessment,
     functions: Functions | None,
 ) -> str:
-    """Write the file of predictions; its name. ``solution`` may be refined, ``answer`` is not.
+    """Write the file of predictions; its name.
+
+    ``solution`` may be refined, ``answer`` is not; ``told`` has the scores that people see.
 
     What belongs to predictions comes first: who finds them finds it, too.
     """
@@ -312,6 +316,7 @@ def _write(
         class_names=_class_names(labels) or (),
         stats=dict(solution.stats),
         sets=assessment.figures.get("sets"),
+        calibration=None if assessment.calibration is None else assessment.calibration.stored,
     )
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:
@@ -326,7 +331,7 @@ def _write(
         directory,
         meta,
         nodes=_present_ids(task, made_of),
-        scores=solution.scores,
+        scores=told.scores,
         reachable=solution.reachable,
         variance=assessment.variance,
         p_values=assessment.p_values,

@@ -70,6 +70,10 @@ class SetsOfPredictions:
 
     coverage: float = described("Asked.")
     groups: tuple[SetGroup, ...] = described("One alone where sets are marginal.")
+    unpromised: tuple[Label, ...] = described(
+        "Classes with one label, which was never left out: nothing is promised to their nodes, nor "
+        "to those of classes without a label."
+    )
     n_nodes: int = described("Nodes that a label reaches; sets of others hold all labels.")
     mean_size: float | None = described("Of their sets; null of none.")
     certain_share: float | None = described("Of them, whose set holds one label.")

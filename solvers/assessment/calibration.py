@@ -1,13 +1,14 @@
 """Probabilities from class scores, by labels that were left out, and how true they are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 
 N_BINS: Final = 15
 """By which the calibration error is told."""
@@ -73,17 +74,20 @@ class Calibration:
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
         return cls(factor=float(np.exp(found[0])) / unit, added=found[1:])
 
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What `restored` makes the same of, as JSON values."""
+        return {"factor": self.factor, "added": self.added.tolist()}
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> "Calibration":
+        """From what was `stored`."""
+        return cls(factor=stored["factor"], added=np.array(stored["added"]))
+
     def probabilities(self, scores: RealArray) -> FloatArray:
         """(n, n_classes) of scores of this shape, which are finite."""
         logits: FloatArray = self.factor * scores + self.added
         told: FloatArray = softmax(logits, axis=1)
-        return told
-
-    def of_left_out(self, scores: Float32Array) -> Float32Array:
-        """The same of scores of labels left out; rows that are not finite stay as they are."""
-        told = scores.copy()
-        is_known = np.isfinite(scores).all(axis=1)
-        told[is_known] = self.probabilities(scores[is_known])
         return told
 
 

@@ -32,7 +32,8 @@ def groups_of(labels: Labels, kind: SetKind) -> Int64Array:
     """(n_classes,) number of the group of classes that each is compared with (J9).
 
     ``auto`` puts all into one, unless one of them is rare: then classes of 20 labels or more are
-    alone, and the others together.
+    alone, and the others together; but for those of one label, which is never left out: alone they
+    are in every set.
     """
     if kind == "by-class":
         return np.arange(labels.n_classes)
@@ -40,13 +41,15 @@ def groups_of(labels: Labels, kind: SetKind) -> Int64Array:
     is_rare = counts < RARE * labels.n_labeled / labels.n_classes
     groups = np.zeros(labels.n_classes, np.int64)
     if kind == "auto" and is_rare.any():
-        alone = np.flatnonzero(counts >= LEAST_ALONE)
+        alone = np.flatnonzero((counts >= LEAST_ALONE) | (counts == 1))
         groups[alone] = 1 + np.arange(alone.size)
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
 def guaranteed_coverage(coverage: float, n_labels: int, n_folds: int) -> float:
     """Least chance that a set holds the true class, by the theorem (J10); 0 where it says nothing.
+
+    It is of nodes whose class has labels that were left out.
 
     Parameters
     ----------
@@ -91,6 +94,12 @@ class ConformalPValues:
         n_classes = self.labels.n_classes
         self._n_worse = np.zeros((self.n_nodes, n_classes), np.float32)
         self._n_compared = np.zeros(n_classes, np.int64)
+
+    @property
+    def unpromised(self) -> Int64Array:
+        """Classes of one label that are compared with others': nothing is promised to them."""
+        counts = np.bincount(self.labels.classes, minlength=self.labels.n_classes)
+        return np.flatnonzero((counts == 1) & (self.n_compared > 0))
 
     @property
     def n_compared(self) -> Int64Array:

@@ -37,6 +37,11 @@ class Passing:
     n_late: int = 0
     n_expired: int = 0
 
+    @property
+    def least(self) -> int:
+        """The first bucket that lives when the file ends, as far as it is known."""
+        return max(self.horizon, self.window.horizon(self.reached))
+
     def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["Passing", list[EdgeBlock]]:
         """What comes next, and the edges of a block that live, one block for each bucket.
 
@@ -58,9 +63,8 @@ class Passing:
     def _cut(
         self, block: EdgeBlock, times: Int64Array, latest: int
     ) -> tuple["Passing", list[EdgeBlock]]:
-        reached = max(self.reached, latest)
-        least = max(self.horizon, self.window.horizon(reached))
-        passed = replace(self, reached=reached)
+        passed = replace(self, reached=max(self.reached, latest))
+        least = passed.least
         if times.size:
             first, last = (self.window.bucket(int(each)) for each in (times.min(), times.max()))
             if first == last >= least:

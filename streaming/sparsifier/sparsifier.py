@@ -58,7 +58,8 @@ def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     published = expected_size(settings, state.n_nodes) / settings.room
     cap = BUFFER_FACTOR * max(published, state.n_kept_last)
     if state.bucket_degrees is not None:
-        cap = state.n_kept_last + SUFFIX_ROOM * published
+        size = expected_size(replace(settings, max_edges=None, room=1.0), state.n_nodes)
+        cap = state.n_kept_last + SUFFIX_ROOM * size
     return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 

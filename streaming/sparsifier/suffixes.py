@@ -53,7 +53,10 @@ LEANING_FACTOR: Final = 2.0
 
 
 def forget(state: SparsifierState, horizon: int) -> SparsifierState:
-    """State without the records of buckets before the horizon; nothing has to be repaired.
+    """State without the records of buckets before the first that lives.
+
+    Nothing has to be repaired. The state's own horizon is for the caller to move, at the end of a
+    file.
 
     Parameters
     ----------
@@ -65,6 +68,8 @@ def forget(state: SparsifierState, horizon: int) -> SparsifierState:
     runs, known = state.runs, state.bucket_degrees
     if runs is None or known is None:
         raise ValueError("degrees must be counted by bucket to forget some, they are not")
+    if not known.buckets or known.buckets[0] >= horizon:
+        return state
     sizes = [chunk.n_records for chunk in state.chunks]
     stays = runs.marks(runs.buckets >= horizon, sizes)
     left = known.since(horizon)
@@ -78,7 +83,6 @@ def forget(state: SparsifierState, horizon: int) -> SparsifierState:
         runs=runs.kept(stays),
         bucket_degrees=left,
         degree=None if state.degree is None else left.total(state.n_nodes),
-        horizon=horizon,
         n_dead=state.n_dead + sum(known.n_edges) - sum(left.n_edges),
         n_expired=state.n_expired + sum(known.n_edges) - sum(left.n_edges),
     )

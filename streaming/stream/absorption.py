@@ -238,7 +238,7 @@ class Absorption:
         self._steps.begin("expiring edges")
         self._file_start = None
         if self.deletions is None:
-            self.state = forget(self.state, horizon)
+            self.state = replace(forget(self.state, horizon), horizon=horizon)
             return True
         self.state = self.deletions.expire(
             self.state,
@@ -568,6 +568,9 @@ class Absorption:
         )
         self._count_passed()
         self.take_nodes()
+        if self._settings.forgets and self._passing is not None:
+            # a file of many buckets would keep the degrees of all of them
+            self.state = forget(self.state, self._passing.least)
 
     def _make_room(self) -> float | None:
         """Resparsify if the buffer is full; the seconds it took, None where there was room."""

@@ -60,7 +60,7 @@ class Publication:
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.newest = newest
         self._last_repair = newest.last_repair if newest else None
-        self._position = (0, 0, 0, 0, 0, 0, 0)
+        self._position: tuple[int | None, ...] = (0, 0, 0, 0, 0, 0, None, 0)
         if newest is not None:
             self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
@@ -167,6 +167,12 @@ class Publication:
         return state.n_edges - state.n_self_loops - state.n_dead
 
 
-def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, int, int, int, int, int]:
+def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int | None, ...]:
     """What differs between two states of which both deserve a snapshot."""
-    return of.n_blocks, of.n_nodes, of.n_struck, of.log_version, of.n_expired, of.n_erased
+    if isinstance(of, SnapshotMeta):
+        first_bucket = of.first_bucket
+    else:
+        forgets = of.bucket_degrees is not None and of.watermark != NEVER
+        first_bucket = of.horizon if forgets else None
+    gone = of.n_struck, of.log_version, of.n_expired, of.n_erased
+    return of.n_blocks, of.n_nodes, *gone, first_bucket

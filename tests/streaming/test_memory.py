@@ -208,6 +208,9 @@ def test_buckets_without_a_log_ask_for_room_for_what_suffixes_keep() -> None:
     assert sizes[0] is not None
     assert sizes[1] is not None
     assert sizes[1] < 0.6 * sizes[0]
+    bounded = replace(forgetting.sparsifier, max_edges=1_000)  # of what is published alone
+    with pytest.raises(MemoryLimitTooSmall):
+        replace(forgetting, sparsifier=bounded, memory_limit=1 << 30).within_memory(0)
     with pytest.raises(MemoryLimitTooSmall) as refused:
         replace(forgetting, memory_limit=1 << 30).within_memory(0)
     replace(plain, memory_limit=1 << 30).within_memory(0)

@@ -317,6 +317,21 @@ def test_edges_expire_by_hand_up_to_some_time(
     assert newest(paths).n_late == twin.n_late > n_late
 
 
+@BOTH
+def test_a_horizon_that_moves_past_nothing_is_told(
+    tmp_path: Path, paths: GraphPaths, deletions: str
+) -> None:
+    stream = opened(paths, settings(deletions=deletions))
+    rows = rows_of(5, n_late=0)
+    rows.at[:] = 5.5
+    twin = played(tmp_path, stream, [rows])
+    stream.expire(4.0)
+    twin.leave(4.0)
+    assert twin.n_expired == 0
+    assert newest(paths).horizon == 4.0
+    twin.check(paths)
+
+
 def test_only_graphs_with_a_window_expire_between_files(tmp_path: Path, paths: GraphPaths) -> None:
     with pytest.raises(ValueError, match="without a window"):
         opened(paths, settings(window=None)).expire(0.0)
@@ -441,6 +456,29 @@ def test_without_a_log_certificates_are_of_what_files_hold_since_the_horizon(
     require_raw_edges(paths, metas[0])  # files still hold what has left
     again = certify(paths, metas[0].number, CertifySettings(passes=20), owner="x", n_threads=1)
     assert again.n_edges == metas[0].n_live
+
+
+def test_a_file_of_many_buckets_keeps_the_degrees_of_those_that_live(
+    tmp_path: Path, paths: GraphPaths
+) -> None:
+    """A backfill: all else would be in memory until it ends."""
+    seen = []
+    small = settings(deletions="off", max_part_rows=64, group_blocks=1)
+    stream = opened(
+        paths, small, on_event=lambda _event: seen.append(len(stream.state.bucket_degrees.buckets))
+    )
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 12, (2, 3_000))
+    rows = Rows(u=u, v=v, weight=np.ones(u.size), at=np.sort(rng.integers(0, 8 * 60, u.size)) / 8)
+    file = replace(rows.write(tmp_path / "all.parquet"), arrived=NOW)
+    stream.ingest([file])
+    twin = Twin()
+    twin.play(rows)
+    meta = newest(paths)
+    assert (meta.n_live, meta.n_expired, meta.n_late) == (twin.n_live, twin.n_expired, 0)
+    assert max(seen) <= LENGTH + 2
+    kept = SnapshotStore(paths.snapshots).load(meta.number).graph
+    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
 
 
 def test_an_erased_node_leaves_a_window_without_a_log(tmp_path: Path, paths: GraphPaths) -> None:

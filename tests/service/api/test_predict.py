@@ -1,6 +1,7 @@
 """New points through the model of a job: every format in and out, and what is refused."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,18 @@ def trained(
         )
         solvable.features(1, POINTS)
         jobs |= {model: solve(api, model) for model in ("lapsvm", "hfs")}
+        asked = {"probabilities": True, "sets": "marginal", "cross_validate": 2}
+        jobs["calibrated"] = submit(api, "lapsvm", parameters=asked)
+        api.run_job(jobs["calibrated"])
         jobs["waiting"] = submit(api, "svm")
         jobs["tuning"] = submit(api, "svm", kind="tune")
         yield api, jobs
 
 
-def submit(api: Api, model: str, kind: str = "solve") -> str:
-    body = {"kind": kind, "model": model}
+def submit(
+    api: Api, model: str, kind: str = "solve", parameters: Mapping[str, Any] = MappingProxyType({})
+) -> str:
+    body = {"kind": kind, "model": model, "parameters": dict(parameters)}
     job: str = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
     return job
 
@@ -96,6 +102,26 @@ def written(media_type: str) -> bytes:
             return as_parquet(listed(POINTS))
         case _:
             return as_arrow(listed(POINTS))
+
+
+def test_points_have_the_probabilities_that_nodes_have(
+    trained: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = trained
+    path = f"/jobs/{jobs['calibrated']}:predict"
+    headers = {"Content-Type": ARROW, "Accept": ARROW}
+    found = read(
+        api.call("POST", path, 200, content=written(ARROW), headers=headers).content, ARROW
+    )
+    assert found.schema.names == COLUMNS
+    job = f"/graphs/g/predictions?job={jobs['calibrated']}"
+    stored = read(api.call("GET", job, 200, headers={"Accept": ARROW}).content, ARROW)
+    assert "p:even" in stored.schema.names
+    assert found["label"].to_pylist() == stored["label"].to_pylist()
+    for name in COLUMNS[1:]:
+        np.testing.assert_allclose(found[name], stored[name], rtol=1e-4, atol=1e-5)
+    by_class = np.column_stack([found[name] for name in COLUMNS if name.startswith("score:")])
+    np.testing.assert_allclose(by_class.sum(axis=1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize("media_type", [ARROW, PARQUET, CSV, NDJSON])

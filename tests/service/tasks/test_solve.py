@@ -582,6 +582,32 @@ def test_scores_of_labels_left_out_are_kept_beside_the_predictions(
     assert plain.result["stats"].get("cross_validation") is None
 
 
+def test_what_a_job_tells_is_of_the_probabilities_that_it_gives(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    labels = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 3)}
+    labels |= {"n1": "right", "n31": "left"}
+    answer, table = asked_of(
+        directory, solver, "stable-hfs", labels, probabilities=True, cross_validate=4
+    )
+    shares = {each["label"]: each["predicted"] for each in answer.result["class_shares"]}
+    others = [row for row in table.to_pylist() if row["node"] not in labels]
+    for side, share in shares.items():
+        told = np.mean([row["label"] == side for row in others])
+        assert share == pytest.approx(told)
+    file = predictions(directory, answer)
+    assert file.meta.score == "probability"
+    left_out = read_left_out(file)
+    assert left_out.nodes is not None
+    is_right = left_out.scores.argmax(axis=1) == left_out.classes
+    cross = answer.result["stats"]["cross_validation"]
+    assert cross["accuracy"] == pytest.approx(is_right.mean())
+    assert np.mean(cross["folds"]) == pytest.approx(cross["accuracy"], abs=0.03)
+    np.testing.assert_allclose(left_out.scores.sum(axis=1), 1.0, rtol=1e-5)
+    names = dict(zip(file.table()["node"].to_pylist(), range(60), strict=True))
+    assert sorted(names[name] for name in labels) == sorted(left_out.nodes.tolist())
+
+
 def test_shares_of_classes_are_told(directory: Path, solver: WarmGraphs) -> None:
     answer, _ = asked_of(directory, solver, "hfs")
     told = answer.result["class_shares"]

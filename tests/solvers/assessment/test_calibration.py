@@ -37,15 +37,6 @@ def test_few_labels_are_not_believed_to_be_certain() -> None:
     assert upside_down.factor < 0.1  # never below 0: the order of scores is the model's
 
 
-def test_labels_that_no_other_reached_stay_so() -> None:
-    scores, _, classes = drawn(50, 1)
-    scores = scores.astype(np.float32)
-    scores[7] = -np.inf
-    told = Calibration.fitted(scores, classes).of_left_out(scores)
-    assert np.isneginf(told[7]).all()
-    np.testing.assert_allclose(np.delete(told, 7, axis=0).sum(axis=1), 1.0, rtol=1e-5)
-
-
 def test_no_label_is_judged_by_a_calibration_that_saw_it() -> None:
     scores, _, classes = drawn(60, 2)
     fold = np.arange(60) % 3

@@ -48,6 +48,8 @@ def labels_of(counts: dict[str, int]) -> Labels:
         ({"a": 60, "b": 30, "c": 10, "d": 4}, "by-class", [0, 1, 2, 3]),
         ({"a": 60, "b": 30, "c": 10, "d": 4}, "marginal", [0, 0, 0, 0]),
         ({"a": 18, "b": 2}, "auto", [0, 0]),
+        ({"a": 30, "b": 12, "c": 1, "d": 5}, "auto", [1, 0, 2, 0]),
+        ({"a": 30, "b": 12, "c": 1, "d": 5}, "marginal", [0, 0, 0, 0]),
     ],
 )
 def test_rare_classes_are_compared_with_each_other(
@@ -102,6 +104,26 @@ def test_p_values_count_labels_that_look_worse() -> None:
         expected = (n_worse + 1) / (n_compared + 1)
         expected[7] = 1.0
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_class_of_one_label_is_in_every_set_or_is_promised_nothing() -> None:
+    graph, classes = blocks([0.5, 0.3, 0.2], seed=1)
+    nodes = np.concatenate([np.flatnonzero(classes == 0)[:30], np.flatnonzero(classes == 1)[:15]])
+    labels = Labels.from_pairs(
+        np.append(nodes, np.flatnonzero(classes == 2)[0]), [*classes[nodes].tolist(), 2]
+    )
+    model = CATALOGUE["poisson"]()
+    for kind, unpromised in (("auto", []), ("by-class", []), ("marginal", [2])):
+        values = ConformalPValues(
+            labels=labels,
+            n_nodes=N_NODES,
+            groups=groups_of(labels, kind),
+            score_kind=model.score_kind,
+        )
+        cross_validate(model, model.prepare(graph), labels, n_folds=5, on_fold=values.add)
+        assert values.unpromised.tolist() == unpromised
+        of_single = values.values(np.ones(N_NODES, bool))[:, 2]
+        assert (of_single == 1.0).all() == (not unpromised)
 
 
 @pytest.mark.statistical
