@@ -219,6 +219,8 @@ def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
                 f"is fixed at {getattr(present, name)!r} since the graph was created, "
                 f"got {getattr(wanted, name)!r}; create another graph",
             )
+    if (wanted.window is None) != (present.window is None):
+        raise GraphConflict("window", "is there from the first edge or never; create another graph")
     if "exact" in {present.deletions, wanted.deletions} and wanted.deletions != present.deletions:
         raise GraphConflict(
             "deletions",
@@ -227,8 +229,6 @@ def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
         )
     if wanted.deletions == "off" != present.deletions:
         raise GraphConflict("deletions", "must stay on where they were: edges may be gone already")
-    if (wanted.window is None) != (present.window is None):
-        raise GraphConflict("window", "is there from the first edge or never; create another graph")
     if wanted.window is not None and present.window is not None:
         for name in ("by", "width", "time_unit"):
             if getattr(wanted.window, name) != getattr(present.window, name):

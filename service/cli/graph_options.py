@@ -159,7 +159,9 @@ class SettingOptions:
                 **said, buckets=DEFAULT_BUCKETS if self.buckets is None else self.buckets
             )
         if said or self.buckets is not None:
-            raise ValueError("--window must say how long edges live where others speak of it")
+            other = next(iter(said), "buckets").replace("_", "-")
+            option = "--window-by" if other == "by" else f"--{other}"
+            raise ValueError(f"{option} needs --window, which says how long edges live")
         return None
 
     def _snapshot_every(self, present: SnapshotEvery | None) -> SnapshotEvery | None:

@@ -54,7 +54,7 @@ from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 
 app = command_group()
 
@@ -297,6 +297,17 @@ def _is_large(session: Session, graph_id: str, n_bytes: int = 0) -> bool:
     return max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
 
 
+def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | None) -> int:
+    """Rows that came when the window was past them, since a graph was looked at."""
+    if meta is None or not meta.n_late:
+        return 0
+    try:
+        last = before.progress.snapshot
+        return meta.n_late - (0 if last is None else snapshots.meta(last).n_late)
+    except SnapshotNotFound:  # replaced since
+        return 0
+
+
 def _read_pending(
     session: Session,
     ingestor: Ingestor,
@@ -307,8 +318,11 @@ def _read_pending(
     is_quiet: bool,
     is_done: Callable[[], bool],
 ) -> set[str]:
-    has_live = any(each.is_live for each in session.manifest.sources.list(graph_id))
-    is_idle = not (pending or has_live or session.manifest.retractions.are_wanted(graph_id))
+    sources = session.manifest.sources.list(graph_id)
+    may_give = any(each.is_live or each.listed_at is None for each in sources)
+    has_window = session.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
+    may_change = may_give or has_window or session.manifest.retractions.are_wanted(graph_id)
+    is_idle = not (pending or may_change)
     if is_idle and not is_quiet:
         say("no new files; the graph stays as it is")
     progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
@@ -344,6 +358,10 @@ def _tell_outcome(
     name = before.settings.name
     graph = session.graph(name)
     n_self_loops = graph.progress.self_loops - before.progress.self_loops
+    progress, paths = graph.progress, GraphPaths(root=session.settings.graphs_directory / graph.id)
+    snapshots = SnapshotStore(paths.snapshots)
+    meta = None if progress.snapshot is None else snapshots.meta(progress.snapshot)
+    n_late = _n_late(snapshots, before, meta)
     if as_json:
         counts = session.manifest.counts(graph.id)
         print_json(
@@ -355,26 +373,29 @@ def _tell_outcome(
                 "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
                 "self_loops": n_self_loops,
                 "bad_rows": n_bad_rows,
+                "late_rows": n_late,
                 "seconds": round(seconds, 3),
             }
         )
     else:
-        progress = graph.progress
-        paths = GraphPaths(root=session.settings.graphs_directory / graph.id)
-        share = progress.edges_kept / progress.edges_seen if progress.edges_seen else 0.0
+        has_window = graph.settings.window is not None
+        n_live = meta.n_live if has_window and meta is not None else None
+        n_edges = progress.edges_seen if n_live is None else n_live
+        share = progress.edges_kept / n_edges if n_edges else 0.0
+        live = "" if n_live is None else f"{n_live:,} live, "
         typer.echo(
-            f"{name}: {progress.edges_seen:,} edges in, {progress.edges_kept:,} kept "
+            f"{name}: {progress.edges_seen:,} edges in, {live}{progress.edges_kept:,} kept "
             f"({share:.1%}), {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
-        if n_self_loops or n_bad_rows:
+        if n_self_loops or n_bad_rows or n_late:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
+            late = f"{n_late:,} too late for the window, " if n_late else ""
             typer.echo(
-                f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, "
+                f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
-        if progress.snapshot is not None:
-            meta = SnapshotStore(paths.snapshots).meta(progress.snapshot)
+        if meta is not None:
             typer.echo(
                 f"snapshot {meta.number}: epsilon {meta.epsilon_asked:g} asked, "
                 f"{meta.epsilon_expected:.2f} expected"

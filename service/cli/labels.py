@@ -165,9 +165,10 @@ def doubtful(
     label_column: LabelColumnOption = None,
     json: AsJson = False,
 ) -> None:
-    """List labels that the others contradict, the most doubtful first: mistakes are among them.
+    """List labels by how much the others contradict them: mistakes are among the first.
 
-    Needs a solve with --set cross_validate=5, --set sets=auto or --set probabilities=true.
+    Behind is the score of what the others say minus that of the label; below 0 they agree. Needs a
+    solve with --set cross_validate=5, --set sets=auto or --set probabilities=true.
     """
     with open_session() as session:
         file = latest_file(session, name, model, label_column)

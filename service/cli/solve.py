@@ -31,6 +31,8 @@ app = command_group()
 
 _KIND: Final = KINDS["solve"]
 _SHARES_SHOWN: Final = 10
+_FAR = 0.1
+"""Of probabilities this calibration error is large."""
 
 ModelName = Annotated[str, typer.Option(help="Public name of the model.")]
 Parameters = Annotated[
@@ -199,10 +201,12 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
             kept = ", ".join(map(str, folds["always_kept"]))
             yield f"never left out, since they have one label: {kept}"
     if (truth := stats.get("calibration")) is not None:
+        is_far = truth["expected_calibration_error"] > _FAR and not truth["is_calibrated"]
+        mending = "; --set probabilities=true mends that" if is_far else ""
         yield (
             f"probabilities: calibration error {as_text(truth['expected_calibration_error'])}, "
             f"Brier score {as_text(truth['brier_score'])} by {truth['n_left_out']:,} labels left "
-            "out"
+            f"out{mending}"
         )
     if (sets := stats.get("sets")) is not None:
         yield f"`peewit sets` says what sets of labels promise, by {sets['n_folds']} folds"

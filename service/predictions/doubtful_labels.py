@@ -7,6 +7,7 @@ import numpy as np
 from peewit.service.predictions.left_out import NotCrossValidated, read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
+from peewit.solvers.arguments import BadArgument
 
 MAX_DOUBTFUL: Final = 10_000
 
@@ -20,9 +21,13 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
 
     Raises
     ------
+    ValueError
+        Numbers are predicted.
     NotCrossValidated
         The job left no labels out.
     """
+    if file.meta.score == "value":
+        raise BadArgument("model", "must predict classes for labels to be doubted, not numbers")
     left_out = read_left_out(file)
     if left_out.nodes is None:
         raise NotCrossValidated(

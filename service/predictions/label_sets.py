@@ -12,6 +12,7 @@ from peewit.service.predictions.prediction_files import (
     Prediction,
     PredictionFile,
     label_values,
+    require_few_classes,
 )
 from peewit.service.wire.predictions import SetGroup, SetsOfPredictions
 from peewit.solvers.arguments import BadArgument
@@ -51,6 +52,9 @@ class LabelSets:
         """Raises ValueError unless it lies in (0, 1), and `SetsNotKept`."""
         if not 0.0 < coverage < 1.0:
             raise BadArgument("coverage", f"must lie in (0, 1), got {coverage}")
+        if file.meta.score == "value":
+            raise BadArgument("coverage", "must be left out where numbers are predicted")
+        require_few_classes("coverage", len(file.meta.class_names))
         if file.meta.sets is None:
             raise SetsNotKept(
                 f"job {file.meta.job_id} kept nothing that sets are read from; solve again with "

@@ -57,8 +57,8 @@ def read_left_out(file: PredictionFile) -> LeftOut:
     meta = file.meta
     if not meta.parameters.get("cross_validate"):
         raise NotCrossValidated(
-            f"job {meta.job_id} left no labels out, by which a threshold is chosen; solve again "
-            "with cross_validate=5"
+            f"job {meta.job_id} left no labels out, by which this is told; solve again with "
+            "cross_validate=5"
         )
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:

@@ -345,6 +345,9 @@ class Prediction(TypedDict):
         Score of each class by its name; None where there are too many classes, or none.
     p_values : dict, optional
         By which sets are made, of each class by its name; None unless the job kept them.
+    labels, certain
+        Its set of some coverage, and whether that holds one label; None unless a coverage is asked
+        (`label_sets`).
     """
 
     node: str | int
@@ -355,6 +358,8 @@ class Prediction(TypedDict):
     variance: np.float32 | None
     scores: dict[str, np.float32] | None
     p_values: dict[str, np.float32] | None
+    labels: Sequence[str | int] | None
+    certain: bool | None
 
 
 class PredictionFile:
@@ -494,6 +499,8 @@ class PredictionFile:
                 variance=variance,
                 scores=scores_of_node,
                 p_values=p_values_of_node,
+                labels=None,
+                certain=None,
             )
             for (
                 node,

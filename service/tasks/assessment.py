@@ -237,7 +237,7 @@ def _probabilities(
         return
     truth = Truth.of(judged, classes)
     assessment.figures["calibration"] = _plain(
-        {**asdict(truth), "n_left_out": known.size, "is_fitted": assessment.calibration is not None}
+        {**asdict(truth), "n_left_out": known.size, "is_calibrated": model.is_calibrated or asked}
     )
 
 

@@ -38,10 +38,11 @@ from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
@@ -130,7 +131,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            deal_folds(labels, options.cross_validate, 0)
+            _require_folds(labels, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
@@ -192,6 +193,18 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "seconds": phases.seconds,
         "stats": {**solution.stats, **assessment.figures},
     }
+
+
+def _require_folds(labels: Labels | RealLabels, options: SolveOptions) -> None:
+    """Raise BadArgument for what needs labels left out, where too few can be."""
+    try:
+        deal_folds(labels, options.cross_validate, 0)
+    except ValueError as error:
+        names = {"sets": options.sets != "off", "probabilities": options.probabilities}
+        asked = next((name for name, is_asked in names.items() if is_asked), "cross_validate")
+        raise BadArgument(
+            asked, f"leaves labels out in {options.cross_validate} folds: {error}"
+        ) from error
 
 
 def _calibrated(solution: Solution, labels: Labels, calibration: Calibration) -> Solution:

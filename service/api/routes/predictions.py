@@ -296,7 +296,9 @@ def get_abstention(
 @router.get(
     "/predictions/doubtful-labels",
     dependencies=[requires("read")],
-    responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, NotCrossValidated),
+    responses=problems(
+        GraphNotFound, UnknownJob, PredictionsNotFound, NotCrossValidated, InvalidArgument
+    ),
 )
 def get_doubtful_labels(
     graph: GraphHere,
@@ -313,7 +315,9 @@ def get_doubtful_labels(
     file = stores.predictions.open(
         stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     )
-    return DoubtfulLabels(**_provenance(file), doubtful=doubtful_labels(file, k=k))
+    with refusing():
+        found = doubtful_labels(file, k=k)
+    return DoubtfulLabels(**_provenance(file), doubtful=found)
 
 
 @router.get(

@@ -99,7 +99,7 @@ def test_nodes_have_their_sets_one_by_one(kept: Api) -> None:
     ).json()
     assert found["predictions"][0]["labels"] == row["labels"]
     plain = kept.call("GET", f"{PREDICTIONS}/node?model=auto&id=n7", 200).json()["prediction"]
-    assert plain["labels"] is None if "labels" in plain else True
+    assert (plain["labels"], plain["certain"]) == (None, None)
     assert set(plain["p_values"]) == {"left", "right"}
 
 
@@ -120,9 +120,9 @@ def test_what_makes_no_set_is_refused(kept: Api) -> None:
 def test_scores_become_probabilities_that_are_judged(kept: Api) -> None:
     job = kept.call("GET", "/jobs?graph=g", 200).json()["jobs"]
     told = {each["model"]: each["result"]["stats"] for each in job}
-    for model, is_fitted in (("auto", False), ("hfs", True)):
+    for model in ("auto", "hfs"):
         truth = told[model]["calibration"]
-        assert truth["is_fitted"] == is_fitted
+        assert truth["is_calibrated"]
         assert 0.0 <= truth["expected_calibration_error"] <= 0.5
         assert 0.0 <= truth["brier_score"] < 0.5
         assert truth["n_left_out"] == 15
@@ -164,6 +164,17 @@ def test_answers_are_given_where_few_are_wrong(kept: Api) -> None:
     assert kept.problem("GET", f"{path}?model=auto&max_error=0", 422)["argument"] == "max_error"
     refused = kept.problem("GET", f"{path}?model=stable-hfs&max_error=.1", 422)
     assert "probabilities=true" in refused["detail"]
+
+
+def test_few_labels_are_refused_by_what_was_asked(kept: Api) -> None:
+    labels = {"labels": [{"node": "n3", "few": "one"}, {"node": "n4", "few": "two"}]}
+    kept.call("PUT", "/graphs/g/labels?label_column=few", 200, json=labels)
+    body = {"kind": "solve", "model": "auto", "parameters": {"sets": "auto", "label_column": "few"}}
+    job = kept.call("POST", "/graphs/g/jobs", 202, json=body).json()
+    kept.run_job(job["id"])
+    error = kept.call("GET", f"/jobs/{job['id']}", 200).json()["error"]
+    assert error.startswith("sets leaves labels out in 5 folds")
+    assert "a class keeps its last one" in error
 
 
 def test_the_client_reads_sets(kept: Api) -> None:

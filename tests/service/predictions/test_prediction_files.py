@@ -123,6 +123,8 @@ def test_a_row_of_numbers_holds_the_number_as_label_and_score(tmp_path: Path) ->
             "variance": None,
             "scores": None,
             "p_values": None,
+            "labels": None,
+            "certain": None,
         }
     ]
 
