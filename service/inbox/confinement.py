@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Final, Self
 
 import fsspec.config
 
+from peewit.service.live_sources.stores import store_of
 from peewit.service.redaction import shown_url
-from peewit.service.settings import Settings
+from peewit.service.settings import OBJECT_STORES, Settings
 
 _WEB: Final = ("http", "https")
 _HOSTED: Final = (*_WEB, "kafka")
 """Protocols whose addresses say which hosts are asked; of kafka there may be several, by commas."""
+_CATALOG: Final = "iceberg"
 _LOCAL: Final = "file://"
 _NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 
@@ -141,7 +143,10 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
         )
     if place.partition("://")[0] in _HOSTED:
         return f"{scheme}://{_hosts(rest)}" == place
-    return not is_local and scheme not in _HOSTED  # a store lists its own under the name it prefers
+    name = place.partition("://")[0]
+    # A store lists its own under the name it prefers; tables of a catalog lie in any open store.
+    allowed = OBJECT_STORES if name == _CATALOG else (name,)
+    return not is_local and store_of(scheme) in map(store_of, allowed)
 
 
 def _hosts(rest: str) -> str:

@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField
 
 from peewit.service.live_sources.contract import Access, ChangesLost
-from peewit.service.live_sources.iceberg_places import Found, require_allowed
+from peewit.service.live_sources.iceberg_places import Found
 from peewit.service.live_sources.table_chunks import (
     BATCH_ROWS,
     ROW,
@@ -76,7 +76,6 @@ class IcebergLog:
     """
 
     def __init__(self, access: Access, found: Found) -> None:
-        self._access = access
         self._shown = shown_url(access.url)
         self._metadata, self._files = found
         current = self._metadata.current_snapshot()
@@ -114,7 +113,7 @@ class IcebergLog:
         """
         live = [
             entry
-            for manifest in self._manifests(self._snapshot(snapshot))
+            for manifest in self._snapshot(snapshot).manifests(self._files)
             for entry in self._entries(manifest, snapshot, but=ManifestEntryStatus.DELETED)
         ]
         live.sort(key=lambda entry: (entry.sequence_number or 0, entry.data_file.file_path))
@@ -135,7 +134,7 @@ class IcebergLog:
             return []
         own = [
             entry
-            for manifest in self._manifests(known)
+            for manifest in known.manifests(self._files)
             if manifest.added_snapshot_id in (snapshot, None)
             for entry in self._entries(manifest, snapshot, but=ManifestEntryStatus.EXISTING)
             if entry.snapshot_id == snapshot
@@ -165,7 +164,6 @@ class IcebergLog:
                 f"files of {self._shown} must be Parquet, snapshot {version} has "
                 f"{shown_url(path)!r}; set write.format.default to parquet and rewrite the files"
             )
-        require_allowed(self._access, path)
         try:
             source = self._files.new_input(path).open()
         except FileNotFoundError as error:
@@ -231,12 +229,6 @@ class IcebergLog:
         if known is None:
             raise ChangesLost(f"snapshot {snapshot} of {self._shown} has expired; {_ANEW}")
         return known
-
-    def _manifests(self, snapshot: Snapshot) -> Iterator[ManifestFile]:
-        require_allowed(self._access, snapshot.manifest_list)
-        for manifest in snapshot.manifests(self._files):
-            require_allowed(self._access, manifest.manifest_path)
-            yield manifest
 
     def _entries(
         self, manifest: ManifestFile, snapshot: int, *, but: ManifestEntryStatus

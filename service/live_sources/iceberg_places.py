@@ -2,11 +2,12 @@
 
 A catalog says which file of metadata is the newest. In a directory the one with the highest number
 counts. The library would take classes to import and endpoints to call from the properties of a
-table; for a directory neither is done, since whoever writes a table is not who runs this process.
+table, which is not done, since whoever writes a table is not who runs this process.
 """
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow.fs
@@ -18,14 +19,19 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 from peewit.service.live_sources.contract import Access
-from peewit.service.live_sources.table_chunks import TableUnavailable, UnreadableTable
+from peewit.service.live_sources.iceberg_files import ConfinedFiles
+from peewit.service.live_sources.table_chunks import TableUnavailable
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
 _IN_CATALOG: Final = re.compile(r"iceberg://(?P<catalog>[^/]+)/(?P<table>[^/.]+(?:\.[^/.]+)+)")
-_DIRECTORY: Final = re.compile(r"(?:(?:file|s3|s3a|gs)://.+|(?![a-z0-9+.-]+:).+)", re.IGNORECASE)
+_DIRECTORY: Final = re.compile(r"(?:file|s3|s3a|gs)://.+|(?![A-Za-z0-9+.-]+:).+")
 _METADATA: Final = re.compile(r"v?(?P<number>[0-9]+)(?:-[^/]+)?(?:\.gz)?\.metadata\.json")
-_LOCAL: Final = re.compile(r"file:/+")
+_GIVEN_KEYS: Final = re.compile(
+    r"s3\.(access-key-id|secret-access-key|session-token)|gcs\.oauth2\.token(-expires-at)?"
+    r"|adls\.sas-token(\..+)?"
+)
+"""Keys that a catalog over HTTP gives for one table. Of a table that says others, none is read."""
 
 
 class Found(NamedTuple):
@@ -59,7 +65,7 @@ def place_of(access: Access) -> Place:
         It names none.
     """
     if named := _IN_CATALOG.fullmatch(access.url):
-        return CatalogPlace(named["catalog"], named["table"])
+        return CatalogPlace(access, named["catalog"], named["table"])
     if "::" in access.url or not _DIRECTORY.fullmatch(access.url):
         raise BadArgument(
             "url",
@@ -69,30 +75,27 @@ def place_of(access: Access) -> Place:
     return DirectoryPlace(access)
 
 
-def require_allowed(access: Access, path: str) -> None:
-    """Raise `UnreadableTable` unless a path that the table leads to may be read."""
-    if not access.allows(_LOCAL.sub("/", path, count=1)):
-        raise UnreadableTable(f"{shown_url(path)!r} must lie where the source may read")
-
-
 class CatalogPlace:
     """A table of a catalog that the library's own environment or file of settings describes."""
 
-    def __init__(self, catalog: str, table: str) -> None:
+    def __init__(self, access: Access, catalog: str, table: str) -> None:
+        self._access = access
         self._name = catalog
         self._table = table
         self._catalog: Catalog | None = None
 
     def look(self) -> Found:
         """The table as the catalog has it now."""
-        self._catalog = self._catalog or load_catalog(self._name)
+        self._catalog = self._catalog or _own_stores(load_catalog(self._name))
         try:
             table = self._catalog.load_table(self._table)
         except NoSuchTableError as error:
             raise TableUnavailable(
                 f"table {self._table} must be in the catalog {self._name}, where it is not"
             ) from error
-        return Found(table.metadata, table.io)
+        files = ConfinedFiles(table.io, self._access, table.metadata_location)
+        files.require_allowed(table.metadata_location)
+        return Found(table.metadata, files)
 
 
 class DirectoryPlace:
@@ -100,14 +103,14 @@ class DirectoryPlace:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._files = PyArrowFileIO(_store_properties())
+        self._store = PyArrowFileIO(_store_properties())
+        self._files = ConfinedFiles(self._store, access, access.url)
         self._found: tuple[str, Found] | None = None
 
     def look(self) -> Found:
         """The table as its newest file of metadata has it."""
         location = self._newest()
         if self._found is None or self._found[0] != location:
-            require_allowed(self._access, location)
             metadata = FromInputFile.table_metadata(self._files.new_input(location))
             self._found = location, Found(metadata, self._files)
         return self._found[1]
@@ -117,7 +120,7 @@ class DirectoryPlace:
         scheme, host, path = PyArrowFileIO.parse_location(directory)
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         found: dict[int, list[str]] = {}
-        for info in self._files.fs_by_scheme(scheme, host).get_file_info(selector):
+        for info in self._store.fs_by_scheme(scheme, host).get_file_info(selector):
             if named := _METADATA.fullmatch(info.base_name):
                 found.setdefault(int(named["number"]), []).append(info.base_name)
         shown = shown_url(directory)
@@ -131,6 +134,18 @@ class DirectoryPlace:
                 "NAMESPACE.TABLE, or wait for its next change"
             )
         return f"{directory}/{newest[0]}"
+
+
+def _own_stores(catalog: Catalog) -> Catalog:
+    """A catalog that opens files as its own properties say, but for keys that it gives a table."""
+    own = catalog._load_file_io
+
+    def load(properties: Mapping[str, str] = {}, location: str | None = None) -> FileIO:
+        keys = {name: value for name, value in properties.items() if _GIVEN_KEYS.fullmatch(name)}
+        return own(keys, location)
+
+    catalog._load_file_io = load  # whoever loads a table calls it
+    return catalog
 
 
 def _store_properties() -> dict[str, str]:

@@ -259,6 +259,16 @@ def test_sources_of_a_graph_are_counted(database: Database, graph: GraphRecord) 
         ("s3://bucket/etc", "/etc", False),
         ("s3://bucket/table/data/a.parquet", "iceberg://", True),
         ("/house/table/data/a.parquet", "iceberg://", False),
+        ("s3n://bucket/a", "s3://", True),
+        ("gcs://bucket/a", "gs://", True),
+        ("gs://bucket/a", "s3://", False),
+        ("FILE:///etc/passwd", "s3://", False),
+        ("fi\nle:///etc/passwd", "s3://", False),
+        (" file:///etc/passwd", "s3://", False),
+        ("file:/etc/passwd", "s3://", False),
+        ("local:///etc/passwd", "s3://", False),
+        ("FILE:///etc/passwd", "iceberg://", False),
+        ("memory://a", "iceberg://", False),
     ],
 )
 def test_files_stay_in_the_place_of_their_source(

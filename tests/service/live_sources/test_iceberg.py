@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.live_sources.contract import Access, ChangesLost
@@ -26,6 +27,7 @@ pytest.importorskip("pyiceberg", reason="needs the extra iceberg")
 import pyiceberg.catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -40,6 +42,8 @@ from pyiceberg.types import DoubleType
 from pyiceberg.utils.config import Config
 
 from peewit.service.live_sources.iceberg import IcebergSource
+from peewit.service.live_sources.iceberg_files import ConfinedFiles
+from peewit.service.live_sources.iceberg_places import place_of
 from tests.service.live_sources.iceberg_tables import (
     catalog_in,
     change,
@@ -320,6 +324,101 @@ def test_a_confined_source_follows_no_link_out_of_its_place(
     with pytest.raises(UnreadableTable, match="must lie where the source may read"):
         list(chunks(source))
     assert len(rows_of(list(chunks(opened(url))))) == len(START)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "file://{secret}?/../../../house/x.parquet",
+        "file://{secret}#/../../../house/x.parquet",
+        "file://{secret}?",
+        "file://{secret};x",
+        "{house}/../secret/s.parquet",
+        "FILE://{secret}",
+        "fi\nle://{secret}",
+        " file://{secret}",
+        "file://{secret}",
+        "file://localhost{secret}",
+        "file:{secret}",
+        "{secret}",
+        "s3://bucket/s.parquet",
+    ],
+)
+@pytest.mark.parametrize("place", ["{house}", "s3://", "iceberg://"])
+def test_no_spelling_of_a_path_leads_out_of_the_place_of_a_source(
+    tmp_path: Path, path: str, place: str
+) -> None:
+    house, secret = tmp_path / "house", tmp_path / "secret" / "s.parquet"
+    secret.parent.mkdir()
+    pa.parquet.write_table(edges(START), secret)
+    named = path.format(secret=secret, house=house)
+    open_place = place.format(house=house)
+
+    def allows(asked: str) -> bool:
+        return is_within(asked, open_place, home=tmp_path / "home")
+
+    access = Access(url="x", columns=PLAIN, takes_changes=True, allows=allows)
+    table = str(house) if place == "{house}" else "s3://bucket/table"
+    files = ConfinedFiles(PyArrowFileIO(), access, table)
+    if named.startswith("s3://") and table.startswith("s3://"):
+        assert files.require_allowed(named) == named
+        return
+    with pytest.raises(UnreadableTable, match="must"):
+        files.new_input(named)
+
+
+def test_a_confined_source_reads_no_added_file_outside_its_place(
+    warehouse: SqlCatalog, tmp_path: Path
+) -> None:
+    table = make_table(warehouse, START)
+    secret = tmp_path / "secret" / "s.parquet"
+    secret.parent.mkdir()
+    pa.parquet.write_table(edges([("not", "yours", 1.0)]), secret)
+    table.add_files([f"file://{secret}?/../../house/x.parquet"])
+
+    def allows(path: str) -> bool:
+        return is_within(path, str(tmp_path / "house"), home=tmp_path / "home")
+
+    url = table.location()
+    source = IcebergSource.open(Access(url=url, columns=PLAIN, takes_changes=True, allows=allows))
+    with pytest.raises(UnreadableTable, match=r"no \? # or ;"):
+        list(chunks(source))
+
+
+def test_files_of_a_table_are_only_read(tmp_path: Path) -> None:
+    access = Access(url="x", columns=PLAIN, takes_changes=True)
+    files = ConfinedFiles(PyArrowFileIO(), access, str(tmp_path))
+    with pytest.raises(PermissionError, match="only read"):
+        files.new_output(str(tmp_path / "a"))
+    with pytest.raises(PermissionError, match="only read"):
+        files.delete(str(tmp_path / "a"))
+
+
+class ForeignFiles(PyArrowFileIO):
+    """What a table names for its files, which nobody may make."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        raise AssertionError(f"made with {properties}")
+
+
+def test_properties_of_a_table_in_a_catalog_name_no_class_and_no_endpoint(
+    warehouse: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", warehouse.properties["uri"])
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__S3__ENDPOINT", "http://own")
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    table = make_table(warehouse, START)
+    told = {"s3.endpoint": "http://theirs", "s3.session-token": "given"}
+    with table.transaction() as change:
+        change.set_properties(told)
+    place = place_of(Access(url="iceberg://test/people.friends", columns=PLAIN, takes_changes=True))
+    properties = place.look().files.properties
+    assert (properties["s3.endpoint"], properties["s3.session-token"]) == ("http://own", "given")
+    with monkeypatch.context() as patched, table.transaction() as change:
+        patched.setattr(warehouse, "_load_file_io", lambda *_, **__: table.io)
+        change.set_properties({"py-io-impl": f"{__name__}.ForeignFiles"})
+    (whole,) = chunks(opened("iceberg://test/people.friends"))
+    assert rows_of([whole]) == [(*row, "insert") for row in START]
 
 
 def test_a_directory_in_which_two_files_could_be_the_newest_is_told(warehouse: SqlCatalog) -> None:
