@@ -11,12 +11,27 @@ from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.operations import INSERT, OPERATION_NUMBERS
 
 
+def holds_ids(kind: pa.DataType) -> bool:
+    """Whether values of a type can be written as text, as lists and structs cannot."""
+    try:
+        as_text(pa.chunked_array([], kind))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as text; bytes that are no UTF-8 stay what they are, for whoever checks rows."""
+    options = pc.CastOptions(pa.large_string(), allow_invalid_utf8=True)
+    return pc.cast(column, options=options)
+
+
 def as_ids(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of ids as the graph has them; as text where some are none."""
+    """A column of ids as the graph has them; as text where some are none, as it is where all."""
     try:
         return pc.cast(column, kind)
-    except pa.ArrowInvalid:
-        return pc.cast(column, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return as_text(column) if holds_ids(column.type) else column
 
 
 def ids_of(table: pa.Table, kind: pa.DataType) -> list[Any]:
@@ -66,7 +81,18 @@ def places_of(table: pa.Table, label: str) -> list[str]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    """Python values of a column; text that is no UTF-8 as bytes, which no rule lets pass."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = [_decoded(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
     if isinstance(column.type, pa.JsonType):
         values = [None if value is None else json.loads(value) for value in values]
     return values
+
+
+def _decoded(value: bytes | None) -> str | bytes | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from peewit.service.live_sources.chunk_rows import as_text, holds_ids
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
+from peewit.streaming.edges.bad_table import BadUpload
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 """What the rows of a file do; of a file of a change data feed, which of them are meant."""
@@ -191,7 +193,16 @@ def read_chunks(
         Rows at which a chunk ends.
     should_stop : callable
         Asked between batches.
+
+    Raises
+    ------
+    peewit.streaming.edges.bad_table.BadUpload
+        A column of nodes has a type that holds no ids.
     """
+    for name in access.columns.nodes:
+        if not holds_ids(kind := reader.schema.field(name).type):
+            rule = f"column {name!r} must hold ids, as text or integers, got type {kind}"
+            raise BadUpload(rule, argument=name)
     ((word, version),) = done.items()
     columns = access.columns.of(reader.schema.names)
     anew = _set_anew(reader, pieces, version, access)
@@ -228,7 +239,7 @@ def holds_any(
 ) -> bool:
     """Whether any of some nodes stands in the pieces of a version."""
     nodes = access.columns.nodes
-    texts = ids.cast(pa.string())
+    texts = ids.cast(pa.large_string())
     for piece in pieces:
         for _, table in reader.batches(piece, version, nodes, first_row=0):
             for name in nodes:
@@ -257,7 +268,7 @@ def _set_anew(
         for piece in inserting
         for _, table in reader.batches(piece, version, [name], first_row=0)
     ]
-    return pa.concat_arrays([pa.array([], pa.string()), *found])
+    return pa.concat_arrays([pa.array([], pa.large_string()), *found])
 
 
 def _deletes(piece: Piece) -> bool:
@@ -265,7 +276,7 @@ def _deletes(piece: Piece) -> bool:
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:
-    return table.column(name).cast(pa.string()).combine_chunks()
+    return as_text(table.column(name)).combine_chunks()
 
 
 def _rows(

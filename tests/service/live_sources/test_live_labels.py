@@ -20,8 +20,11 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.live_reading import live_reader
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
-from peewit.service.live_sources.contract import Refused
+from peewit.service.live_sources.contract import Access, Refused
+from peewit.service.live_sources.delta import DeltaSource
+from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.service.settings import Settings
+from peewit.streaming.edges.bad_table import BadUpload
 from tests.service.live_sources.node_rows import labels
 from tests.service.live_sources.scripted import changes, script
 from tests.service.live_sources.test_live_reader import dying_at
@@ -280,6 +283,69 @@ def test_an_erased_node_has_no_label_until_it_comes_anew(told: Told, kind: Any) 
         assert not [path for path in files if who.encode() in path.read_bytes()]
     told.tell(labels((who, "z")))  # as an edge that comes later, it is a new node
     assert told.labels() == {str(other): "y"} | ({who: "z"} if kind == "string" else {})
+
+
+def test_a_row_whose_node_or_label_is_no_text_is_refused_alone(told: Told) -> None:
+    told.make()
+    odd = pa.chunked_array([[b"ann", b"\xff\xfe", b"bob", b"cid"]])
+    label = pa.chunked_array([[b"x", b"x", b"\xff", b"y"]])
+    told.tell(
+        pa.table({"node": odd, "label": ["x", "y", "y", "x"]}),
+        pa.table({"node": pa.array([["dan"], ["eve"]]), "label": ["x", "y"]}),
+        pa.table({"node": pa.array([{"name": "fay"}]), "label": ["x"]}),
+        pa.table({"node": ["gus", "hal", "ivy", "jon"], "label": label.cast(pa.binary())}),
+    )
+    assert told.labels() == {"ann": "x", "bob": "y", "cid": "x"}
+    refused = told.refusals()
+    assert len(refused) == 8
+    assert refused[0] == (
+        "entry-0-0 row 1",
+        "'node' must be a string in this graph, got b'\\xff\\xfe'",
+    )
+    assert refused[1][1] == "'node' must be a string in this graph, got ['dan']"
+
+
+def test_labels_that_are_no_utf8_are_refused_alone(told: Told) -> None:
+    told.make()
+    odd = pa.array([b"x", b"\xff"])
+    text = pa.Array.from_buffers(pa.string(), 2, odd.buffers())  # as files hold that nobody checks
+    told.tell(pa.table({"node": ["a", "b"], "label": text}))
+    assert told.labels() == {"a": "x"}
+    assert told.refusals() == [
+        ("entry-0-0 row 1", "'label' must be text or a number, got b'\\xff'")
+    ]
+
+
+def test_a_table_whose_column_of_nodes_holds_no_ids_is_refused(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    manifest, url = Manifest(database), str(tmp_path / "t")
+    write_deltalake(url, pa.table({"who": [["a"], ["b"]], "label": ["x", "y"]}))
+    add(manifest, graph, url, kind="delta", columns={"node": "who"})
+    said = r"column 'who' must hold ids, as text or integers, got type (large_)?list"
+    with pytest.raises(BadUpload, match=said):
+        live_reader(database, settings).read(source_of(manifest, graph))
+
+
+def test_a_table_of_bytes_is_followed_where_they_are_text(
+    settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
+) -> None:
+    manifest, url = Manifest(database), str(tmp_path / "t")
+    write_deltalake(url, pa.table({"node": [b"ann", b"\xff\xfe"], "label": ["x", "y"]}))
+    add(manifest, graph, url, kind="delta")
+    reader = live_reader(database, settings)
+    reader.read(source_of(manifest, graph))
+    DeltaTable(url).update(predicate="label = 'x'", updates={"label": "'y'"})  # file by file
+    assert reader.read(source_of(manifest, graph))
+    assert history(database, graph) == [("ann", "x"), ("ann", "y")]
+    assert {reason for _, reason in refusals(manifest, graph)} == {
+        "'node' must be a string in this graph, got b'\\xff\\xfe'"
+    }
+    source = DeltaSource.open(
+        Access(url=url, columns=NodeColumns(holds="labels"), takes_changes=True)
+    )
+    assert source.holds(pa.array(["ann"]))
+    assert not source.holds(pa.array(["bob"]))
 
 
 def decisions(url: str, rows: Sequence[tuple[str, Any]], *, feed: bool = True) -> None:

@@ -266,3 +266,17 @@ def test_ids_of_another_type_become_those_of_the_graph_or_are_refused(
     (refused,) = manifest.list_files(graph.id, status="quarantined", source_id=source.id)
     assert "entry-1-0" in refused.path
     assert "must hold integers" in str(refused.reason)
+
+
+def test_an_edge_whose_end_is_no_text_is_a_bad_row(
+    settings: Settings, manifest: Manifest, graph: GraphRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = pa.table({"src": [b"a", b"\xff\xfe", b"b"], "dst": ["x", "y", "z"]})
+    lists = pa.table({"src": [["a"]], "dst": ["x"]})
+    url, _ = script(monkeypatch, [odd, lists])
+    source = manifest.sources.add(graph.id, url, kind="scripted", follow=True, max_bad_rows=1)
+    report = Ingestor(manifest.live._database, settings).ingest_graph(graph.id)
+    assert (report.n_committed, report.n_quarantined) == (1, 1)
+    assert set(graph_edges(settings, graph)) == {("a", "x"), ("b", "z")}
+    (refused,) = manifest.list_files(graph.id, status="quarantined", source_id=source.id)
+    assert "column 'src' must hold strings in this graph, got type list" in str(refused.reason)
