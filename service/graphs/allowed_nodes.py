@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
-from peewit.service.catalog import GraphRecord
+from sqlalchemy import Connection
+
+from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.live_positions import PositionMoved
 from peewit.service.tables.uploads import BadUpload, NodeId, node_id
 
 
@@ -25,3 +28,10 @@ def node_check(graph: GraphRecord, nodes: KnownNodes) -> Callable[[object], Node
         return node
 
     return check
+
+
+def require_same_erasures(connection: Connection, graph: GraphRecord) -> None:
+    """Raise PositionMoved unless `node_check` of a record still holds, in the transaction."""
+    is_looked_at = graph.settings.node_ids == "dense"
+    if is_looked_at and lock_graph(connection, graph.id).erasures_seq != graph.erasures_seq:
+        raise PositionMoved(f"nodes of graph {graph.id} were erased while rows were checked")

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Connection
 
-from peewit.service.catalog import GraphRecord
-from peewit.service.graphs.allowed_nodes import node_check
+from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.graphs.allowed_nodes import node_check, require_same_erasures
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_log import FeatureLog, NewFeatureSet
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
+from peewit.service.inbox.live_positions import PositionMoved
 from peewit.service.live_sources.chunk_rows import (
     ids_of,
     operation_number,
@@ -50,6 +51,11 @@ class _Shape(NamedTuple):
 
     is_sparse: bool
     n_columns: int | None
+
+    def fits(self, new: NewFeatureSet) -> bool:
+        """Whether rows of a set may be among these."""
+        same = new.is_sparse or new.n_columns == self.n_columns
+        return new.is_sparse == self.is_sparse and same
 
 
 class FeatureIntake:
@@ -82,7 +88,7 @@ class FeatureIntake:
         """The rows on disk, checked."""
         places, refused = places_of(table, label), dict[int, str]()
         last = self._last_rows(table, graph, refused)
-        shape = self._shape(graph) or _shape_of(table)
+        shape = self._shape(graph.id, graph.features_version) or _shape_of(table)
         columns = SPARSE_COLUMNS if shape.is_sparse else DENSE_COLUMNS
         blocks: list[FeatureBlock] = []
         if set(columns) <= set(table.column_names):
@@ -97,7 +103,9 @@ class FeatureIntake:
             refused |= dict.fromkeys(last.values(), error.reason)
 
         def store(connection: Connection) -> Sequence[Refused]:
+            require_same_erasures(connection, graph)
             if new is not None:
+                self._require_same_shape(connection, graph.id, new)
                 self._log.add(graph.id, new, max_waiting_bytes=None, connection=connection)
             return ()
 
@@ -143,13 +151,24 @@ class FeatureIntake:
             refused[row] = f"features of node {node!r} stay: they are replaced, not taken back"
         return last
 
-    def _shape(self, graph: GraphRecord) -> _Shape | None:
+    def _require_same_shape(
+        self, connection: Connection, graph_id: str, new: NewFeatureSet
+    ) -> None:
+        """Raise PositionMoved where somebody else's rows came first, and are of another shape."""
+        version = lock_graph(connection, graph_id).features_version
+        found = self._shape(graph_id, version, connection=connection)
+        if found is not None and not found.fits(new):
+            raise PositionMoved(f"rows of features of graph {graph_id} have another shape by now")
+
+    def _shape(
+        self, graph_id: str, version: int, *, connection: Connection | None = None
+    ) -> _Shape | None:
         """What waits for the graph, or is in it; None where nothing is."""
-        for waiting in reversed(self._log.waiting(graph.id)):
+        for waiting in reversed(self._log.waiting(graph_id, connection=connection)):
             return _Shape(waiting.is_sparse, waiting.n_columns)
-        paths = GraphPaths(root=self._settings.graphs_directory / graph.id)
+        paths = GraphPaths(root=self._settings.graphs_directory / graph_id)
         try:
-            present = FeatureStore(paths.features).meta(graph.features_version)
+            present = FeatureStore(paths.features).meta(version)
         except FeaturesNotFound:
             return None
         return _Shape(present.is_sparse, present.n_columns)
@@ -181,7 +200,7 @@ def _blocks(
 ) -> Iterator[FeatureBlock]:
     """Rows that keep the data contract; the others, found by bisection, are refused."""
     rows = list(last.values())
-    table = table.take(rows)
+    table = table.take(pa.array(rows, pa.int64()))
     table = table.append_column(NODE, node_array(last, graph.settings.node_ids))
 
     def checked(start: int, stop: int) -> Iterator[FeatureBlock]:

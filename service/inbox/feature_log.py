@@ -5,6 +5,7 @@ takes them one after the other and raises the graph's ``features_version`` in th
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -154,13 +155,15 @@ class FeatureLog:
             raise FeatureSetNotFound(f"no set of features {set_id!r} of this graph")
         return FeatureSetRecord.of(row)
 
-    def waiting(self, graph_id: str) -> Sequence[FeatureSetRecord]:
-        """Sets that are not in the graph yet, in order."""
+    def waiting(
+        self, graph_id: str, *, connection: Connection | None = None
+    ) -> Sequence[FeatureSetRecord]:
+        """Sets that are not in the graph yet, in order; in the caller's transaction if given."""
         statement = (
             select(feature_sets).where(set_waits(graph_id)).order_by(feature_sets.c.position)
         )
-        with self._database.read() as connection:
-            return [FeatureSetRecord.of(row) for row in connection.execute(statement)]
+        with self._database.read() if connection is None else nullcontext(connection) as joined:
+            return [FeatureSetRecord.of(row) for row in joined.execute(statement)]
 
     def waiting_bytes(self, graph_id: str) -> int:
         """Bytes of the sets that wait."""

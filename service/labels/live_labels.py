@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.graphs.allowed_nodes import node_check
+from peewit.service.graphs.allowed_nodes import node_check, require_same_erasures
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
@@ -69,6 +69,7 @@ class LabelIntake:
         rows, refused = _checked(table, places, kind, node_check(graph, self._nodes))
 
         def store(connection: Connection) -> Sequence[Refused]:
+            require_same_erasures(connection, graph)
             return self._store(connection, graph.id, source.label_column or "", rows)
 
         return Taken(store=store, refused=refused)

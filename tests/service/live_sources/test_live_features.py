@@ -13,7 +13,9 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.graphs.live_features import FeatureIntake
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.live_intakes import Taken
 from peewit.service.inbox.live_positions import PositionMoved
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import remove_unneeded
@@ -203,6 +205,36 @@ def test_of_two_readers_one_stores_a_set(
     assert len(waiting) == 2
     with pytest.raises(PositionMoved):
         manifest.live.advance(source, 0, {"entry": 9})
+
+
+def test_rows_of_another_shape_are_refused_where_another_source_came_first(
+    settings: Settings,
+    database: Database,
+    manifest: Manifest,
+    graph: GraphRecord,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told(monkeypatch, manifest, graph).entries.append(rows(("a", [1, 2])))
+    told(monkeypatch, manifest, graph).entries.append(rows(("b", [1, 2, 3]), ("c", [3, 4])))
+    first, second = manifest.sources.list(graph.id)
+    take = FeatureIntake.take
+
+    def overtaken(intake: FeatureIntake, source: SourceRecord, *given: Any, **named: Any) -> Taken:
+        found = take(intake, source, *given, **named)
+        if source.id == second.id and not manifest.features.waiting(graph.id):
+            assert live_reader(database, settings).read(first)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FeatureIntake, "take", overtaken)
+        assert not live_reader(database, settings).read(second)
+    assert len(manifest.features.waiting(graph.id)) == 1
+    assert not refusals(manifest, graph)
+    Ingestor(database, settings).ingest_graph(graph.id)
+    assert present(settings, database, graph) == {"a": [1, 2], "c": [3, 4]}
+    assert [place for place, _ in refusals(manifest, graph)] == ["entry-0-0 row 0"]
+    directory = settings.graphs_directory / graph.id / "feature_sets"
+    assert not list(directory.iterdir())
 
 
 def test_features_of_tables_and_topics(

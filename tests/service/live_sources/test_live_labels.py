@@ -25,7 +25,7 @@ from peewit.service.live_sources.delta import DeltaSource
 from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.service.settings import Settings
 from peewit.streaming.edges.bad_table import BadUpload
-from tests.service.live_sources.node_rows import labels
+from tests.service.live_sources.node_rows import NODE_VALUES, NodeHolds, labels
 from tests.service.live_sources.scripted import changes, script
 from tests.service.live_sources.test_live_reader import dying_at
 from tests.service.live_sources.topics import mock_cluster
@@ -283,6 +283,38 @@ def test_an_erased_node_has_no_label_until_it_comes_anew(told: Told, kind: Any) 
         assert not [path for path in files if who.encode() in path.read_bytes()]
     told.tell(labels((who, "z")))  # as an edge that comes later, it is a new node
     assert told.labels() == {str(other): "y"} | ({who: "z"} if kind == "string" else {})
+
+
+@pytest.mark.parametrize("holds", ["labels", "features"])
+def test_an_erasure_while_a_source_is_read_counts_for_what_follows(
+    told: Told, holds: NodeHolds
+) -> None:
+    told.make(node_ids="dense", max_nodes=100)
+    edges, _ = script(told.monkeypatch, [changes((7, 8, 1.0, "insert"))])
+    told.manifest.sources.add(told.graph.id, edges, kind="scripted")
+    ingestor = Ingestor(told.database, told.settings)
+    ingestor.ingest_graph(told.graph.id)
+    value = {"label": ["x"], "features": [[1.0]]}
+    (name,) = NODE_VALUES[holds][0]
+    url, _ = script(
+        told.monkeypatch, [pa.table({"node": [node], name: value[name]}) for node in (8, 7)]
+    )
+    source = told.manifest.sources.add(
+        told.graph.id, url, kind="scripted", follow=True, holds=holds
+    )
+    forgetting = Forgetting(
+        log=told.manifest.erasures,
+        nodes=KnownNodes(told.settings.graphs_directory, told.manifest),
+        home=told.settings.home,
+        within_seconds=60,
+    )
+    reader = live_reader(told.database, told.settings)
+    after_one = iter([lambda: forgetting.erase(told.catalog.get("told"), [7])])
+    assert not reader.read(source, on_chunk=lambda: next(after_one)() and None)
+    assert told.manifest.live.place(source.id).n_reads == 1
+    assert reader.read(source)
+    (refused,) = told.manifest.live.refusals(told.graph.id, limit=9)
+    assert (refused.place, "not have been erased" in refused.reason) == ("entry-1-0 row 0", True)
 
 
 def test_a_row_whose_node_or_label_is_no_text_is_refused_alone(told: Told) -> None:
