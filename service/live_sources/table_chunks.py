@@ -4,7 +4,7 @@ A *piece* is a data file that a version of the table added or removed. A positio
 is the number of the piece in its order and the row of that file.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -26,6 +26,10 @@ ROW: Final = "_row"
 
 BATCH_ROWS: Final = 1 << 16
 """Rows that are read at once."""
+
+MOST_ANEW: Final = 1 << 21
+"""Nodes of a version that are remembered, about 100 bytes each, so that deletes of them do not
+count. Of a version that sets more, deletes count until what it sets is read as well."""
 
 _OPERATIONS: Final[dict[Effect, str]] = {
     "insert": "insert",
@@ -205,18 +209,18 @@ def read_chunks(
             raise BadUpload(rule, argument=name)
     ((word, version),) = done.items()
     columns = access.columns.of(reader.schema.names)
-    anew = _set_anew(reader, pieces, version, access)
     waiting: list[pa.Table] = []
     n_rows, number, first_row = 0, at.get("file", 0), at.get("row", 0)
+    anew = _set_anew(reader, pieces, version, access) if any(map(_deletes, pieces[number:])) else ()
     for place, piece in enumerate(pieces[number:], number):
         start = first_row if place == number else 0
         for row, table in reader.batches(
             piece, version, columns, first_row=start, most_rows=most_rows
         ):
             rows = _rows(table, piece, access, reader.schema.names, f"{word} {version}")
-            if anew is not None and _deletes(piece):
-                is_anew = pc.is_in(_texts(rows, "node"), value_set=anew)
-                rows = rows.filter(pc.invert(is_anew))
+            if anew and _deletes(piece):
+                counts = [node not in anew for node in _names(rows, "node")]
+                rows = rows.filter(pa.array(counts, pa.bool_()))
             waiting.append(rows)
             n_rows += rows.num_rows
             if should_stop():
@@ -253,22 +257,30 @@ def _set_anew(
     pieces: Sequence[Piece_contra],
     version: int,
     access: Access,
-) -> pa.Array | None:
+) -> Collection[bytes | None]:
     """Nodes that a version sets after it deletes rows: what is deleted of them does not count.
 
-    Else files that are written anew would take back what they say, until it is read again.
+    Else files that are written anew would take back what they say, until it is read again. None
+    where there are more than `MOST_ANEW`.
     """
-    inserting = [each for each in pieces if not _deletes(each)]
-    is_of_nodes = isinstance(access.columns, NodeColumns)
-    if not is_of_nodes or not inserting or len(inserting) == len(pieces):
-        return None
+    found: set[bytes | None] = set()
+    if not isinstance(access.columns, NodeColumns):
+        return found
     (name,) = access.columns.nodes
-    found = [
-        _texts(table, name)
-        for piece in inserting
-        for _, table in reader.batches(piece, version, [name], first_row=0)
-    ]
-    return pa.concat_arrays([pa.array([], pa.large_string()), *found])
+    for piece in pieces:
+        if _deletes(piece):
+            continue
+        for _, table in reader.batches(piece, version, [name], first_row=0):
+            found.update(_names(table, name))
+            if len(found) > MOST_ANEW:
+                return ()
+    return found
+
+
+def _names(table: pa.Table, name: str) -> list[bytes | None]:
+    """Nodes of a column as bytes of their text."""
+    names: list[bytes | None] = _texts(table, name).cast(pa.large_binary()).to_pylist()
+    return names
 
 
 def _deletes(piece: Piece) -> bool:
