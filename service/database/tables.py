@@ -238,6 +238,7 @@ feature_sets = Table(
     _time("created_at", nullable=False),
     _time("finished_at"),
     _owner(),
+    Column("source_id", Text),
     UniqueConstraint("graph_id", "position"),
     CheckConstraint("mode IN ('replace', 'add')", name="mode"),
     CheckConstraint("status IN ('pending', 'committed', 'refused')", name="status"),

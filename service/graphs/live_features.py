@@ -83,7 +83,7 @@ class FeatureIntake:
         return self._log.waiting_bytes(source.graph_id) < self._settings.max_backlog_bytes
 
     def take(
-        self, _source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
+        self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
     ) -> Taken:
         """The rows on disk, checked."""
         places, refused = places_of(table, label), dict[int, str]()
@@ -98,7 +98,7 @@ class FeatureIntake:
             refused |= dict.fromkeys(last.values(), f"a row must be {kinds}, as those there are")
         new = None
         try:
-            new = self._written(graph, blocks) if blocks else None
+            new = self._written(source, graph, blocks) if blocks else None
         except BadFeatures as error:  # as of sparse rows without any entry
             refused |= dict.fromkeys(last.values(), error.reason)
 
@@ -115,7 +115,9 @@ class FeatureIntake:
             path=None if new is None else Path(new.path),
         )
 
-    def _written(self, graph: GraphRecord, blocks: Sequence[FeatureBlock]) -> NewFeatureSet:
+    def _written(
+        self, source: SourceRecord, graph: GraphRecord, blocks: Sequence[FeatureBlock]
+    ) -> NewFeatureSet:
         """A set on disk, whose file is swept unless a row names it."""
         directory = GraphPaths(root=self._settings.graphs_directory / graph.id).feature_sets
         make_durable_directory(directory)
@@ -128,6 +130,7 @@ class FeatureIntake:
             n_columns=written.n_columns,
             is_sparse=written.is_sparse,
             n_bytes=path.stat().st_size,
+            source_id=source.id,
         )
 
     def _last_rows(

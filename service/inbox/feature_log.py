@@ -19,7 +19,9 @@ from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import feature_sets, graphs
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import BacklogFull, RowRecord, printable
+from peewit.service.inbox.live_positions import note_refused
 from peewit.service.inbox.push_log import take_positions
+from peewit.service.live_sources.contract import Refused
 from peewit.streaming.edges.bad_table import BadTable
 
 SetMode = Literal["replace", "add"]
@@ -51,6 +53,8 @@ class NewFeatureSet:
         Size of the file.
     owner : str, optional
         Prefix of the key that sent it, where there was one.
+    source_id : str, optional
+        The live source that it came from, where there was one.
     """
 
     mode: SetMode
@@ -60,6 +64,7 @@ class NewFeatureSet:
     is_sparse: bool
     n_bytes: int
     owner: str | None = None
+    source_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +218,7 @@ class FeatureLog:
         )
 
     def refuse(self, graph_id: str, set_id: str, fault: BadTable, *, lease: Lease) -> None:
-        """Nothing of a set is in the graph; raises `LeaseExpired`."""
+        """Nothing of a set is in the graph, which its source is told; raises `LeaseExpired`."""
         with self._database.write() as connection:
             _end(
                 connection,
@@ -226,6 +231,11 @@ class FeatureLog:
                 row=fault.row,
                 value=None if fault.value is None else printable(fault.value),
             )
+            one = select(feature_sets.c.source_id, feature_sets.c.n_rows)
+            found = connection.execute(one.where(feature_sets.c.id == set_id)).one()
+            if found.source_id is not None:
+                refused = Refused(place=f"set of {found.n_rows} rows", reason=str(fault))
+                note_refused(connection, graph_id, found.source_id, [refused])
 
     def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
         """Forget sets that ended so long ago, but for the last one."""

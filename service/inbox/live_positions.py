@@ -109,7 +109,8 @@ class LivePositions:
             )
             if connection.execute(moved.returning(sources.c.id)).first() is None:
                 raise PositionMoved(f"source {source.id} is not where it was read from")
-            _refuse(connection, source, [*refused, *store(connection)])
+            refused = [*refused, *store(connection)]
+            note_refused(connection, source.graph_id, source.id, refused)
 
     def note_lag(self, source_id: str, lag: int) -> None:
         """Store how much of a source is not read yet."""
@@ -137,24 +138,26 @@ class LivePositions:
             return [RefusalRecord.of(row) for row in connection.execute(statement)]
 
 
-def _refuse(connection: Connection, source: SourceRecord, refused: Sequence[Refused]) -> None:
-    """Count what is refused, and keep the last of it."""
+def note_refused(
+    connection: Connection, graph_id: str, source_id: str, refused: Sequence[Refused]
+) -> None:
+    """Count what is refused of a source, and keep the last of it; the graph is locked."""
     if not refused:
         return
-    mine = sources.c.id == source.id
+    mine = sources.c.id == source_id
     counted = sources.c.n_refused + len(refused)
     connection.execute(update(sources).where(mine).values(n_refused=counted))
     rows: list[dict[str, Any]] = [
         {
-            "graph_id": source.graph_id,
-            "source_id": source.id,
+            "graph_id": graph_id,
+            "source_id": source_id,
             "place": printable(each.place),
             "reason": printable(each.reason),
         }
         for each in refused[-KEPT_REFUSALS:]
     ]
     connection.execute(insert(refusals), rows)
-    its = refusals.c.source_id == source.id
+    its = refusals.c.source_id == source_id
     kept = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
     last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
     connection.execute(delete(refusals).where(its, refusals.c.id <= last))

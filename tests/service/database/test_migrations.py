@@ -246,7 +246,7 @@ ADDED = {
     "label_events": {"column_name": ""},
     "jobs": {"owner": None},
     "pushes": {"owner": None},
-    "feature_sets": {"owner": None},
+    "feature_sets": {"owner": None, "source_id": None},
 }
 """Columns that this release has beyond the first, and what rows of before have in them."""
 

@@ -14,6 +14,7 @@ from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.live_features import FeatureIntake
+from peewit.service.inbox.feature_log import NewFeatureSet
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
 from peewit.service.inbox.live_positions import PositionMoved
@@ -22,7 +23,8 @@ from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.live_reading import live_reader
 from peewit.service.settings import Settings
-from peewit.streaming.features.feature_files import set_owners, set_values
+from peewit.streaming.features.checked_tables import read_features
+from peewit.streaming.features.feature_files import set_owners, set_values, write_set
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from tests.service.live_sources.node_rows import put_nodes
@@ -235,6 +237,40 @@ def test_rows_of_another_shape_are_refused_where_another_source_came_first(
     assert [place for place, _ in refusals(manifest, graph)] == ["entry-0-0 row 0"]
     directory = settings.graphs_directory / graph.id / "feature_sets"
     assert not list(directory.iterdir())
+
+
+def test_a_set_that_ingest_refuses_is_told_with_its_source(
+    settings: Settings,
+    database: Database,
+    manifest: Manifest,
+    graph: GraphRecord,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play, ingestor = told(monkeypatch, manifest, graph), Ingestor(database, settings)
+    play.entries.append(rows(("a", [1, 2])))
+    ingestor.ingest_graph(graph.id)
+    (source,) = manifest.sources.list(graph.id)
+    wide = settings.graphs_directory / graph.id / "feature_sets" / "wide.arrow"
+    block = read_features(
+        rows(("b", [1, 2, 3])).drop(["op"]), node_kind="string", max_nodes=40, n_columns=3
+    )
+    for source_id in (source.id, None):
+        written = write_set(wide, [block])
+        new = NewFeatureSet(
+            mode="add",
+            path=str(wide),
+            n_rows=1,
+            n_columns=written.n_columns,
+            is_sparse=False,
+            n_bytes=1,
+            source_id=source_id,
+        )
+        manifest.features.add(graph.id, new, max_waiting_bytes=None)
+        ingestor.ingest_graph(graph.id)
+    ((place, reason),) = refusals(manifest, graph)
+    assert place == "set of 1 rows"
+    assert "must hold 2 numbers in every row" in reason
+    assert manifest.sources.list(graph.id)[0].n_refused == 1
 
 
 def test_features_of_tables_and_topics(
