@@ -198,8 +198,8 @@ def test_ids_that_no_column_of_text_can_hold_are_told(
 ) -> None:
     odd = pa.table({"src": [["a"]], "dst": [["b"]]})
     url, _ = script(monkeypatch, [odd])
-    source = Manifest(database).sources.add(graph.id, url, kind="scripted")
-    reader = LiveReader(Manifest(database), Catalog(database), settings)
-    with pytest.raises(pa.ArrowNotImplementedError):
-        reader.read(source)
-    assert Manifest(database).live.place(source.id).position is None
+    manifest = Manifest(database)
+    manifest.sources.add(graph.id, url, kind="scripted")
+    assert Ingestor(database, settings).ingest_graph(graph.id).n_quarantined == 1
+    (refused,) = manifest.list_files(graph.id, status="quarantined")
+    assert "column 'src' must hold strings in this graph, got type list" in str(refused.reason)
