@@ -3,7 +3,7 @@
 A live source is read on where one of files is listed. One that gave something is read on when that
 is in the graph and the next pass may begin, so that the pass has what is newest and there are no
 more files than passes. One that gave nothing is left alone for as long again as it has been quiet.
-Both take at least a tenth of the usual pause, and at most all of it while the graph does not rest.
+Both take at least half of the usual pause, and at most all of it while the graph does not rest.
 
 A store that is slow or away keeps neither the other sources nor the pushes waiting. What is wrong
 with a source is stored with the source, for people to see, and never held against its files.
@@ -41,8 +41,8 @@ _AT_ONCE: Final = 4
 _NOTE_SECONDS: Final = 60.0
 _LEAST_GAP_SECONDS: Final = 0.2
 _MAX_SHOWN: Final = 1000
-_LEAST_SHARE: Final = 0.1
-"""Of the usual pause, between two readings of a live source."""
+_LEAST_SHARE: Final = 0.5
+"""Of the usual pause, between two readings of a live source: each becomes a file of the graph."""
 
 _log = structlog.get_logger(__name__)
 
