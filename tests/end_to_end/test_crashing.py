@@ -1,4 +1,4 @@
-"""Half a minute of kills under load on each database; on SQLite edges, files and nodes leave, too.
+"""Some seconds of kills under load on each database; on SQLite edges, files and nodes leave, too.
 
 `docs.benchmarks.crashes` runs for longer.
 """
@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.crashing.cluster import programs
 from tests.end_to_end.crashing.run import Plan, crash
 
-SECONDS = 20.0
+SECONDS = 12.0
 SEED = int(os.environ.get("PEEWIT_CRASH_SEED", "1"))
 
 
