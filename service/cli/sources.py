@@ -207,6 +207,11 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
 
 def _look_at_files(location: str, *, follow: bool) -> None:
     """Raise what is wrong with a source of files, or say what may mend itself or is not meant."""
+    scheme = location.partition("://")[0]
+    if scheme in KINDS:
+        raise typer.BadParameter(
+            f"must be {scheme} for {scheme}://, got files", param_hint="--kind"
+        )
     signs = {
         "delta": (Path(location) / "_delta_log").is_dir(),
         "iceberg": any((Path(location) / "metadata").glob("*.metadata.json")),

@@ -79,6 +79,14 @@ def test_files_of_a_table_are_told_to_be_one(peewit: Peewit, tmp_path: Path) -> 
     assert (added.exit_code, "--kind iceberg follows it" in added.err) == (0, True)
 
 
+def test_places_of_live_sources_say_their_kind(peewit: Peewit) -> None:
+    peewit("graph", "create", "g")
+    for place in ("iceberg://house/k.e", "kafka://localhost:1/t"):
+        refused = peewit("source", "add", "g", place)
+        assert refused.exit_code == 2
+        assert f"must be {place.partition(':')[0]} for" in refused.err
+
+
 def test_a_table_that_cannot_be_read_is_told_in_one_line(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
     peewit("source", "add", "g", tmp_path / "none", "--kind", "delta", "--follow")
