@@ -9,7 +9,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import latest_file
+from peewit.service.cli.predictions import judged_file
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -171,7 +171,7 @@ def doubtful(
     solve with --set cross_validate=5, --set sets=auto or --set probabilities=true.
     """
     with open_session() as session:
-        file = latest_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column)
     found = doubtful_labels(file, k=n_labels)
     if json:
         print_json(asdict(found))

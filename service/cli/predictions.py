@@ -247,7 +247,7 @@ def sets(
     Needs a solve with --set sets=auto. `peewit predictions --coverage` writes them.
     """
     with open_session() as session:
-        file = latest_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column)
     found = LabelSets.of(file, coverage).summary()
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
@@ -294,7 +294,7 @@ def abstain(
     other model with --set probabilities=true.
     """
     with open_session() as session:
-        file = latest_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column)
     found = abstention(file, max_error=max_error, confidence=confidence)
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
@@ -345,7 +345,7 @@ def threshold(
     costs. Where labels were not drawn at random, give --positive-share as well.
     """
     with open_session() as session:
-        file = latest_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column)
     chosen = class_threshold(
         file,
         positive,
@@ -488,6 +488,16 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
         "left out, not in the graph": result.n_absent,
         "not reached by any label": result.n_unreachable,
     }
+
+
+def judged_file(
+    session: Session, name: str, model: str | None, label_column: str | None
+) -> PredictionFile:
+    """The same, to be judged by its labels; says so where they have changed since."""
+    file = latest_file(session, name, model, label_column)
+    if session.graph(name).labels_seq > file.meta.labels_seq:
+        say("labels have changed since this was solved; `peewit solve` takes them in")
+    return file
 
 
 def latest_file(

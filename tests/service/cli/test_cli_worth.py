@@ -53,3 +53,36 @@ def test_what_was_asked_of_the_answer_is_told(peewit: Peewit, tmp_path: Path) ->
     wrong = peewit(*decided, 0.5, "--sort", "margin")
     assert (wrong.exit_code, "--sort" in wrong.err) == (2, True)
     assert peewit("threshold", "g", "--positive", "z", "--cost-fn", 3).exit_code == 1
+
+
+@pytest.mark.usefixtures("processes")
+def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> None:
+    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
+    pairs = [(a, b) for side in (0, 15) for a in range(side, side + 15) for b in range(side, a)]
+    edges.write_text("src,dst\n" + "".join(f"n{a},n{b}\n" for a, b in [*pairs, (0, 15)]))
+    sides = {n: "left" if n < 15 else "right" for n in (*range(1, 11), *range(16, 26))}
+    rows = sides | {3: "right"}
+    labels.write_text("node,label\n" + "".join(f"n{n},{side}\n" for n, side in rows.items()))
+    peewit("graph", "create", "g", "--expected-nodes", 40)
+    peewit("ingest", "g", edges)
+    peewit("labels", "put", "g", labels)
+    done = peewit("solve", "g", "--model", "hfs", "--set", "sets=auto")
+    told = " ".join((done.out + done.err).split())
+    assert "`peewit sets` says what sets of labels promise, by 5 folds" in told
+    said = peewit("sets", "g", "--coverage", 0.8)
+    assert "nodes of left, right" in said.out
+    assert "80%" in said.out
+    assert "in the mean, and one alone at" in said.out
+    assert "changed since" not in said.err
+    kept = peewit("predictions", "g", "--coverage", 0.8, "--top", 1).out.splitlines()
+    assert kept[0].endswith('"p:left","p:right","labels","certain"')
+    doubted = peewit("labels", "doubtful", "g", "-k", 1)
+    assert doubted.out.splitlines()[1].split()[:3] == ["n3", "right", "left"]
+    assert "of 20 labels left out the others contradict 1" in doubted.err
+    abstained = peewit("abstain", "g", "--max-error", 0.5)
+    assert "of the nodes" in abstained.out
+    few = peewit("abstain", "g", "--max-error", 0.01, "--json").json
+    assert (few["chosen"], few["n_left_out"]) == (None, 20)
+    peewit("labels", "remove", "g", "n3")
+    assert "labels have changed since" in peewit("sets", "g").err
+    assert peewit("sets", "g", "--coverage", 1.5).exit_code == 1
