@@ -19,7 +19,7 @@ from rich.table import Table
 
 from docs.benchmarks.default_model import SETS, drawn
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.assessment.calibration import Calibration, Truth
+from peewit.solvers.assessment.calibration import Calibration, CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
@@ -70,7 +70,7 @@ def looked_at(
         calibration = Calibration.fitted(found.scores[finite], labels.classes[finite])
         given = raw if model.is_calibrated else calibration.probabilities(scores)
         for name, each in (("raw ", raw), ("", given)):
-            true = Truth.of(each[known], truth[known])
+            true = CalibrationMetrics.of(each[known], truth[known])
             told[f"{name}error"] = true.expected_calibration_error
             told[f"{name}Brier"] = true.brier_score
     return told

@@ -11,10 +11,10 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.deletions_cost import DeletionsCost, ingest_memory
+from peewit.service.cli.dry_run_times import FileTimes
 from peewit.service.cli.edge_files import listed
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import Session, print_json, print_rows
-from peewit.service.cli.times_of_a_dry_run import FileTimes
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.redaction import shown_url
 from peewit.service.tables.column_names import edge_columns

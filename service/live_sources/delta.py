@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
 from peewit.service.live_sources.delta_log import DeltaLog
-from peewit.service.live_sources.table_chunks import holds_any, read_chunks, require_taken
+from peewit.service.live_sources.table_chunks import holds_any, read_versions
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
@@ -62,35 +62,14 @@ class DeltaSource:
         self._access.columns.check(log.schema.names)
         at = dict(position or {"table": log.version})
         self._require_same(log, at)
-        if "table" in at:
-            version = at["table"]
-            yield from read_chunks(
-                log,
-                log.whole(version),
-                self._access,
-                at=at,
-                within={"table": version},
-                done={"version": version},
-                most_rows=most_rows,
-                should_stop=should_stop,
-            )
-            at = {"version": version}
-        for version in range(at["version"] + 1, log.version + 1):
-            if should_stop():
-                return
-            pieces = log.changes(version)
-            require_taken(pieces, self._access, log.schema.names, version=f"version {version}")
-            yield from read_chunks(
-                log,
-                pieces,
-                self._access,
-                at=at,
-                within={"version": version - 1},
-                done={"version": version},
-                most_rows=most_rows,
-                should_stop=should_stop,
-            )
-            at = {"version": version}
+        yield from read_versions(
+            log,
+            self._access,
+            at,
+            called="version",
+            most_rows=most_rows,
+            should_stop=should_stop,
+        )
 
     def lag(self, position: Position | None) -> int:
         """Versions that are not read whole; a table that is not read yet counts as one."""

@@ -128,6 +128,10 @@ class DeltaLog:
             for row in sorted(listed.to_pylist(), key=lambda row: row["path"])
         ]
 
+    def after(self, version: int) -> range:
+        """The versions that came after one, in order."""
+        return range(version + 1, self.version + 1)
+
     def changes(self, version: int) -> Sequence[Piece]:
         """What a version changed.
 
@@ -168,33 +172,7 @@ class DeltaLog:
         first_row: int,
         most_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Rows of a piece from a row of its file on, each with the row that follows them.
-
-        Parameters
-        ----------
-        piece : Piece
-            Of this version.
-        version : int
-            For errors.
-        columns : sequence of str
-            Columns of the table; one that the file lacks is null.
-        first_row : int
-            Rows of the file before it are passed over.
-        most_rows : int
-            Of a batch; there are never more than some.
-
-        Yields
-        ------
-        row : int
-            Of the file, behind the batch.
-        table : pyarrow.Table
-            The columns, `ROW`, and of a feed ``_change_type``.
-
-        Raises
-        ------
-        ChangesLost
-            The file is gone.
-        """
+        """Rows of a piece; see `PieceReader`. Of a feed ``_change_type`` comes along."""
         path = unquote(piece.path)
         if "://" in path or path.startswith("/"):
             raise UnreadableTable(f"files of {self._shown} must lie in the table, got {path!r}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
 from peewit.service.live_sources.iceberg_log import IcebergLog
 from peewit.service.live_sources.iceberg_places import Place, place_of
-from peewit.service.live_sources.table_chunks import holds_any, read_chunks, require_taken
+from peewit.service.live_sources.table_chunks import holds_any, read_versions
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
@@ -61,36 +61,14 @@ class IcebergSource:
                 return
             position = {"table": log.newest}
         self._require_same(log, position)
-        at = dict(position)
-        if "table" in at:
-            snapshot = at["table"]
-            yield from read_chunks(
-                log,
-                log.whole(snapshot),
-                self._access,
-                at=at,
-                within={"table": snapshot},
-                done={"snapshot": snapshot},
-                most_rows=most_rows,
-                should_stop=should_stop,
-            )
-            at = {"snapshot": snapshot}
-        for snapshot in log.after(at["snapshot"]):
-            if should_stop():
-                return
-            pieces = log.changes(snapshot)
-            require_taken(pieces, self._access, log.schema.names, version=f"snapshot {snapshot}")
-            yield from read_chunks(
-                log,
-                pieces,
-                self._access,
-                at=at,
-                within={"snapshot": at["snapshot"]},
-                done={"snapshot": snapshot},
-                most_rows=most_rows,
-                should_stop=should_stop,
-            )
-            at = {"snapshot": snapshot}
+        yield from read_versions(
+            log,
+            self._access,
+            position,
+            called="snapshot",
+            most_rows=most_rows,
+            should_stop=should_stop,
+        )
 
     def lag(self, position: Position | None) -> int:
         """Snapshots that are not read whole; a table that is not read yet counts as one."""

@@ -157,7 +157,7 @@ class IcebergLog:
         first_row: int,
         most_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Rows of a piece, see `PieceReader.batches`."""
+        """Rows of a piece; see `PieceReader`."""
         path, form = piece.file.file_path, piece.file.file_format
         if form is not FileFormat.PARQUET:
             raise UnreadableTable(

@@ -4,7 +4,8 @@ A *piece* is a data file that a version of the table added or removed. A positio
 is the number of the piece in its order and the row of that file.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from peewit.service.live_sources.chunk_rows import as_text, holds_ids
-from peewit.service.live_sources.contract import Access, ChangesLost, Chunk
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.bad_table import BadUpload
@@ -114,6 +115,22 @@ class PieceReader(Protocol[Piece_contra]):
         """
 
 
+_Piece = TypeVar("_Piece", bound=Piece)
+
+
+class VersionedTable(PieceReader[_Piece], Protocol[_Piece]):
+    """A table that can be read as it is, and what each later version changed."""
+
+    def whole(self, version: int, /) -> Sequence[_Piece]:
+        """What the table holds at a version, in order."""
+
+    def after(self, version: int, /) -> Iterable[int]:
+        """The versions that came after one, in order."""
+
+    def changes(self, version: int, /) -> Sequence[_Piece]:
+        """What a version changed, in order: what it deletes comes first."""
+
+
 def read_rows(
     file: pa.parquet.ParquetFile, columns: Sequence[str], *, first_row: int, most_rows: int
 ) -> Iterator[tuple[int, pa.Table]]:
@@ -164,6 +181,50 @@ def require_taken(
             f"{version} of {shown_url(access.url)} must only add rows, it deletes or updates "
             f"some, and {reason}"
         )
+
+
+def read_versions(
+    table: VersionedTable[_Piece],
+    access: Access,
+    position: Position,
+    *,
+    called: str,
+    most_rows: int,
+    should_stop: Callable[[], bool],
+) -> Iterator[Chunk]:
+    """The rest of the whole table, if the position is within it, then version after version.
+
+    Parameters
+    ----------
+    table, access, most_rows, should_stop
+        As of `read_chunks`.
+    position : Position
+        ``table`` names the version of which the whole is read, ``called`` the last one that is.
+    called : str
+        What a version is called in positions and errors.
+
+    Raises
+    ------
+    ChangesLost
+        A version changes rows and the graph does not take changes.
+    """
+    at = dict(position)
+    chunks = partial(
+        read_chunks, table, access=access, most_rows=most_rows, should_stop=should_stop
+    )
+    if "table" in at:
+        version = at["table"]
+        within, done = {"table": version}, {called: version}
+        yield from chunks(table.whole(version), at=at, within=within, done=done)
+        at = done
+    for version in table.after(at[called]):
+        if should_stop():
+            return
+        pieces = table.changes(version)
+        require_taken(pieces, access, table.schema.names, version=f"{called} {version}")
+        within, done = {called: at[called]}, {called: version}
+        yield from chunks(pieces, at=at, within=within, done=done)
+        at = done
 
 
 def read_chunks(

@@ -4,12 +4,11 @@ from typing import Final
 
 import numpy as np
 
-from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.evaluations import Abstention, RiskPoint
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.abstention import RiskCurve
-from peewit.solvers.models.label_sample import DOUBT
 
 _MAX_POINTS: Final = 50
 
@@ -72,8 +71,8 @@ def _answered(file: PredictionFile, threshold: float) -> float:
 
 
 def _doubt(file: PredictionFile) -> str | None:
-    p_value = float(file.meta.stats.get("sample_p_value", 1.0))
-    if p_value >= DOUBT:
+    p_value = sample_p_value(file)
+    if p_value is None:
         return None
     return (
         f"the labels are no random sample of the nodes (p = {p_value:.0e}), so errors at nodes may "

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.predictions.left_out import sample_p_value
 from peewit.service.predictions.prediction_files import (
     P_VALUE_PREFIX,
     Prediction,
@@ -18,7 +19,6 @@ from peewit.service.wire.predictions import SetGroup, SetsOfPredictions
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.assessment.conformal import guaranteed_coverage
-from peewit.solvers.models.label_sample import DOUBT
 
 
 class SetsNotKept(LookupError):
@@ -131,8 +131,8 @@ class LabelSets:
         )
 
     def _doubt(self, groups: Int64Array) -> str | None:
-        p_value = float(self.file.meta.stats.get("sample_p_value", 1.0))
-        if p_value >= DOUBT or np.unique(groups).size == groups.size:
+        p_value = sample_p_value(self.file)
+        if p_value is None or np.unique(groups).size == groups.size:
             return None
         return (
             f"the labels are no random sample of the nodes (p = {p_value:.0e}), as sets take them "

@@ -12,6 +12,7 @@ import numpy as np
 
 from peewit.service.predictions.prediction_files import PredictionFile, left_out_path, write_arrays
 from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.models.label_sample import DOUBT
 
 
 class NotCrossValidated(LookupError):
@@ -50,6 +51,15 @@ def write_left_out(
         "scores": scores[was_left_out],
     }
     write_arrays(left_out_path(path), columns)
+
+
+def sample_p_value(file: PredictionFile) -> float | None:
+    """How likely a random sample is as unlike the nodes as the labels; None where that is likely.
+
+    Only `auto` tells it.
+    """
+    p_value = float(file.meta.stats.get("sample_p_value", 1.0))
+    return p_value if p_value < DOUBT else None
 
 
 def read_left_out(file: PredictionFile) -> LeftOut:

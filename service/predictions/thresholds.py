@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
     SCORE_PREFIX,
@@ -24,7 +24,6 @@ from peewit.solvers.assessment.thresholds import (
     choose_threshold,
     precision_of,
 )
-from peewit.solvers.models.label_sample import DOUBT
 
 _MAX_NAMES: Final = 10
 
@@ -159,8 +158,8 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
     found = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
-    p_value = float(file.meta.stats.get("sample_p_value", 1.0))
-    if chosen.goal.positive_share is not None or p_value >= DOUBT:
+    p_value = sample_p_value(file)
+    if chosen.goal.positive_share is not None or p_value is None:
         return found
     doubt = (
         f"the labels are no random sample of the nodes (p = {p_value:.0e}), so {chosen.positive!r} "

@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Float32Array
-from peewit.solvers.assessment.calibration import Calibration, Truth, fitted_without_fold
+from peewit.solvers.assessment.calibration import (
+    Calibration,
+    CalibrationMetrics,
+    fitted_without_fold,
+)
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
@@ -202,11 +206,10 @@ def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
     labels = answer.labels
     if asked == "off" or not isinstance(labels, Labels):
         return None
-    kind: SetKind = "auto" if asked == "auto" else "by-class" if asked == "by-class" else "marginal"
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),
-        groups=groups_of(labels, kind),
+        groups=groups_of(labels, cast(SetKind, asked)),
         score_kind=answer.model.judged.score_kind,
     )
 
@@ -235,7 +238,7 @@ def _probabilities(
         judged = scores[known].astype(np.float64)
     else:
         return
-    truth = Truth.of(judged, classes)
+    truth = CalibrationMetrics.of(judged, classes)
     assessment.figures["calibration"] = _plain(
         {**asdict(truth), "n_left_out": known.size, "is_calibrated": model.is_calibrated or asked}
     )

@@ -109,7 +109,7 @@ def fitted_without_fold(scores: RealArray, classes: Int64Array, fold: Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
+class CalibrationMetrics:
     """How true probabilities are.
 
     Attributes
@@ -124,7 +124,9 @@ class Truth:
     brier_score: float
 
     @classmethod
-    def of(cls, probabilities: RealArray, classes: Int64Array, *, n_bins: int = N_BINS) -> "Truth":
+    def of(
+        cls, probabilities: RealArray, classes: Int64Array, *, n_bins: int = N_BINS
+    ) -> "CalibrationMetrics":
         """Of (n, n_classes) probabilities and the true classes; nan of none."""
         if not classes.size:
             return cls(expected_calibration_error=float("nan"), brier_score=float("nan"))

@@ -113,16 +113,16 @@ class ConformalPValues:
         scale = _scale(solution, self.score_kind)
         is_reached = solution.reachable[self.labels.nodes[left_out]]
         left_out, classes = left_out[is_reached], classes[is_reached]
-        own = _strangeness(solution, self.labels.nodes[left_out], scale)
+        own = _nonconformity(solution, self.labels.nodes[left_out], scale)
         own_true = own[np.arange(left_out.size), classes]
         self._n_compared += np.bincount(classes, minlength=self.labels.n_classes)
         compared = [
             np.sort(own_true[self.groups[classes] == group]) for group in self.groups.tolist()
         ]
         for rows in row_blocks(self.n_nodes):
-            strange = _strangeness(solution, rows, scale)
+            behind = _nonconformity(solution, rows, scale)
             for code, others in enumerate(compared):
-                place = np.searchsorted(others, strange[:, code], side="left")
+                place = np.searchsorted(others, behind[:, code], side="left")
                 self._n_worse[rows, code] += others.size - place
 
     def values(self, reachable: BoolArray) -> Float32Array:
@@ -143,7 +143,7 @@ def _scale(solution: Solution, score_kind: ScoreKind) -> float:
     return float(np.sqrt(np.mean(np.square(solution.scores)))) or 1.0
 
 
-def _strangeness(solution: Solution, rows: Int64Array | slice, scale: float) -> FloatArray:
+def _nonconformity(solution: Solution, rows: Int64Array | slice, scale: float) -> FloatArray:
     """(n_rows, n_classes) how far each class is behind the best of the others.
 
     Nothing speaks against any class where no label reaches: -inf.

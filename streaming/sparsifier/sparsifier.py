@@ -258,7 +258,8 @@ def _surplus_weight(state: SparsifierState, settings: SparsifierSettings) -> Flo
     return weight
 
 
-def _in_first_lane(surplus: Float32Array) -> Float32Array:
+def in_first_lane(surplus: Float32Array) -> Float32Array:
+    """Surpluses of arriving coins, all in one lane."""
     lanes = np.zeros((ARRIVAL_LANES, surplus.size), np.float32)
     lanes[0] = surplus
     return frozen(lanes)
@@ -274,7 +275,7 @@ def _after(
         state,
         cards=thinning.cards,
         degree=thinning.arrived,
-        surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
+        surplus=None if thinning.surplus is None else in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
         n_struck_since_cards=0,
         lost=None,

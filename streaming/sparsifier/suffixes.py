@@ -15,10 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, frozen
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import add_degrees, lower_probabilities
-from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
 from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
@@ -32,6 +31,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
 )
+from peewit.streaming.sparsifier.sparsifier import LEANING_FACTOR, in_first_lane
 from peewit.streaming.sparsifier.thinning import (
     counted_leverages,
     selected,
@@ -47,9 +47,6 @@ MOST_KEPT: Final = 0.6
 
 LEAST_SUFFIX: Final = 0.5
 """A suffix of fewer sparsifiers' records keeps them all."""
-
-LEANING_FACTOR: Final = 2.0
-"""As `sparsifier.LEANING_FACTOR`."""
 
 
 def forget(state: SparsifierState, horizon: int) -> SparsifierState:
@@ -195,9 +192,7 @@ class _Suffix:
         has_dropped = n_kept < before.n_records
         surplus = None
         if first is not None and first.surplus is not None:
-            lanes = np.zeros((ARRIVAL_LANES, first.surplus.size), np.float32)
-            lanes[0] = first.surplus
-            surplus = frozen(lanes)
+            surplus = in_first_lane(first.surplus)
         return replace(
             before,
             chunks=tuple(chunk for chunk in self._chunks if chunk.n_records),

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from peewit.solvers.assessment.calibration import Calibration, Truth, fitted_without_fold
+from peewit.solvers.assessment.calibration import (
+    Calibration,
+    CalibrationMetrics,
+    fitted_without_fold,
+)
 
 
 def drawn(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -20,9 +24,9 @@ def test_the_probabilities_that_scores_stand_for_are_found() -> None:
     found = Calibration.fitted(scores, classes)
     assert found.factor == pytest.approx(80.0, rel=0.06)
     np.testing.assert_allclose(found.probabilities(scores), true, atol=0.04)
-    told = Truth.of(found.probabilities(scores), classes)
+    told = CalibrationMetrics.of(found.probabilities(scores), classes)
     assert told.expected_calibration_error < 0.02
-    raw = Truth.of(softmax(scores, axis=1), classes)
+    raw = CalibrationMetrics.of(softmax(scores, axis=1), classes)
     assert raw.expected_calibration_error > 0.2
     assert told.brier_score < raw.brier_score
 
@@ -51,7 +55,7 @@ def test_errors_are_sums_over_bins_and_labels() -> None:
     rng = np.random.default_rng(3)
     probabilities = rng.dirichlet([1.0, 1.0, 1.0], 500)
     classes = rng.integers(0, 3, 500)
-    told = Truth.of(probabilities, classes, n_bins=10)
+    told = CalibrationMetrics.of(probabilities, classes, n_bins=10)
     error = brier = 0.0
     for low in np.arange(10) / 10:
         largest = probabilities.max(axis=1)
@@ -63,4 +67,4 @@ def test_errors_are_sums_over_bins_and_labels() -> None:
         brier += sum((p - (place == code)) ** 2 for place, p in enumerate(row)) / 500
     assert told.expected_calibration_error == pytest.approx(error)
     assert told.brier_score == pytest.approx(brier)
-    assert np.isnan(Truth.of(np.zeros((0, 3)), np.zeros(0, np.int64)).brier_score)
+    assert np.isnan(CalibrationMetrics.of(np.zeros((0, 3)), np.zeros(0, np.int64)).brier_score)
