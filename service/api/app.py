@@ -28,6 +28,7 @@ from peewit.service.api.routes import (
     graphs,
     horizons,
     jobs,
+    judging,
     labels,
     new_points,
     predictions,
@@ -49,6 +50,7 @@ from peewit.service.settings import Settings, metrics_directory, prepare_environ
 
 _RESOURCES: Final = (
     predictions,  # paths are tried in this order, and these are asked for most
+    judging,
     labels,
     graphs,
     edges,

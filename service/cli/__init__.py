@@ -55,17 +55,17 @@ _MEMBERS: Final = {
         "predict",
         "Predict points that are no nodes of the graph, by a model that was solved on features.",
     ),
-    "evaluate": Member("predictions", "Compare predictions with true labels."),
+    "evaluate": Member("judging", "Compare predictions with true labels."),
     "abstain": Member(
-        "predictions",
+        "judging",
         "Say how sure a prediction must be for few to be wrong, by the labels left out.",
     ),
     "sets": Member(
-        "predictions",
+        "judging",
         "Say what sets of labels promise that hold the true one, and how large they are.",
     ),
     "threshold": Member(
-        "predictions",
+        "judging",
         "Choose a threshold on the score of a class, by the labels left out of the latest solve.",
     ),
     "suggest": Member(

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.judging import judged_file
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import judged_file
 from peewit.service.cli.session import (
     AsJson,
     GraphName,

@@ -23,6 +23,7 @@ from peewit.service.client.calls import events as events_calls
 from peewit.service.client.calls import features as features_calls
 from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import jobs as jobs_calls
+from peewit.service.client.calls import judging as judging_calls
 from peewit.service.client.calls import labels as labels_calls
 from peewit.service.client.calls import predictions as predictions_calls
 from peewit.service.client.calls import pushes_and_sources as edges_calls
@@ -208,11 +209,11 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     download_predictions = _method(predictions_calls.download_predictions)
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
-    abstention = _method(predictions_calls.abstention)
-    sets = _method(predictions_calls.sets)
-    doubtful_labels = _method(predictions_calls.doubtful_labels)
-    threshold = _method(predictions_calls.threshold)
-    evaluate = _method(predictions_calls.evaluate)
+    abstention = _method(judging_calls.abstention)
+    sets = _method(judging_calls.sets)
+    doubtful_labels = _method(judging_calls.doubtful_labels)
+    threshold = _method(judging_calls.threshold)
+    evaluate = _method(judging_calls.evaluate)
     predict = _method(predictions_calls.predict)
     snapshot_edges = _method(predictions_calls.snapshot_edges)
     stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)
