@@ -68,17 +68,24 @@ def held_lease(database: Database, name: str, *, purpose: str) -> Iterator[Lease
         Another process that lives has it.
     """
     store = LeaseStore(database)
-    mine = holder_name()
-    lease = store.acquire(name, mine, LEASE_SECONDS)
-    if lease is None:
-        other = store.holder(name)
-        if other is not None and is_dead(other):
-            _log.info("taking over from a process that has died", lease=name, holder=other)
-            lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
-        if lease is None:
-            raise LeaseHeld(purpose, other)
-    keeper = LeaseKeeper(store, lease)
+    keeper = LeaseKeeper(store, _acquire(store, name, purpose))
     try:
         yield keeper
     finally:
         keeper.stop()
+
+
+def _acquire(store: LeaseStore, name: str, purpose: str) -> Lease:
+    mine = holder_name()
+    lease = store.acquire(name, mine, LEASE_SECONDS)
+    if lease is not None:
+        return lease
+    other = store.holder(name)
+    if other is None:  # it ran out, or was given back, since it was refused
+        lease = store.acquire(name, mine, LEASE_SECONDS)
+    elif is_dead(other):
+        _log.info("taking over from a process that has died", lease=name, holder=other)
+        lease = store.acquire(name, mine, LEASE_SECONDS, dead=other)
+    if lease is None:
+        raise LeaseHeld(purpose, other)
+    return lease

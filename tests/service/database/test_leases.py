@@ -11,6 +11,7 @@ from sqlalchemy import insert, select, update
 
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.lease_holders import holder_name, is_dead
+from peewit.service.database.lease_keeper import LeaseHeld, held_lease
 from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore, confirm
 from peewit.service.database.tables import leases, workers
 from peewit.service.database.timestamps import now
@@ -133,6 +134,26 @@ def test_of_many_who_want_a_lease_one_gets_it(store: LeaseStore) -> None:
         names = [f"holder-{number}" for number in range(8)]
         got = list(pool.map(lambda name: store.acquire("x", name, LONG), names, timeout=60))
     assert sum(lease is not None for lease in got) == 1
+
+
+def test_a_lease_that_runs_out_while_its_holder_is_looked_up_is_taken(
+    database: Database, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquired(store, "other")
+    with (
+        pytest.raises(LeaseHeld, match="another process ingests this graph: other"),
+        held_lease(database, "ingest:g", purpose="ingests this graph"),
+    ):
+        pass
+    look_up = LeaseStore.holder
+
+    def expire_and_look_up(self: LeaseStore, name: str) -> str | None:
+        let_expire(database)
+        return look_up(self, name)
+
+    monkeypatch.setattr(LeaseStore, "holder", expire_and_look_up)
+    with held_lease(database, "ingest:g", purpose="ingests this graph") as keeper:
+        keeper.confirm()
 
 
 @pytest.mark.parametrize("ttl_seconds", [0.0, -1.0, float("nan")])
