@@ -45,6 +45,7 @@ _TITLES: Final = {
     "JobNotSucceeded": "Job has not succeeded",
     "NotCrossValidated": "No labels left out",
     "SetsNotKept": "No sets kept",
+    "ReasonsNotKept": "No reasons kept",
     "IdempotencyConflict": "Idempotency-Key in use",
     "BodyTooLarge": "Body too large",
     "TableTooLarge": "Table too large",

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
@@ -54,6 +54,8 @@ class Solution:
         What was computed as asked and is hardly what was wanted, and what to do about it.
     bound : (n_nodes, n_classes) float64 or None
         On what rounding may have done to each score, where weights lie far apart.
+    densities : (n_nodes, n_classes) float32 or None
+        How often walks from each node stop at labels of each class (K6), of `auto` on the snapshot.
     """
 
     scores: FloatArray
@@ -63,6 +65,7 @@ class Solution:
     functions: Functions | None = None
     warnings: tuple[str, ...] = ()
     bound: FloatArray | None = None
+    densities: Float32Array | None = None
 
 
 def grown(solution: Solution, adjacency: Any) -> Solution:
@@ -89,4 +92,4 @@ def grown(solution: Solution, adjacency: Any) -> Solution:
         scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
         known[n_old:] = weight > 0
     reachable = np.pad(solution.reachable, (0, n_new))
-    return replace(solution, scores=scores, reachable=reachable, bound=None)
+    return replace(solution, scores=scores, reachable=reachable, bound=None, densities=None)

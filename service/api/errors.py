@@ -52,6 +52,7 @@ from peewit.service.predictions.label_sets import SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.reasons import ReasonsNotKept
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import EmbeddingFailed, NoEmbedding, NoMargins
 from peewit.service.problems import details_of, title_of, type_of
@@ -123,6 +124,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     JobNotSucceeded: HTTPStatus.CONFLICT,
     NotCrossValidated: HTTPStatus.CONFLICT,
     SetsNotKept: HTTPStatus.CONFLICT,
+    ReasonsNotKept: HTTPStatus.CONFLICT,
     IdempotencyConflict: HTTPStatus.CONFLICT,
     BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     TableTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

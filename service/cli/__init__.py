@@ -68,6 +68,9 @@ _MEMBERS: Final = {
         "judging",
         "Choose a threshold on the score of a class, by the labels left out of the latest solve.",
     ),
+    "why": Member(
+        "why", "Say which labels speak for what is predicted of a node, and how walks come to them."
+    ),
     "suggest": Member(
         "suggest", "Say which nodes to label next: those whose label would help most."
     ),

@@ -72,6 +72,7 @@ WORDS: Final = {
     "sets": "GRAPH --coverage= --model=MODEL --label-column= --json",
     "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
     "--cost-fn= --cost-fp= --positive-share= --json",
+    "why": "GRAPH NODE -k= --model=MODEL --label-column= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
     "--label-column= --json",
     "watch": "GRAPH --every= --json",

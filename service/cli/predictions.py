@@ -24,9 +24,13 @@ from peewit.service.cli.table_files import (
     table_format,
     write_table,
 )
+from peewit.service.database.read_cache import Recent
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.predictions.thresholds import (
@@ -142,6 +146,17 @@ def _rows(
         return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--sort") from error
+
+
+def prediction_reader(session: Session) -> PredictionReader:
+    """What finds predictions, and nodes in them."""
+    graphs_directory = session.settings.graphs_directory
+    return PredictionReader(
+        store=PredictionStore(session.database, graphs_directory),
+        jobs=JobQueue(session.database),
+        nodes=KnownNodes(graphs_directory, session.manifest),
+        recent=Recent(session.database),
+    )
 
 
 def latest_file(

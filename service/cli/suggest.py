@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -16,13 +17,8 @@ from peewit.service.cli.session import (
 )
 from peewit.service.cli.submission import print_failure, wait_for_job
 from peewit.service.cli.table_files import LabelColumnOption
-from peewit.service.database.read_cache import Recent
-from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.reader import PredictionReader
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import (
     LOCATING,
     MAX_SUGGESTIONS,
@@ -89,15 +85,10 @@ def suggest(
 
 
 def _suggester(session: Session) -> Suggester:
-    database, graphs_directory = session.database, session.settings.graphs_directory
-    predictions = PredictionReader(
-        store=PredictionStore(database, graphs_directory),
-        jobs=JobQueue(database),
-        nodes=KnownNodes(graphs_directory, session.manifest),
-        recent=Recent(database),
-    )
     return Suggester(
-        labels=LabelStore(database), predictions=predictions, graphs_directory=graphs_directory
+        labels=LabelStore(session.database),
+        predictions=prediction_reader(session),
+        graphs_directory=session.settings.graphs_directory,
     )
 
 

@@ -206,6 +206,7 @@ class Client(Connected[httpx.BaseTransport]):
     abstention = _method(judging_calls.abstention)
     sets = _method(judging_calls.sets)
     doubtful_labels = _method(judging_calls.doubtful_labels)
+    reasons = _method(judging_calls.reasons)
     threshold = _method(judging_calls.threshold)
     evaluate = _method(judging_calls.evaluate)
     predict = _method(predictions_calls.predict)

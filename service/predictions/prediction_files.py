@@ -5,10 +5,10 @@ An Arrow IPC file whose row number is the dense node id, so that a node is found
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, BinaryIO, Final, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,8 @@ SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
 GIVEN_SUFFIX: Final = ".npy"
+LABELS_SUFFIX: Final = ".labels"
+DENSITIES_SUFFIX: Final = ".densities"
 
 _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
@@ -595,12 +597,30 @@ def left_out_path(path: Path) -> Path:
     return path.with_suffix(LEFT_OUT_SUFFIX)
 
 
+def labels_path(path: Path) -> Path:
+    """Path of the labels that a file of predictions was made from."""
+    return path.with_suffix(LABELS_SUFFIX)
+
+
+def densities_path(path: Path) -> Path:
+    """Path of the densities of classes that belong to a file of predictions, if any."""
+    return path.with_suffix(DENSITIES_SUFFIX)
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write named arrays whole, flushed to the disk, as an uncompressed ``.npz``."""
+    _write(path, lambda file: np.savez(file, **arrays))
 
+
+def write_array(path: Path, array: Float32Array) -> None:
+    """Write one array whole, flushed to the disk, which can be memory-mapped."""
+    _write(path, lambda file: np.save(file, array))
+
+
+def _write(path: Path, save: Callable[[BinaryIO], None]) -> None:
     def write(temporary: Path) -> None:
         with naming(temporary), temporary.open("wb") as file:
-            np.savez(file, **arrays)
+            save(file)
 
     path.parent.mkdir(parents=True, exist_ok=True)
     publish_file(path, write)

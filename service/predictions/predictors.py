@@ -45,7 +45,6 @@ from peewit.solvers.models.filtered_ridge import (
 )
 from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.solution import Functions, Solution
-from peewit.streaming.durable_files import naming, publish_file
 
 _OF_NODES: Final = ("node", "reachable", "variance")
 """Columns of predictions that new points have not, and those by which sets are made."""
@@ -94,17 +93,6 @@ def given_of(model: Model, prepared: Any, solution: Solution) -> FloatArray | No
     features: FilteredFeatures = prepared
     inverse_root = features.columns.pagerank.inverse_root
     return given_scores(solution.scores, inverse_root, functions.weights[-1])
-
-
-def write_given(path: Path, given: FloatArray) -> None:
-    """Write what nodes give new points whole, in float32, flushed to the disk."""
-
-    def write(temporary: Path) -> None:
-        with naming(temporary), temporary.open("wb") as file:
-            np.save(file, given.astype(np.float32))
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    publish_file(path, write)
 
 
 def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:

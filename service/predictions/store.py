@@ -25,7 +25,9 @@ from peewit.service.inbox.erasures import Hidden, HiddenNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.prediction_files import (
+    DENSITIES_SUFFIX,
     GIVEN_SUFFIX,
+    LABELS_SUFFIX,
     LEFT_OUT_SUFFIX,
     PREDICTOR_SUFFIX,
     SUFFIX,
@@ -41,7 +43,14 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
-_SUFFIXES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX, SUFFIX)
+_COMPANIONS: Final = (
+    PREDICTOR_SUFFIX,
+    GIVEN_SUFFIX,
+    LEFT_OUT_SUFFIX,
+    LABELS_SUFFIX,
+    DENSITIES_SUFFIX,
+)
+_SUFFIXES: Final = (*_COMPANIONS, SUFFIX)
 
 
 class PredictionsNotFound(LookupError):
@@ -174,7 +183,7 @@ class PredictionStore:
                 file.erase(nodes)
                 if before is not None and file.meta.snapshot >= before:
                     continue
-            for suffix in (PREDICTOR_SUFFIX, GIVEN_SUFFIX, LEFT_OUT_SUFFIX):
+            for suffix in _COMPANIONS:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:

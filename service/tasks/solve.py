@@ -27,12 +27,15 @@ from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionMeta,
     ScoreKind,
+    densities_path,
     given_path,
     predictor_path,
     require_few_classes,
+    write_array,
     write_predictions,
 )
-from peewit.service.predictions.predictors import given_of, write_given, write_predictor
+from peewit.service.predictions.predictors import given_of, write_predictor
+from peewit.service.predictions.reasons import write_labels
 from peewit.service.tasks.assessment import Answered, Assessment, assess
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
@@ -270,7 +273,9 @@ def _solve(
     )
     _require_whole(solution)
     last = LastSolution(
-        snapshot=graph.snapshot.meta.number, class_names=_class_names(labels), solution=solution
+        snapshot=graph.snapshot.meta.number,
+        class_names=_class_names(labels),
+        solution=replace(solution, densities=None),
     )
     graph.keep(_key(task, model), last)
     return solution
@@ -336,7 +341,11 @@ def _write(
         write_predictor(predictor_path(directory / meta.file_name), functions)
         given = given_of(answer.model, answer.prepared, solution)
         if given is not None:
-            write_given(given_path(directory / meta.file_name), given)
+            write_array(given_path(directory / meta.file_name), given.astype(np.float32))
+    if isinstance(labels, Labels):
+        write_labels(directory / meta.file_name, labels)
+    if solution.densities is not None:
+        write_array(densities_path(directory / meta.file_name), solution.densities)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
         scores = assessment.left_out_scores
         write_left_out(directory / meta.file_name, labels.nodes, labels.classes, scores)

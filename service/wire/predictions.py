@@ -121,6 +121,56 @@ class DoubtfulLabels(Provenance):
 
 
 @record
+class LabelReason:
+    """A label that speaks for its class at a node."""
+
+    node: NodeId = described("Where the label is; a string where a float would not hold it.")
+    label: Label
+    part: float = described(
+        "Of the density of its class, (J15); at least, where walks were not followed to their end."
+    )
+    way: tuple[NodeId, ...] | None = described(
+        "How walks from the node most likely come there, both ends included; null where that was "
+        "too far to look for, or leads through nodes that were erased."
+    )
+
+
+@record
+class ClassDensity:
+    """How much speaks for a class."""
+
+    label: Label
+    density: float = described("1 where walks from the node find it as those from anywhere do.")
+
+
+@record
+class NodeReasons:
+    """Which labels speak for what is predicted of a node, by walks that restart at it."""
+
+    node: NodeId = described("A string where a float would not hold the integer.")
+    label: Label | None = described("Null where no label reaches.")
+    score: float = described("Of this label, as in the predictions.")
+    densities: tuple[ClassDensity, ...] = described("The largest five, the largest first.")
+    labels: tuple[LabelReason, ...] = described("Of the class predicted, the largest part first.")
+    carried: float = described("Part of the density of the class predicted that these carry.")
+    against: tuple[LabelReason, ...] = described(
+        "Of other classes, those that add most to their density; up to as many."
+    )
+    followed: float = described("Share of the walks that were followed to their end.")
+    is_whole: bool = described(
+        "Whether densities hold the walks that were not followed, too, as those of auto do."
+    )
+    note: str | None = described("What to know of these reasons; null of nothing.")
+
+
+@record
+class PredictionReasons(Provenance):
+    """The same, with where the prediction comes from."""
+
+    reasons: NodeReasons
+
+
+@record
 class NodePrediction(Provenance):
     """The prediction of one node, with where it comes from."""
 

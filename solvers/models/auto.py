@@ -71,8 +71,8 @@ those of a multigrid cycle counted, and first iterates; half as much where Jacob
 _FILTERED_BYTES: Final = 36
 """What personalized PageRank holds of a node for each column: nine vectors in float32."""
 
-_WALKED_BYTES: Final = 54
-"""What the walks and the arms hold of a node for each class."""
+_WALKED_BYTES: Final = 58
+"""What the walks, the arms and densities hold of a node for each class."""
 
 _KEPT_BYTES: Final = 50
 """The classes that walks began with, and the cycle of harmonic functions."""
@@ -255,6 +255,7 @@ class Auto(FeatureModel, Refinable):
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=(*warnings, *_warnings(labels, sample, coverage)),
+            densities=densities.of_classes(),
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
@@ -269,7 +270,8 @@ class Auto(FeatureModel, Refinable):
         refined = self._refined(prepared, groups, full)
         found = self._solution(refined, groups, full.watch)
         kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
-        return replace(found, stats={**found.stats, **kept})
+        # walks of the sparsifier are what reasons follow
+        return replace(found, stats={**found.stats, **kept}, densities=None)
 
     def _refined(
         self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph

@@ -70,6 +70,11 @@ class Densities:
         task = CentredLabels.of(others, self.component)
         return task, _densities(self.columns, sums, np.maximum(_counts(others), 1))
 
+    def of_classes(self) -> Float32Array:
+        """(n_nodes, n_classes) q_k of every node, with all labels."""
+        shares = self.groups.class_sums() / _counts(self.groups.labels)[:, None]
+        return np.ascontiguousarray((shares.astype(np.float32) @ self.columns).T)
+
     def arm(self) -> StackedArm:
         """The densities as an arm."""
         groups, labels, columns = self.groups, self.groups.labels, self.columns

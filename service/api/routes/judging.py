@@ -1,4 +1,4 @@
-"""How far predictions can be trusted: sets, abstention, doubtful labels, thresholds, evaluation."""
+"""How far predictions can be trusted: sets, abstention, reasons, doubts, thresholds, evaluation."""
 
 from typing import Annotated
 
@@ -39,6 +39,8 @@ from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_la
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
+from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.reasons import MAX_REASONS, ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.thresholds import (
     asked_threshold,
@@ -46,9 +48,10 @@ from peewit.service.predictions.thresholds import (
     left_out_evaluation,
 )
 from peewit.service.tables.column_names import label_columns
-from peewit.service.tables.uploads import BadUpload, TableTooLarge
+from peewit.service.tables.uploads import BadUpload, TableTooLarge, node_id
 from peewit.service.wire.evaluations import PredictionAbstention, PredictionEvaluation, Threshold
-from peewit.service.wire.predictions import DoubtfulLabels, PredictionSets
+from peewit.service.wire.predictions import DoubtfulLabels, PredictionReasons, PredictionSets
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 router = resource("predictions", ONE_GRAPH)
 
@@ -153,6 +156,40 @@ def get_doubtful_labels(
     with refusing():
         found = doubtful_labels(file, k=k)
     return DoubtfulLabels(**provenance(file), doubtful=found)
+
+
+@router.get(
+    "/predictions/node/reasons",
+    dependencies=[requires("read")],
+    responses=problems(
+        GraphNotFound,
+        UnknownJob,
+        PredictionsNotFound,
+        NodeNotFound,
+        NodeNotPredicted,
+        ReasonsNotKept,
+        SnapshotNotFound,
+        BadUpload,
+        InvalidArgument,
+    ),
+)
+def get_reasons(
+    graph: GraphHere,
+    stores: StoresHere,
+    node: Annotated[str, Query(alias="id", description="External id of the node.")],
+    k: Annotated[int, Query(ge=1, le=MAX_REASONS, description="Most labels.")] = 5,
+    model: Model = None,
+    job_id: JobId = None,
+    label_column: NamedColumn = None,
+) -> PredictionReasons:
+    """Which labels speak for what is predicted of a node, and on which way they are reached."""
+    asked = node_id(node, graph.settings.node_ids, name="id")
+    reader = stores.predictions
+    file = reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
+    snapshots = SnapshotStore(stores.paths(graph).snapshots)
+    with refusing():
+        found = node_reasons(reader, snapshots, graph, file, asked, k=k)
+    return PredictionReasons(**provenance(file), reasons=found)
 
 
 @router.get(

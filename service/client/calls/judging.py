@@ -14,6 +14,8 @@ from peewit.service.wire.evaluations import (
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     DoubtfulLabels,
+    NodeId,
+    PredictionReasons,
     PredictionSets,
 )
 
@@ -135,6 +137,50 @@ def doubtful_labels(
         label_column=label_column,
     )
     return (yield from read(DoubtfulLabels, request))
+
+
+def reasons(
+    graph: str,
+    node: NodeId,
+    *,
+    k: int = 5,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+) -> Call[PredictionReasons]:
+    """Which labels speak for what is predicted of a node, and on which way they are reached.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    node : int or str
+        External id.
+    k : int
+        Most labels for what is predicted, and most against it.
+    model, job, label_column : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    NotFound
+        The graph has no such node, or it came after the snapshot.
+    Conflict
+        The job kept nothing that reasons can be told from.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "node",
+        "reasons",
+        id=node,
+        k=k,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
+    return (yield from read(PredictionReasons, request))
 
 
 def threshold(

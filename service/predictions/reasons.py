@@ -1,0 +1,176 @@
+"""Reasons of one prediction: the labels that speak for it, and on which way they are reached."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.predictions.prediction_files import (
+    PredictionFile,
+    densities_path,
+    labels_path,
+    write_arrays,
+)
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.tables.uploads import NodeId, node_array
+from peewit.service.wire.predictions import ClassDensity, LabelReason, NodeReasons
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.walk_rows import WalkRows
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.walk_rows import walk_rows
+
+MAX_REASONS: Final = 100
+_CLASSES_SHOWN: Final = 5
+
+
+class ReasonsNotKept(LookupError):
+    """The job did not keep what reasons are told from."""
+
+    argument: ClassVar[str] = "job"
+
+
+def write_labels(path: Path, labels: Labels) -> None:
+    """Write the labels that predictions were made from beside their file."""
+    write_arrays(labels_path(path), {"nodes": labels.nodes, "classes": labels.classes})
+
+
+def node_reasons(
+    reader: PredictionReader,
+    snapshots: SnapshotStore,
+    graph: GraphRecord,
+    file: PredictionFile,
+    node: NodeId,
+    *,
+    k: int,
+) -> NodeReasons:
+    """The labels that speak most for what is predicted of a node, and for other classes.
+
+    Raises
+    ------
+    ValueError
+        Numbers are predicted, or ``k`` does not lie in [1, `MAX_REASONS`].
+    NodeNotFound, NodeNotPredicted
+        As `PredictionReader.one`.
+    ReasonsNotKept
+        The job is of an older release, or nodes were erased since.
+    SnapshotNotFound
+        The snapshot of the predictions is kept no longer.
+    """
+    if not 1 <= k <= MAX_REASONS:
+        raise BadArgument("k", f"must lie in [1, {MAX_REASONS}], got {k}")
+    if file.meta.score == "value":
+        raise BadArgument("model", "must predict classes for reasons to be told, not numbers")
+    prediction = reader.one(graph, file, node)
+    dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
+    nodes, classes = _labels_of(file)
+    rows = walk_rows(snapshots, file.meta.snapshot)
+    densities = _densities_of(file)
+    names = file.meta.class_names
+    found = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
+    predicted = next(
+        (place for place, name in enumerate(names) if str(name) == str(prediction["label"])), -1
+    )
+    is_for = classes[found.places] == predicted
+    told = _Told(file=file, rows=rows, node=dense, nodes=nodes, classes=classes, found=found)
+    labels = told.reasons(np.flatnonzero(is_for), k)
+    largest = np.argsort(-found.density, kind="stable")[:_CLASSES_SHOWN]
+    return NodeReasons(
+        node=prediction["node"],
+        label=prediction["label"],
+        score=float(prediction["score"]),
+        densities=tuple(
+            ClassDensity(label=names[place], density=float(found.density[place]))
+            for place in largest.tolist()
+        ),
+        labels=labels,
+        carried=sum(each.part for each in labels),
+        against=told.reasons(np.flatnonzero(~is_for), k),
+        followed=found.followed,
+        is_whole=densities is not None,
+        note=_note(file, found, predicted),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Told:
+    """Reasons in words of the graph's own ids."""
+
+    file: PredictionFile
+    rows: WalkRows
+    node: int
+    nodes: Int64Array
+    classes: Int64Array
+    found: Reasons
+
+    def reasons(self, which: Int64Array, k: int) -> tuple[LabelReason, ...]:
+        """The first ``k`` of some reasons whose node was not erased."""
+        places = self.found.places[which]
+        is_shown = self.file.take(self.nodes[places])["node"].is_valid().to_numpy()
+        which, places = which[is_shown][:k], places[is_shown][:k]
+        targets = self.nodes[places].tolist()
+        ways = likeliest_ways(self.rows, self.node, targets)
+        own = self.found.density[self.classes[places]]
+        return tuple(
+            LabelReason(
+                node=self._names([target])[0],
+                label=self.file.meta.class_names[code],
+                part=float(part),
+                way=None if way is None or None in (named := self._names(way)) else tuple(named),
+            )
+            for target, code, part, way in zip(
+                targets,
+                self.classes[places].tolist(),
+                self.found.parts[which] / own,
+                ways,
+                strict=True,
+            )
+        )
+
+    def _names(self, nodes: list[int]) -> list[NodeId]:
+        """External ids; None of what was erased."""
+        return [each["node"] for each in self.file.lookup(np.array(nodes))]
+
+
+def _labels_of(file: PredictionFile) -> tuple[Int64Array, Int64Array]:
+    try:
+        with np.load(labels_path(file.path), allow_pickle=False) as parts:
+            return parts["nodes"], parts["classes"]
+    except FileNotFoundError:
+        raise ReasonsNotKept(
+            f"job {file.meta.job_id} kept no labels to tell reasons from: it is of an older "
+            "release, or nodes were erased since; solve again"
+        ) from None
+
+
+def _densities_of(file: PredictionFile) -> Float32Array | None:
+    try:
+        kept: Float32Array = np.load(densities_path(file.path), mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:  # of another model than auto, or refined
+        return None
+    return kept
+
+
+def _note(file: PredictionFile, found: Reasons, predicted: int) -> str | None:
+    if predicted < 0:
+        return "no label reaches the node"
+    told = []
+    is_auto = file.meta.model == DEFAULT_MODEL
+    if not is_auto:
+        told.append(
+            f"{file.meta.model} weighs labels in its own way; these are the ones that walks from "
+            "the node find"
+        )
+    favoured = int(found.density.argmax())
+    if favoured != predicted and found.density[favoured] > 0.0:
+        others = "other parts of auto" if is_auto else "the model"
+        told.append(
+            f"walks from the node speak for {file.meta.class_names[favoured]!r}: {others} decided "
+            f"for {file.meta.class_names[predicted]!r}"
+        )
+    return "; ".join(told) or None

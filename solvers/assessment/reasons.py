@@ -1,0 +1,138 @@
+"""Reasons: which labels speak for the classes of one node, and on which way they are reached.
+
+Walks from the node that stop with probability a at each step stop at labels; how often they do, for
+what walks from anywhere do, is the density of a class (K6). It is linear in the labels, so that
+each has an exact part of it (J15). Walks are followed as far as time allows; what the others would
+add to each class the densities of the nodes tell where they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array
+from peewit.solvers.kernels.local_walks import follow_walks, likeliest_paths
+from peewit.solvers.laplacian.walk_rows import WalkRows
+from peewit.solvers.models.auto_arms import TELEPORT
+
+MOST_EDGES: Final = 1 << 19
+"""Edges that walks go along, and a search for ways again: some ten milliseconds."""
+
+_ENOUGH: Final = 1e-6
+"""Share of the walks that need not be followed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reasons:
+    """What speaks for the classes of a node.
+
+    Attributes
+    ----------
+    places : (n_found,) int64
+        Labels that were found, as places in what was given, those with the largest part first.
+    parts : (n_found,) float64
+        What each adds to the density of its class, at least (J15).
+    followed : float
+        Share of the walks that were followed to their end.
+    density : (n_classes,) float64
+        Of each class; without densities of other nodes that of the labels that were found.
+    """
+
+    places: Int64Array
+    parts: FloatArray
+    followed: float
+    density: FloatArray
+
+
+def reasons(
+    rows: WalkRows,
+    node: int,
+    nodes: Int64Array,
+    classes: Int64Array,
+    *,
+    n_classes: int,
+    densities: Float32Array | None = None,
+    most_edges: int = MOST_EDGES,
+) -> Reasons:
+    """Parts of labels in the densities of a node.
+
+    Parameters
+    ----------
+    rows : WalkRows
+    node : int
+        Whose walks are followed.
+    nodes, classes : (n_labeled,) int64
+        Labeled nodes, each once, and their classes.
+    n_classes : int
+    densities : (n_nodes, n_classes) float32, optional
+        Of all nodes, by these labels, as `peewit.solvers.models.auto.Auto` has found them.
+    most_edges : int
+        Walks go along so many edges.
+    """
+    n_nodes = rows.n_nodes
+    stopped, left = np.zeros((2, n_nodes))
+    visited = np.empty(n_nodes, np.int32)
+    n_visited = follow_walks(
+        rows.indptr,
+        rows.indices,
+        rows.probability,
+        node,
+        TELEPORT,
+        most_edges,
+        _ENOUGH,
+        stopped,
+        left,
+        np.zeros(n_nodes, bool),
+        visited,
+    )
+    visited = visited[:n_visited]
+    counts = np.bincount(classes, minlength=n_classes)
+    places = np.flatnonzero(stopped[nodes])
+    found = nodes[places]
+    each = rows.degree.sum() / (rows.degree[found] * counts[classes[places]])
+    parts = stopped[found] * each
+    density = np.bincount(classes[places], parts, n_classes).astype(np.float64)
+    if densities is not None:
+        waiting = visited[left[visited] > 0.0]
+        density = density + left[waiting] @ densities[waiting]
+    order = np.argsort(-parts, kind="stable")
+    return Reasons(
+        places=places[order],
+        parts=parts[order],
+        followed=1.0 - float(left[visited].sum()),
+        density=density,
+    )
+
+
+def likeliest_ways(
+    rows: WalkRows, node: int, targets: Sequence[int], *, most_edges: int = MOST_EDGES
+) -> list[list[int] | None]:
+    """The ways that walks from a node most likely go to each target, both ends included.
+
+    None where the search went along ``most_edges`` edges before it was there.
+    """
+    before: Int32Array = np.empty(rows.n_nodes, np.int32)
+    is_settled = np.zeros(rows.n_nodes, bool)
+    likeliest_paths(
+        rows.indptr,
+        rows.indices,
+        rows.probability,
+        node,
+        np.array(targets, np.int64),
+        most_edges,
+        np.zeros(rows.n_nodes),
+        is_settled,
+        before,
+    )
+
+    def way(target: int) -> list[int] | None:
+        if not is_settled[target]:
+            return None
+        found = [target]
+        while found[-1] != node:
+            found.append(int(before[found[-1]]))
+        return found[::-1]
+
+    return [way(target) for target in targets]

@@ -1,0 +1,115 @@
+"""Walks from one node that may stop at every step: where they stop, and the likeliest way there."""
+
+from heapq import heappop, heappush
+from typing import Any
+
+from peewit.solvers.kernels.compilation import njit
+
+_FIRST_SHARE = 1.0
+_DECAY = 0.25
+
+
+@njit(cache=True, nogil=True)
+def follow_walks(
+    indptr: Any,
+    indices: Any,
+    probability: Any,
+    start: Any,
+    teleport: Any,
+    most: Any,
+    enough: Any,
+    stopped: Any,
+    left: Any,
+    is_waiting: Any,
+    visited: Any,
+) -> Any:
+    """Follow walks from ``start`` until ``most`` edges were gone along or ``enough`` are left.
+
+    A walk stops with probability ``teleport`` at each node, else it goes to a neighbor; what a row
+    of ``probability`` lacks to 1 is that it stays. Where many wait for each edge they are followed
+    first. ``stopped`` and ``left``, (n_nodes,) float64 zeros, become the share of the walks that
+    stopped at each node, and of those that are there and were not followed further; ``is_waiting``
+    (n_nodes,) bool is False before and after; ``visited`` (n_nodes,) int32 becomes the nodes that
+    they came by, whose number is returned.
+    """
+    left[start] = 1.0
+    visited[0] = start
+    n_visited, n_gone, remaining, share = 1, 0, 1.0, _FIRST_SHARE
+    waiting = [visited[0]]
+    while remaining > enough and n_gone < most:
+        share *= _DECAY
+        waiting.clear()
+        for place in range(n_visited):
+            node = visited[place]
+            if left[node] > share * (indptr[node + 1] - indptr[node] + 1):
+                waiting.append(node)
+                is_waiting[node] = True
+        at = 0
+        while at < len(waiting):
+            node = waiting[at]
+            at += 1
+            is_waiting[node] = False
+            if n_gone >= most:
+                continue
+            amount, moves = left[node], 0.0
+            left[node] = 0.0
+            for entry in range(indptr[node], indptr[node + 1]):
+                moves += probability[entry]
+            # those that stay are there again, as often as it takes
+            amount /= 1.0 - (1.0 - teleport) * (1.0 - moves)
+            stopped[node] += teleport * amount
+            remaining -= teleport * amount
+            amount *= 1.0 - teleport
+            n_gone += indptr[node + 1] - indptr[node] + 1
+            for entry in range(indptr[node], indptr[node + 1]):
+                other = indices[entry]
+                if left[other] == 0.0 and stopped[other] == 0.0 and other != start:
+                    visited[n_visited] = other
+                    n_visited += 1
+                left[other] += amount * probability[entry]
+                if not is_waiting[other] and left[other] > share * (
+                    indptr[other + 1] - indptr[other] + 1
+                ):
+                    waiting.append(other)
+                    is_waiting[other] = True
+    return n_visited
+
+
+@njit(cache=True, nogil=True)
+def likeliest_paths(
+    indptr: Any,
+    indices: Any,
+    probability: Any,
+    start: Any,
+    targets: Any,
+    most: Any,
+    likelihood: Any,
+    is_settled: Any,
+    before: Any,
+) -> Any:
+    """Likeliest way from ``start`` to each of ``targets``; how many of them were reached.
+
+    ``before`` (n_nodes,) int32 becomes the node before each that was reached, on its way;
+    ``likelihood`` (n_nodes,) float64 zeros that of the way, and ``is_settled`` (n_nodes,) bool of
+    False whether no better one is left. The search ends after ``most`` edges.
+    """
+    likelihood[start] = 1.0
+    before[start] = start
+    reached, n_gone = 0, 0
+    heap = [(-1.0, indices.dtype.type(start))]
+    while len(heap) > 0 and n_gone < most and reached < targets.size:
+        _, node = heappop(heap)
+        if is_settled[node]:
+            continue
+        is_settled[node] = True
+        for target in targets:
+            reached += int(target == node)
+        n_gone += indptr[node + 1] - indptr[node] + 1
+        for entry in range(indptr[node], indptr[node + 1]):
+            other = indices[entry]
+            found = likelihood[node] * probability[entry]
+            if found > likelihood[other]:
+                likelihood[other] = found
+                before[other] = node
+                heappush(heap, (-found, other))
+    return reached

@@ -1,0 +1,57 @@
+"""Walk rows of a snapshot: its rows in files, so that walks from one node need no whole graph.
+
+Decision: made when somebody first asks for reasons, beside the snapshot, and removed with it.
+Context: a snapshot has each edge once, under its smaller end. Consequence: the first question loads
+the graph, and the rows take about as much of the disk as the snapshot.
+"""
+
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.laplacian.walk_rows import WalkRows, looped_degrees, probabilities
+from peewit.streaming.durable_files import publish_directory, reserved_array
+from peewit.streaming.snapshots.store import SnapshotStore
+
+_NAME: Final = "walks"
+_writing = Lock()
+
+
+def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
+    """Rows of a snapshot, memory-mapped.
+
+    Raises
+    ------
+    SnapshotNotFound
+        No such snapshot is kept.
+    OSError
+        The disk is full, or fails.
+    """
+    directory = snapshots.companion(number, _NAME)
+    if not directory.exists():
+        with _writing:
+            if not directory.exists():
+                _write(snapshots, number)
+    parts = {
+        name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in WalkRows.__dataclass_fields__
+    }
+    return WalkRows(**parts)
+
+
+def _write(snapshots: SnapshotStore, number: int) -> None:
+    graph = snapshots.load(number).graph
+    adjacency, directory = graph.adjacency, snapshots.companion(number, _NAME)
+    try:
+        with publish_directory(directory) as unfinished:
+            for name, values in (("indptr", adjacency.indptr), ("degree", looped_degrees(graph))):
+                np.save(unfinished / f"{name}.npy", values)
+            shape = adjacency.indices.shape
+            indices = reserved_array(unfinished / "indices.npy", shape, np.int32)
+            going = reserved_array(unfinished / "probability.npy", shape, np.float32)
+            for entries, part in probabilities(graph):
+                indices[entries], going[entries] = adjacency.indices[entries], part
+    except OSError:
+        if not directory.exists():  # else another process was asked the same
+            raise
