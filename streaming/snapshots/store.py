@@ -35,6 +35,8 @@ from peewit.streaming.sparsifier.degrees import Damage
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
 _ORDER = "order.npy"
+WALKS = "walks"
+"""How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
@@ -397,6 +399,8 @@ class SnapshotStore:
                 stays = ~(is_erased[u] | is_erased[v])
                 yield u[stays], v[stays], weight[stays]
 
+        for made_of_edges in self.directory(number).glob(f"{WALKS}*"):
+            shutil.rmtree(made_of_edges)
         n_edges = sum(u.size for u, _, _ in kept())
         if n_edges < meta.edges_kept:
 

@@ -5,16 +5,16 @@ Context: a snapshot has each edge once, under its smaller end. Consequence: the 
 the graph, and the rows take about as much of the disk as the snapshot.
 """
 
+import shutil
+from pathlib import Path
 from threading import Lock
-from typing import Final
 
 import numpy as np
 
 from peewit.solvers.laplacian.walk_rows import WalkRows, looped_degrees, probabilities
 from peewit.streaming.durable_files import publish_directory, reserved_array
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.store import WALKS, SnapshotStore
 
-_NAME: Final = "walks"
 _writing = Lock()
 
 
@@ -28,11 +28,14 @@ def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
     OSError
         The disk is full, or fails.
     """
-    directory = snapshots.companion(number, _NAME)
-    if not directory.exists():
-        with _writing:
-            if not directory.exists():
-                _write(snapshots, number)
+    with _writing:
+        directory = _directory(snapshots, number)
+        if not directory.exists():
+            _write(snapshots, number, directory)
+            if directory != _directory(snapshots, number):  # nodes were erased meanwhile
+                shutil.rmtree(directory)
+                directory = _directory(snapshots, number)
+                _write(snapshots, number, directory)
     parts = {
         name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in WalkRows.__dataclass_fields__
@@ -40,9 +43,13 @@ def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
     return WalkRows(**parts)
 
 
-def _write(snapshots: SnapshotStore, number: int) -> None:
+def _directory(snapshots: SnapshotStore, number: int) -> Path:
+    return snapshots.companion(number, f"{WALKS}-{snapshots.meta(number).n_erased}")
+
+
+def _write(snapshots: SnapshotStore, number: int, directory: Path) -> None:
     graph = snapshots.load(number).graph
-    adjacency, directory = graph.adjacency, snapshots.companion(number, _NAME)
+    adjacency = graph.adjacency
     try:
         with publish_directory(directory) as unfinished:
             for name, values in (("indptr", adjacency.indptr), ("degree", looped_degrees(graph))):

@@ -24,6 +24,7 @@ from peewit.service.dashboard.svg_geometry import SmallGraph
 from peewit.service.jobs.job import Job
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
+from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
 from peewit.streaming.edges.table_formats import Format
@@ -32,6 +33,7 @@ from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 router = page_router()
 
 _CLASSES_LISTED = 200
+_REASONS_SHOWN = 5
 _ITEM_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -137,6 +139,26 @@ def show_node(
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
     return page(request, "node.html", **node_values(request, graph, stores, node, job_id))
+
+
+@router.get("/graphs/{graph}/node/reasons", dependencies=[viewing("read")])
+def show_reasons(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    node: Annotated[str, Query(alias="id", max_length=2000)],
+    job_id: JobId = None,
+) -> Response:
+    """The labels that speak for the prediction of one node."""
+    asked = node_id(node, graph.settings.node_ids, name="id")
+    file = _file(graph, stores, job_id)
+    snapshots = SnapshotStore(stores.paths(graph).snapshots)
+    found, refusal = None, None
+    try:
+        found = node_reasons(stores.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN)
+    except (ReasonsNotKept, SnapshotNotFound) as error:
+        refusal = str(error)
+    return piece(request, "reasons.html", graph=graph, job_id=job_id, found=found, refusal=refusal)
 
 
 @router.get("/graphs/{graph}/item", dependencies=[viewing("read")])

@@ -54,6 +54,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/graphs/g/predictions/abstention?max_error=.1"): "read",
     ("GET", "/v1/graphs/g/predictions/sets?coverage=.9"): "read",
     ("GET", "/v1/graphs/g/predictions/doubtful-labels"): "read",
+    ("GET", "/v1/graphs/g/predictions/node/reasons?id=a"): "read",
     ("GET", "/v1/graphs/g/predictions/threshold?positive=a"): "read",
     ("GET", "/v1/graphs/g/suggestions"): "label",
     ("GET", "/v1/graphs/g/snapshots"): "read",

@@ -146,7 +146,10 @@ def read_paths(api: Api) -> Iterator[str]:
         "/v1/graphs/g/labels?label_column=team&format=csv",
         "/v1/graphs/g/labels?format=csv",
     )
-    yield from (f"/graphs/g/node?id=n{place}" for place in (0, 1, 2, 7, 31))
+    for place in (0, 1, 2, 7, 31):
+        yield f"/graphs/g/node?id=n{place}"
+        yield f"/graphs/g/node/reasons?id=n{place}"
+        yield f"/v1/graphs/g/predictions/node/reasons?id=n{place}"
 
 
 def shown_of(api: Api) -> list[str]:

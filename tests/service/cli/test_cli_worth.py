@@ -83,6 +83,14 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     assert "of the nodes" in abstained.out
     few = peewit("abstain", "g", "--max-error", 0.01, "--json").json
     assert (few["chosen"], few["n_left_out"]) == (None, 20)
+    explained = peewit("why", "g", "n12", "-k", 2)
+    assert explained.out.startswith("n12: left (")
+    assert "for left" in explained.out
+    assert "of what speaks for left" in explained.out
+    assert "hfs weighs labels in its own way" in explained.err
+    own = peewit("why", "g", "n3", "--json").json
+    assert (own["node"], own["label"], own["labels"][0]["way"]) == ("n3", "right", ["n3"])
+    assert peewit("why", "g", "n99").exit_code == 1
     peewit("labels", "remove", "g", "n3")
     assert "labels have changed since" in peewit("sets", "g").err
     assert peewit("sets", "g", "--coverage", 1.5).exit_code == 1

@@ -34,6 +34,7 @@ PAGES = [
     "/graphs/g/predictions/summary",
     "/graphs/g/predictions/download?format=csv",
     "/graphs/g/node?id=a",
+    "/graphs/g/node/reasons?id=a",
     "/graphs/g/item?id=a",
     "/jobs/none",
 ]

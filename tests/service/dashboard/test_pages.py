@@ -16,6 +16,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import LANES, JobSpec, JobStatus
 from peewit.service.live_sources.contract import Refused
+from peewit.service.predictions.prediction_files import labels_path
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import parameter_schema
 from peewit.streaming.durable_files import publish_json
@@ -426,6 +427,28 @@ def test_a_node_shows_scores_neighbors_and_its_label(shown: Api) -> None:
     assert n_neighbors >= 2
     look(shown, "/graphs/g/node?id=nobody", 404)
     assert shown.client.get("/graphs/g/node?id=").status_code == 303
+
+
+def test_a_node_says_which_labels_speak_for_it(shown: Api) -> None:
+    text = look(shown, "/graphs/g/node?id=n7")
+    address = re.search(r'hx-get="(/graphs/g/node/reasons[^"]+)"', text)
+    assert address is not None
+    piece = look(shown, address[1].replace("&amp;", "&"), headers=PIECE)
+    assert "<html" not in piece
+    assert "of what speaks for left" in piece
+    assert re.search(r"For left</h3>.*>n3</a>.*For other labels</h3>.*>n33</a>", piece, re.DOTALL)
+    assert ">n30</a>" in piece  # on the way to the other side
+    look(shown, "/graphs/g/node/reasons?id=nobody", 404)
+
+
+def test_reasons_that_were_not_kept_are_missed(pages: Api, processes: None) -> None:
+    bring_communities(pages)
+    body = {"kind": "solve", "model": "hfs"}
+    pages.run_job(pages.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
+    graph = pages.stores.catalog.get("g")
+    file = pages.stores.predictions.open(pages.stores.predictions.find(graph))
+    labels_path(file.path).unlink()  # of an older release
+    assert "solve again" in look(pages, "/graphs/g/node/reasons?id=n7", headers=PIECE)
 
 
 def test_a_page_of_nothing_says_what_to_do(pages: Api) -> None:

@@ -12,7 +12,14 @@ import pytest
 
 from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.solvers.laplacian.walk_rows import WalkRows
+from peewit.streaming.snapshots.store import (
+    WALKS,
+    SnapshotMeta,
+    SnapshotNotFound,
+    SnapshotStore,
+)
+from peewit.streaming.snapshots.walk_rows import walk_rows
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph
 from tests.reference.adjacency import summed_pairs
@@ -250,3 +257,22 @@ def test_edges_of_erased_nodes_leave_a_snapshot(tmp_path: Path) -> None:
         loaded = store.load(1)
         assert loaded.meta == replace(META, edges_kept=len(stays), n_erased=3)
         assert loaded.graph.degree[[3, 17]].tolist() == [0.0, 0.0]
+
+
+def test_walk_rows_are_those_of_the_graph_and_follow_erasures(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "snapshots")
+    _publish(store, 1)
+
+    def require_same() -> None:
+        rows, expected = walk_rows(store, 1), WalkRows.of_graph(store.load(1).graph)
+        for name in WalkRows.__dataclass_fields__:
+            np.testing.assert_array_equal(getattr(rows, name), getattr(expected, name))
+
+    require_same()
+    before = store.companion(1, f"{WALKS}-0")
+    assert before.exists()
+    store.erase(1, np.array([3, 17], np.int32))
+    assert not before.exists()
+    require_same()
+    with pytest.raises(SnapshotNotFound):
+        walk_rows(store, 2)

@@ -1,0 +1,130 @@
+"""Reasons of a prediction over HTTP and through the client."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from pydantic import TypeAdapter
+
+from peewit.service.client import Client, Conflict, NodeNotFound
+from peewit.service.predictions.prediction_files import labels_path
+from peewit.service.settings import Settings
+from peewit.service.wire.predictions import NodeReasons, PredictionReasons
+from tests.service.api.conftest import CSV, Api, bring_communities, serving
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+REASONS = "/graphs/g/predictions/node/reasons"
+LABELS = {"n3": "left", "n33": "right", "n10": "left", "n50": "right"}
+
+
+def solve(api: Api, model: str, **parameters: object) -> None:
+    body = {"kind": "solve", "model": model, "parameters": parameters}
+    api.run_job(api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
+
+
+def reasons(api: Api, query: str) -> NodeReasons:
+    answer = api.call("GET", f"{REASONS}?{query}", 200).content
+    return TypeAdapter(PredictionReasons).validate_json(answer, extra="forbid").reasons
+
+
+@pytest.fixture(scope="module")
+def told(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A graph solved by two models; tests only look at it."""
+    home = tmp_path_factory.mktemp("told")
+    with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
+        bring_communities(api)
+        api.put_labels(LABELS)
+        solve(api, "auto")
+        solve(api, "stable-hfs")
+        yield api
+
+
+def test_labels_of_the_nodes_own_side_speak_for_it(told: Api) -> None:
+    found = reasons(told, "id=n7&model=auto")
+    assert (found.node, found.label, found.is_whole, found.note) == ("n7", "left", True, None)
+    assert {each.node for each in found.labels} == {"n3", "n10"}
+    assert sum(each.part for each in found.labels) == pytest.approx(found.carried)
+    assert found.carried == pytest.approx(1.0, abs=0.02)
+    assert found.followed > 0.99
+    assert [each.label for each in found.densities] == ["left", "right"]
+    assert found.densities[0].density > 1.0 > found.densities[1].density
+    assert {each.node for each in found.against} == {"n33", "n50"}
+    for each in found.labels:
+        assert each.way is not None
+        assert (each.way[0], each.way[-1]) == ("n7", each.node)
+    crossing = found.against[0].way
+    assert crossing is not None
+    assert ("n0", "n30") in pairwise(crossing)
+
+
+def test_as_many_labels_are_told_as_were_asked_for(told: Api) -> None:
+    found = reasons(told, "id=n7&model=auto&k=1")
+    assert (len(found.labels), len(found.against)) == (1, 1)
+    assert found.labels[0].part == max(
+        each.part for each in reasons(told, "id=n7&model=auto").labels
+    )
+    for k in (0, 101):
+        assert told.problem("GET", f"{REASONS}?id=n7&k={k}", 422)
+
+
+def test_other_models_say_that_they_weigh_labels_otherwise(told: Api) -> None:
+    found = reasons(told, "id=n7&model=stable-hfs")
+    assert found.note is not None
+    assert "stable-hfs weighs labels in its own way" in found.note
+    assert not found.is_whole
+    assert found.label == "left"
+    assert {each.label for each in found.labels} == {"left"}
+
+
+def test_what_nothing_is_known_of_is_refused(told: Api) -> None:
+    assert told.problem("GET", f"{REASONS}?id=n999", 404)["type"].endswith("node-not-found")
+    assert told.problem("GET", f"{REASONS}?id=n7&model=poisson", 404)["type"].endswith(
+        "predictions-not-found"
+    )
+
+
+def test_the_client_reads_reasons(told: Api) -> None:
+    with Client(str(told.client.base_url)) as client:
+        found = client.reasons("g", "n7", k=2, model="auto").reasons
+        assert found == reasons(told, "id=n7&k=2&model=auto")
+        with pytest.raises(NodeNotFound):
+            client.reasons("g", "n999")
+
+
+def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
+    bring_communities(api)
+    api.put_labels(LABELS)
+    solve(api, "auto")
+    assert "n10" in {each.node for each in reasons(api, "id=n7").labels}
+    api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
+    before = reasons(api, "id=n7")
+    assert {each.node for each in before.labels} == {"n3"}
+    assert all("n10" not in (each.way or ()) for each in (*before.labels, *before.against))
+    api.ingest()
+    graph = api.stores.catalog.get("g")
+    with Client(str(api.client.base_url)) as client, pytest.raises(Conflict, match="solve again"):
+        client.reasons("g", "n7")
+    kept = api.stores.predictions.open(api.stores.predictions.find(graph))
+    assert not labels_path(kept.path).exists()
+    solve(api, "auto")
+    assert {each.node for each in reasons(api, "id=n7").labels} == {"n3"}
+
+
+def test_a_node_that_no_label_reaches_has_no_reasons(api: Api) -> None:
+    bring_communities(api)
+    api.push(b"src,dst\nfar,away\n", CSV)
+    api.ingest()
+    solve(api, "auto")
+    found = reasons(api, "id=far")
+    assert (found.label, found.labels, found.against) == (None, (), ())
+    assert found.note == "no label reaches the node"
+
+
+def test_numbers_have_no_reasons(api: Api) -> None:
+    bring_communities(api)
+    numbers = {"labels": [{"node": node, "size": 1.5} for node in LABELS]}
+    api.call("PUT", "/graphs/g/labels?label_column=size", 200, json=numbers)
+    solve(api, "hfs", target="real", label_column="size")
+    problem = api.problem("GET", f"{REASONS}?id=n7&label_column=size", 422)
+    assert problem["argument"] == "model"
