@@ -78,7 +78,7 @@ def node_reasons(
     )
     is_for = classes[found.places] == predicted
     told = _Told(file=file, rows=rows, node=dense, nodes=nodes, classes=classes, found=found)
-    labels = told.reasons(np.flatnonzero(is_for), k)
+    labels, against = told.reasons([np.flatnonzero(is_for), np.flatnonzero(~is_for)], k)
     largest = np.argsort(-found.density, kind="stable")[:_CLASSES_SHOWN]
     return NodeReasons(
         node=prediction["node"],
@@ -90,7 +90,7 @@ def node_reasons(
         ),
         labels=labels,
         carried=sum(each.part for each in labels),
-        against=told.reasons(np.flatnonzero(~is_for), k),
+        against=against,
         followed=found.followed,
         is_whole=densities is not None,
         note=_note(file, found, predicted),
@@ -108,28 +108,27 @@ class _Told:
     classes: Int64Array
     found: Reasons
 
-    def reasons(self, which: Int64Array, k: int) -> tuple[LabelReason, ...]:
-        """The first ``k`` of some reasons whose node was not erased."""
-        places = self.found.places[which]
-        is_shown = self.file.take(self.nodes[places])["node"].is_valid().to_numpy()
-        which, places = which[is_shown][:k], places[is_shown][:k]
-        targets = self.nodes[places].tolist()
-        ways = likeliest_ways(self.rows, self.node, targets)
-        own = self.found.density[self.classes[places]]
-        return tuple(
-            LabelReason(
-                node=self._names([target])[0],
-                label=self.file.meta.class_names[code],
-                part=float(part),
-                way=None if way is None or None in (named := self._names(way)) else tuple(named),
-            )
-            for target, code, part, way in zip(
-                targets,
-                self.classes[places].tolist(),
-                self.found.parts[which] / own,
-                ways,
-                strict=True,
-            )
+    def reasons(self, kinds: list[Int64Array], k: int) -> list[tuple[LabelReason, ...]]:
+        """The first ``k`` of each kind whose node was not erased, by one search for ways."""
+        shown = [self._shown(which)[:k] for which in kinds]
+        targets = self.nodes[self.found.places[np.concatenate(shown)]].tolist()
+        ways = iter(likeliest_ways(self.rows, self.node, targets))
+        return [tuple(self._reason(place, next(ways)) for place in each) for each in shown]
+
+    def _shown(self, which: Int64Array) -> Int64Array:
+        """Those of some reasons whose node was not erased."""
+        nodes = self.nodes[self.found.places[which]]
+        return which[self.file.take(nodes)["node"].is_valid().to_numpy()]
+
+    def _reason(self, place: int, way: list[int] | None) -> LabelReason:
+        label = self.found.places[place]
+        code = self.classes[label]
+        named = None if way is None else self._names(way)
+        return LabelReason(
+            node=self._names([self.nodes[label]])[0],
+            label=self.file.meta.class_names[code],
+            part=float(self.found.parts[place] / self.found.density[code]),
+            way=None if named is None or None in named else tuple(named),
         )
 
     def _names(self, nodes: list[int]) -> list[NodeId]:

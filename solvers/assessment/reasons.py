@@ -17,8 +17,8 @@ from peewit.solvers.kernels.local_walks import follow_walks, likeliest_paths
 from peewit.solvers.laplacian.walk_rows import WalkRows
 from peewit.solvers.models.auto_arms import TELEPORT
 
-MOST_EDGES: Final = 1 << 19
-"""Edges that walks go along, and a search for ways again: some ten milliseconds."""
+MOST_EDGES: Final = 1 << 17
+"""Edges that walks go along, and a search for ways again: some ten milliseconds each."""
 
 _ENOUGH: Final = 1e-6
 """Share of the walks that need not be followed."""
