@@ -210,6 +210,12 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
         )
     if (sets := stats.get("sets")) is not None:
         yield f"`peewit sets` says what sets of labels promise, by {sets['n_folds']} folds"
+    if (replicas := stats.get("replicas")) is not None:
+        yield (
+            f"{replicas['n_unstable']:,} nodes have another label in one of "
+            f"{replicas['n_replicas']} replicas of the sparsifier; `peewit predictions --sort "
+            "stability` puts them first"
+        )
     if (bound := stats.get("bound")) is not None:
         yield (
             f"mean squared miss {as_text(bound['empirical_risk'])} on the labels; on the others at "

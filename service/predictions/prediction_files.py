@@ -135,6 +135,7 @@ def write_predictions(
     reachable: BoolArray,
     variance: Float32Array | None = None,
     p_values: Float32Array | None = None,
+    stability: Float32Array | None = None,
 ) -> Path:
     """Write the predictions of one attempt whole, flushed to the disk.
 
@@ -149,8 +150,8 @@ def write_predictions(
 
     With ``p_values``, columns ``p:<class>`` stand at the end, by which sets are made.
 
-    With ``variance``, a column of that name stands after ``reachable``, null where no label
-    reaches.
+    With ``variance`` or ``stability``, columns of these names stand after ``reachable``, null where
+    no label reaches.
 
     Parameters
     ----------
@@ -167,6 +168,8 @@ def write_predictions(
         Posterior variance of each node.
     p_values : (n_nodes, n_classes) float32, optional
         Of each class at each node.
+    stability : (n_nodes,) float32, optional
+        Share of the replicas of the sparsifier in which a node has the same class.
 
     Returns
     -------
@@ -181,16 +184,22 @@ def write_predictions(
     n_nodes, n_columns = scores.shape
     is_value = meta.score == "value"
     n_expected = 1 if is_value else len(meta.class_names)
-    lengths = [len(nodes), len(reachable), n_nodes if variance is None else len(variance)]
-    if lengths != [n_nodes] * 3 or n_columns != n_expected:
+    further = {
+        name: values
+        for name, values in (("variance", variance), ("stability", stability))
+        if values is not None
+    }
+    lengths = {len(nodes), len(reachable), n_nodes, *map(len, further.values())}
+    if len(lengths) > 1 or n_columns != n_expected:
         raise ValueError(
             f"nodes, scores and reachable must agree, got {len(nodes)} nodes, scores of shape "
-            f"{scores.shape}, {len(reachable)} in reachable, {lengths[2]} variances and "
-            f"{len(meta.class_names)} classes"
+            f"{scores.shape}, {len(reachable)} in reachable, "
+            + "".join(f"{len(values)} of {name}, " for name, values in further.items())
+            + f"and {len(meta.class_names)} classes"
         )
     labels = None if is_value else label_values(meta.class_names)
     schema = _schema(
-        nodes.type, labels, has_variance=variance is not None, has_sets=p_values is not None
+        nodes.type, labels, further=list(further), has_sets=p_values is not None
     ).with_metadata(meta.to_schema_metadata())
     if nodes.null_count:
         reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
@@ -209,9 +218,9 @@ def write_predictions(
                     else list(class_columns(labels, some, reachable[rows]).values())
                 )
                 columns = [_one_chunk(nodes[rows]), *told]
-                if variance is not None:
-                    column = pa.array(variance[rows], pa.float32(), mask=~reachable[rows])
-                    columns.insert(schema.get_field_index("variance"), column)
+                for name, values in further.items():
+                    column = pa.array(values[rows], pa.float32(), mask=~reachable[rows])
+                    columns.insert(schema.get_field_index(name), column)
                 if p_values is not None:
                     columns += [pa.array(each, pa.float32()) for each in p_values[rows].T]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -252,7 +261,7 @@ def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
 
 
 def _schema(
-    node_type: pa.DataType, labels: pa.Array | None, *, has_variance: bool, has_sets: bool
+    node_type: pa.DataType, labels: pa.Array | None, *, further: Sequence[str], has_sets: bool
 ) -> pa.Schema:
     """The columns; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
@@ -265,8 +274,7 @@ def _schema(
         pa.field("margin", pa.float32(), nullable=labels is None),
         pa.field("reachable", pa.bool_(), nullable=False),
     ]
-    if has_variance:
-        fields.append(pa.field("variance", pa.float32()))
+    fields += [pa.field(name, pa.float32()) for name in further]
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
             pa.field(f"{SCORE_PREFIX}{name}", pa.float32(), nullable=False)
@@ -343,6 +351,8 @@ class Prediction(TypedDict):
         Whether any label reaches the node.
     variance : float32, optional
         Of the node given the labels; None unless it was asked for, and where no label reaches.
+    stability : float32, optional
+        Share of the replicas of the sparsifier that predict the same; None as ``variance``.
     scores : dict, optional
         Score of each class by its name; None where there are too many classes, or none.
     p_values : dict, optional
@@ -358,6 +368,7 @@ class Prediction(TypedDict):
     margin: np.float32 | None
     reachable: bool
     variance: np.float32 | None
+    stability: np.float32 | None
     scores: dict[str, np.float32] | None
     p_values: dict[str, np.float32] | None
     labels: Sequence[str | int] | None
@@ -499,6 +510,7 @@ class PredictionFile:
                 margin=margin,
                 reachable=reachable,
                 variance=variance,
+                stability=stability,
                 scores=scores_of_node,
                 p_values=p_values_of_node,
                 labels=None,
@@ -511,6 +523,7 @@ class PredictionFile:
                 margin,
                 reachable,
                 variance,
+                stability,
                 scores_of_node,
                 p_values_of_node,
             ) in zip(
@@ -520,6 +533,7 @@ class PredictionFile:
                 values["margin"],
                 values["reachable"],
                 values.get("variance", nothing),
+                values.get("stability", nothing),
                 scores or nothing,
                 p_values or nothing,
                 strict=True,

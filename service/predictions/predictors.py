@@ -46,7 +46,7 @@ from peewit.solvers.models.filtered_ridge import (
 from peewit.solvers.models.inductive_base import InductiveModel
 from peewit.solvers.solution import Functions, Solution
 
-_OF_NODES: Final = ("node", "reachable", "variance")
+_OF_NODES: Final = ("node", "reachable", "variance", "stability")
 """Columns of predictions that new points have not, and those by which sets are made."""
 
 

@@ -17,7 +17,7 @@ from peewit.service.predictions.reader import PredictionReader
 from peewit.service.tables.uploads import NodeId, node_array
 from peewit.service.wire.predictions import ClassDensity, LabelReason, NodeReasons
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walk_rows import WalkRows
@@ -118,7 +118,8 @@ class _Told:
     def _shown(self, which: Int64Array) -> Int64Array:
         """Those of some reasons whose node was not erased."""
         nodes = self.nodes[self.found.places[which]]
-        return which[self.file.take(nodes)["node"].is_valid().to_numpy()]
+        is_shown: BoolArray = self.file.take(nodes)["node"].is_valid().to_numpy()
+        return which[is_shown]
 
     def _reason(self, place: int, way: list[int] | None) -> LabelReason:
         label = self.found.places[place]

@@ -17,7 +17,7 @@ from peewit.solvers.arrays import IntArray
 
 ROWS_PER_BATCH: Final = 1 << 16
 
-_ASCENDING: Final = ("node", "label", "margin")
+_ASCENDING: Final = ("node", "label", "margin", "stability")
 """Columns whose least value comes first: names in their order, and the least certain nodes."""
 
 
@@ -26,8 +26,8 @@ def sorted_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Rows in the order of a column, those of equal value in the order of the file.
 
-    By ``node``, ``label`` and ``margin`` the least comes first, by other columns the largest. Nodes
-    that no label reaches come last, but by ``node``.
+    By ``node``, ``label``, ``margin`` and ``stability`` the least comes first, by other columns the
+    largest. Nodes that no label reaches come last, but by ``node``.
 
     Parameters
     ----------

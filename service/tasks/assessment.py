@@ -81,6 +81,8 @@ class Assessment:
         What makes probabilities of the scores; None unless asked for, or where they are such.
     p_values : (n_nodes, n_classes) float32 or None
         By which classes belong to sets; None unless asked for.
+    stability : (n_nodes,) float32 or None
+        Share of the replicas with the same class; None unless asked for.
     warnings : list of str
         What fell short.
     """
@@ -89,6 +91,7 @@ class Assessment:
     left_out_scores: Float32Array | None = None
     calibration: Calibration | None = None
     p_values: Float32Array | None = None
+    stability: Float32Array | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 

@@ -42,6 +42,7 @@ from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
 from peewit.service.tasks.solve_options import SolveOptions, validate_solve
+from peewit.service.tasks.stability import stability
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
@@ -167,6 +168,19 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     assessment = assess(
         answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
     )
+    if options.replicas and isinstance(labels, Labels):
+        with phases.phase("replicas"):
+            assessment.stability, assessment.figures["replicas"] = stability(
+                model,
+                labels,
+                solution,
+                snapshots=graph.store,
+                snapshot=graph.snapshot.meta,
+                n_replicas=options.replicas,
+                prepare=lambda replica: graphs.prepared_alone(task, replica, model, graph),
+                progress=phases.iteration,
+                cancelled=cancelled,
+            )
     told = solution
     if assessment.calibration is not None and isinstance(labels, Labels):
         told = _calibrated(solution, labels, assessment.calibration)
@@ -357,6 +371,7 @@ def _write(
         reachable=solution.reachable,
         variance=assessment.variance,
         p_values=assessment.p_values,
+        stability=assessment.stability,
     )
     return path.name
 

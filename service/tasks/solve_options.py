@@ -45,6 +45,9 @@ def option(default: Any, rule: Rule, *, needs: type = Model, verb: str = "") -> 
     return field(default=default, metadata={_RULE: rule, _NEEDS: needs, _VERB: verb})
 
 
+MAX_REPLICAS: Final = 20
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveOptions:
     """Options of a solve job, whatever its model; see the rule of each field.
@@ -136,6 +139,17 @@ class SolveOptions:
         ),
     )
 
+    replicas: int = option(
+        0,
+        Rule(
+            doc="Solve again on so many replicas of the sparsifier, as other coins might have left "
+            "it, and add a column stability: the share of them that predict the same class; 2 or "
+            "3 tell which nodes to doubt, 0 for none.",
+            kind=int,
+            minimum=0,
+        ),
+    )
+
     def __post_init__(self) -> None:
         for each in fields(self):
             rule_of(each).check(each.name, getattr(self, each.name))
@@ -144,6 +158,11 @@ class SolveOptions:
         if self.target == "real" and (self.probabilities or self.sets != "off"):
             name = "probabilities" if self.probabilities else "sets"
             raise BadArgument(name, "must be left out where numbers are predicted, target='real'")
+        if self.replicas and (self.refine or self.target == "real"):
+            beside = "refine" if self.refine else "target='real'"
+            raise BadArgument("replicas", f"must be 0 beside {beside}, got {self.replicas}")
+        if self.replicas > MAX_REPLICAS:
+            raise BadArgument("replicas", f"must be at most {MAX_REPLICAS}, got {self.replicas}")
         if self.cross_validate == 1:
             raise BadArgument("cross_validate", "must be 0 or at least 2 folds, got 1")
 

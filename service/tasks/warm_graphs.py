@@ -18,6 +18,7 @@ from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.solve_memory import kept_bytes, refusal
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
+from peewit.solvers.graph import Graph
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES
@@ -163,12 +164,7 @@ class WarmGraphs:
         kind = model.preparation or type(model).__name__
         if kind in graph.prepared:
             return graph.prepared[kind].value, True
-        value = model.prepare(
-            graph.snapshot.graph,
-            _features(task, model, graph.snapshot),
-            parallel=self._pool.map,
-            kept_bytes=kept_bytes(self._memory_bytes, model, graph.snapshot.meta),
-        )
+        value = self.prepared_alone(task, graph.snapshot.graph, model, graph)
         model.inherit(value, graph.bequests.pop(kind, None))
         graph.prepared[kind] = _Prepared(
             model=model,
@@ -176,6 +172,17 @@ class WarmGraphs:
             features_version=task.features_version if model.uses_features else None,
         )
         return value, False
+
+    def prepared_alone(
+        self, task: LabelsTask, instead: Graph, model: Model, graph: WarmGraph
+    ) -> Any:
+        """What the model prepares on a graph of the same nodes, which is not kept for others."""
+        return model.prepare(
+            instead,
+            _features(task, model, graph.snapshot),
+            parallel=self._pool.map,
+            kept_bytes=kept_bytes(self._memory_bytes, model, graph.snapshot.meta),
+        )
 
     def work_ahead(self, cancelled: Cancelled) -> bool:
         """Do some of what the next solve on the graph used last may need; False when none is left.

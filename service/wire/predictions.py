@@ -18,6 +18,9 @@ class Prediction:
     margin: float | None = described("Winner minus runner-up; null of real targets.")
     reachable: bool
     variance: float | None = described("Null unless the job was asked for it.")
+    stability: float | None = described(
+        "Share of the replicas of the sparsifier that predict the same; null as variance."
+    )
     scores: dict[str, float] | None = described("By class; null where there are many.")
     p_values: dict[str, float] | None = described(
         "By class: a class is in a set where it is more than 1 - coverage. Null unless the job was "

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray, Int32Array
-from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
+from peewit.solvers.edge_merging import EdgeChunk, MergedEdges, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
     fsync_file,
@@ -27,6 +27,7 @@ from peewit.streaming.durable_files import (
     publish_file,
     publish_json,
     remove_unfinished,
+    reserved_array,
     write_json,
 )
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -35,6 +36,9 @@ from peewit.streaming.sparsifier.degrees import Damage
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
 _ORDER = "order.npy"
+VARIANCES = "variances.npy"
+"""(edges_kept,) float32 variance of each conductance over the coins (B27), if one was thrown."""
+
 WALKS = "walks"
 """How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
@@ -373,6 +377,9 @@ class SnapshotStore:
         with publish_directory(self.directory(meta.number), on_flushed=on_flushed) as directory:
             n_edges = _write_edges(directory / "edges.arrow", slices, on_flushed)
             meta = replace(meta, edges_kept=n_edges)
+            if meta.sampling_constant is not None:
+                variances = merged_ranges(_Variances(chunks), n_nodes=meta.n_nodes)
+                _write_variances(directory / VARIANCES, n_edges, variances)
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -401,6 +408,7 @@ class SnapshotStore:
 
         for made_of_edges in self.directory(number).glob(f"{WALKS}*"):
             shutil.rmtree(made_of_edges)
+        (self.directory(number) / VARIANCES).unlink(missing_ok=True)
         n_edges = sum(u.size for u, _, _ in kept())
         if n_edges < meta.edges_kept:
 
@@ -465,6 +473,43 @@ class _StoredEdges:
                 batch = reader.get_batch(number)
                 u, v, weight = (column.to_numpy() for column in batch.columns)
                 yield u, v, weight
+
+
+@dataclass(frozen=True, slots=True)
+class _Variance:
+    """The variances of some records in place of their conductances: an EdgeChunk."""
+
+    u: AnyArray
+    v: AnyArray
+    weight: AnyArray
+    keep_probability: AnyArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Variances:
+    """The variances of all records, anew each time."""
+
+    chunks: Iterable[EdgeChunk]
+
+    def __iter__(self) -> Iterator[_Variance]:
+        for chunk in self.chunks:
+            weight, kept = np.asarray(chunk.weight, np.float64), chunk.keep_probability
+            if kept is None:
+                variance, mark = np.zeros_like(weight), None
+            else:
+                kept = np.asarray(kept, np.float64)
+                mark = (kept > 0.0).astype(np.float64)
+                variance = np.square(weight / np.where(kept > 0.0, kept, 1.0)) * (1.0 - kept)
+            # merged are positive numbers: nothing beside the square of any conductance
+            yield _Variance(chunk.u, chunk.v, variance + np.finfo(np.float64).tiny, mark)
+
+
+def _write_variances(path: Path, n_edges: int, merged: Iterable[MergedEdges]) -> None:
+    """Write them in the order of the edges."""
+    room, first = reserved_array(path, (n_edges,), np.float32), 0
+    for each in merged:
+        room[first : first + each.weight.size] = each.weight
+        first += each.weight.size
 
 
 def _save(array: AnyArray, path: Path) -> None:

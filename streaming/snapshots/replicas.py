@@ -1,0 +1,64 @@
+"""Replicas of a snapshot: sparsifiers as other coins might have left them.
+
+A record that was kept with probability p has the conductance w / p. A replica multiplies it by a
+number of mean 1 and variance 1 - p (B27), so that replicas are as far from the snapshot as the
+snapshot is from the graph; edges that were sure to be kept stay as they are. The coins of a
+sparsifier are dependent and even out degrees: those of replicas are not, and err a little more.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from peewit.solvers.graph import Graph
+from peewit.streaming.snapshots.store import VARIANCES, SnapshotStore
+
+_LEAST: float = 1e-6
+"""Of a conductance stays so much: edges of a replica are those of the snapshot."""
+
+
+class VariancesNotKept(LookupError):
+    """The snapshot does not say how far its conductances may be off."""
+
+
+def replicas(
+    snapshots: SnapshotStore, number: int, n_replicas: int, *, seed: int = 0
+) -> Iterator[Graph]:
+    """Replicas of a snapshot, one after another; equal to it where every edge was kept.
+
+    Parameters
+    ----------
+    snapshots : SnapshotStore
+        Of the graph.
+    number : int
+        The snapshot.
+    n_replicas : int
+    seed : int
+        The same gives the same replicas.
+
+    Raises
+    ------
+    SnapshotNotFound
+        No such snapshot is kept.
+    VariancesNotKept
+        It is of an older release, or nodes were erased since.
+    """
+    meta, edges = snapshots.meta(number), snapshots.edges(number)
+    u, v, weight = (edges[name].to_numpy() for name in ("u", "v", "weight"))
+    thrown = np.zeros(0, np.int64)
+    relative = np.zeros(0)
+    if meta.sampling_constant is not None:
+        try:
+            variances = np.load(snapshots.companion(number, VARIANCES), allow_pickle=False)
+        except FileNotFoundError:
+            raise VariancesNotKept(
+                f"snapshot {number} does not say how far its weights may be off: it is of an older "
+                "release, or nodes were erased since; solve again on a newer one"
+            ) from None
+        thrown = np.flatnonzero(variances > 0.0)
+        relative = variances[thrown] / np.square(weight[thrown])
+    for place in range(n_replicas):
+        rng = np.random.default_rng([seed, number, place])
+        other = weight.copy()
+        other[thrown] *= np.maximum(rng.gamma(1.0 / relative, relative), _LEAST)
+        yield Graph.from_edges(u, v, other, n_nodes=meta.n_nodes)
