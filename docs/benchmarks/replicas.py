@@ -33,7 +33,7 @@ from peewit.streaming.snapshots.replicas import replicas
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
-USUAL = ("blogcatalog", "digits", "blocks 5, .55", "blocks 5, .75")
+USUAL = ("blogcatalog", "digits")
 N_LABELS = 100
 HEADINGS = ("kept", "differ", "marked", "found", "right", "acc. marked", "acc. others", "time")
 
@@ -110,8 +110,9 @@ def main() -> None:
                 measured(graph, classes, store, options.replicas, seed)
                 for seed in range(options.draws)
             ]
-        *shares, time = np.nanmean(found, axis=0)
-        table.add_row(name, *(f"{100 * each:.1f}" for each in shares), f"{time:.1f}")
+        *shares, time = np.ma.masked_invalid(found).mean(axis=0).filled(np.nan)
+        told = ("–" if np.isnan(each) else f"{100 * each:.1f}" for each in shares)
+        table.add_row(name, *told, f"{time:.1f}")
     Console(width=120).print(table)
 
 

@@ -121,6 +121,7 @@ def test_a_row_of_numbers_holds_the_number_as_label_and_score(tmp_path: Path) ->
             "margin": None,
             "reachable": True,
             "variance": None,
+            "stability": None,
             "scores": None,
             "p_values": None,
             "labels": None,
