@@ -136,10 +136,15 @@ class LabelGroups:
 
 
 def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:
-    """A fold of each label by a hash, and of which classes each fold has half its even share."""
+    """A fold of each label by a hash, and of which classes each fold has half its even share.
+
+    Folds without any label count for none: of labels of which one fold is left out the others are
+    as they were, and so are their columns.
+    """
     drawn = ((node_hash(labels.nodes) >> _FOLD_BITS) % np.uint64(n_folds)).astype(np.int64)
     place = labels.classes * n_folds + drawn
     sizes = np.bincount(place, minlength=labels.n_classes * n_folds).reshape(-1, n_folds)
+    sizes = sizes[:, sizes.any(axis=0)]
     return drawn, 2 * n_folds * sizes.min(axis=1) >= sizes.sum(axis=1)
 
 
@@ -191,6 +196,8 @@ class GroupColumns:
         """(n_groups, n_nodes) of all groups."""
         members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
+        if not any(missing):  # others that are kept may be asked for next, as when folds are left out
+            return np.stack([self.kept[key] for key in keys])
         fresh = [each for each, lacks in zip(members, missing, strict=True) if lacks]
         made = make(fresh, self._starts(fresh))
         columns = made
