@@ -15,6 +15,7 @@ from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
     graphs,
     jobs,
+    judging,
     label_next,
     labels,
     models,
@@ -53,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.summaries = Summaries()
     app.state.rounds = Rounds(stores.suggester, stores.labels)
     app.state.items = Items(stores.settings.items_directory)
-    for each in (sign_in, graphs, labels, jobs, models, predictions, label_next):
+    for each in (sign_in, graphs, labels, jobs, models, predictions, judging, label_next):
         app.include_router(each.router)
     app.mount("/static", _Assets(directory=STATIC), name="static")
     return app

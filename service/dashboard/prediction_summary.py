@@ -4,7 +4,7 @@ Files never change, so that what was counted once is kept. A file is read a batc
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -13,7 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.service.predictions.abstention import abstention, is_answered
+from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.wire.evaluations import Abstention
+from peewit.service.wire.predictions import SetsOfPredictions
 from peewit.solvers.arrays import BoolArray, Int64Array
 
 N_BINS: Final = 20
@@ -80,6 +84,19 @@ class Summaries:
         """What is different in the later one."""
         return self._get((earlier.key, later.key), lambda: _compare(earlier, later))
 
+    def sets(self, sets: LabelSets) -> SetsOfPredictions:
+        """What sets promise, and how large they are."""
+        return self._get(("sets", sets.file.key, sets.coverage), sets.summary)
+
+    def abstention(
+        self, file: PredictionFile, *, max_error: float, confidence: float
+    ) -> Abstention:
+        """As of `peewit.service.predictions.abstention`."""
+        return self._get(
+            ("abstention", file.key, max_error, confidence),
+            lambda: abstention(file, max_error=max_error, confidence=confidence),
+        )
+
     def _get(self, key: object, make: Callable[[], _Value]) -> _Value:
         with self._lock:
             if key in self._kept:
@@ -104,10 +121,19 @@ class RowFilter:
         Only nodes predicted so.
     margin_below : float, optional
         Only nodes of a smaller margin.
+    score_from : float, optional
+        Only nodes that a label reaches, of no smaller score.
+    sets : LabelSets, optional
+        Only nodes whose set is certain, or those whose is not.
+    is_certain : bool
+        Which of them.
     """
 
     label: _Label | None = None
     margin_below: float | None = None
+    score_from: float | None = None
+    sets: LabelSets | None = None
+    is_certain: bool = True
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
         """Rows of a batch that are wanted."""
@@ -118,7 +144,16 @@ class RowFilter:
         if self.margin_below is not None:
             margin = batch.column("margin").to_numpy(zero_copy_only=False)
             wanted &= margin < self.margin_below
+        if self.score_from is not None:
+            wanted &= is_answered(batch, self.score_from)
+        if self.sets is not None:
+            wanted &= (self.sets.sizes(batch) == 1) == self.is_certain
         return wanted
+
+    def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted, some at a time."""
+        for batch in batches:
+            yield batch.filter(pa.array(self.mask(batch)))
 
 
 def rows(

@@ -3,11 +3,13 @@
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.evaluations import Abstention, RiskPoint
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.abstention import RiskCurve
 
 _MAX_POINTS: Final = 50
@@ -59,14 +61,19 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
     )
 
 
+def is_answered(batch: pa.RecordBatch, threshold: float) -> BoolArray:
+    """(n_rows,) whether a label reaches a node, and its score is no less."""
+    reachable: BoolArray = batch.column("reachable").to_numpy(zero_copy_only=False)
+    is_sure: BoolArray = batch.column("score").to_numpy() >= np.float32(threshold)
+    return reachable & is_sure
+
+
 def _answered(file: PredictionFile, threshold: float) -> float:
     """Part of the nodes whose score is no less."""
     n_nodes = n_answered = 0
     for batch in file.shown():
-        is_sure = batch.column("score").to_numpy() >= np.float32(threshold)
-        is_sure &= batch.column("reachable").to_numpy(zero_copy_only=False)
-        n_nodes += is_sure.size
-        n_answered += int(is_sure.sum())
+        n_nodes += batch.num_rows
+        n_answered += int(is_answered(batch, threshold).sum())
     return n_answered / max(n_nodes, 1)
 
 

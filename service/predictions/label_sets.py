@@ -92,6 +92,11 @@ class LabelSets:
         ]
         return {**prediction, "labels": held, "certain": len(held) == 1}
 
+    def sizes(self, batch: pa.RecordBatch) -> Int64Array:
+        """(n_rows,) labels in the set of each node."""
+        sizes: Int64Array = self._is_in(batch).sum(axis=1)
+        return sizes
+
     def summary(self) -> SetsOfPredictions:
         """What the sets promise, to whom, and how large they are."""
         meta, sets = self.file.meta, self.file.meta.sets or {}
@@ -101,7 +106,7 @@ class LabelSets:
         n_nodes, sizes = 0, np.zeros(len(meta.class_names) + 1, np.int64)
         for batch in self.file.shown():
             reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
-            found = self._is_in(batch)[reachable].sum(axis=1)
+            found = self.sizes(batch)[reachable]
             n_nodes += found.size
             sizes += np.bincount(found, minlength=sizes.size)
         return SetsOfPredictions(

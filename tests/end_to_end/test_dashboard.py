@@ -1,6 +1,7 @@
 """The dashboard in a browser: real processes, real pages, Debian's Chromium."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,7 +79,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         gone = digit_edges().slice(0, 40).select(["src", "dst"]).to_pydict()
         peewit.delete_edges("digits", list(zip(*gone.values(), strict=True)), wait=60)
         peewit.put_labels("digits", draw_labels(digit_labels(), 2, seed=0))
-        peewit.solve("digits", "stable-hfs")
+        for model, parameters in (("auto", {"sets": "auto"}), ("stable-hfs", {})):
+            peewit.solve("digits", model, parameters)
         yield server
     finally:
         home.end()
@@ -122,6 +124,15 @@ def requires_no_mending(page: Page) -> None:
     assert grave == []
 
 
+def judged_pages(server: Server) -> list[str]:
+    """Pages of predictions that kept sets and labels left out."""
+    job = next(each for each in server.client.jobs(graph="digits") if each.model == "auto")
+    return [
+        f"/graphs/digits/{page}job={job.id}"
+        for page in ("predictions?max_error=0.5&", "labels/doubtful?", "node?id=digit-0007&")
+    ]
+
+
 def settled(page: Page) -> None:
     """Until what is asked for after the page itself is there."""
     expect(page.locator("text=/^(counting|looking for a node)$/")).to_have_count(0)
@@ -152,9 +163,51 @@ def test_every_page_shows_real_data_and_serves_everybody(
         expect(page.locator("#operations-tag-graphs")).to_be_visible()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_how_far_predictions_can_be_trusted_is_shown_to_everybody(
+    browser: Browser, server: Server, scheme: str
+) -> None:
+    with watched(browser, server, color_scheme=scheme) as page:
+        for path in judged_pages(server):
+            page.goto(path)
+            settled(page)
+            for each in page.locator("details").all():
+                each.evaluate("each => { each.open = true; }")
+            requires_no_mending(page)
+        page.goto(judged_pages(server)[0])
+        expect(page.locator("[data-curve] canvas")).to_be_visible()
+        curve = page.get_by_text("The curve as a table")
+        curve.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Errors by the part")).to_be_visible()
+        page.get_by_label("Coverage").fill("0.5")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("columnheader", name="Set at 50 %")).to_be_visible()
+        settled(page)
+        expect(page.locator("#sets")).to_contain_text("with a chance of about 50 %")
+        expect(page.get_by_label("Part that may be wrong")).to_have_value("0.5")  # as before
+        page.get_by_label("Set", exact=True).select_option("uncertain")
+        page.get_by_role("button", name="Filter").click()
+        expect(page).to_have_url(re.compile("certainty=uncertain"))
+        rows = page.get_by_role("region", name="Predictions").locator("tbody tr")
+        assert rows.locator(".badge").count() == 0
+        page.get_by_role("link", name="Labels that the others contradict").click()
+        expect(page.get_by_role("heading", name="Doubtful labels")).to_be_visible()
+
+
+def test_what_a_job_did_not_keep_is_solved_for_by_a_button(page: Page, server: Server) -> None:
+    page.goto("/graphs/digits/predictions")
+    settled(page)
+    page.get_by_role("button", name="Solve again with sets").click()
+    expect(page.get_by_role("heading", name="Queue and history")).to_be_visible()
+    newest = next(iter(server.client.jobs(graph="digits")))
+    assert (newest.model, newest.parameters) == ("stable-hfs", {"sets": "auto"})
+    server.client.cancel(newest.id)
+
+
 def test_nothing_is_cut_off_on_a_small_screen(browser: Browser, server: Server) -> None:
     with watched(browser, server, viewport={"width": 360, "height": 740}) as page:
-        for path in PAGES:
+        for path in [*PAGES, *judged_pages(server)]:
             page.goto(path)
             settled(page)
             width = page.evaluate("document.documentElement.scrollWidth")

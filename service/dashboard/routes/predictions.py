@@ -1,6 +1,6 @@
 """Predictions: sizes of the classes, how sure, some rows, and everything about one node."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -8,25 +8,33 @@ import numpy as np
 import pyarrow as pa
 from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
-from pydantic import BeforeValidator, NonNegativeFloat
 
 from peewit.service.api.routes.predictions import get_predictions
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.api.tables import ChosenFormat
+from peewit.service.api.tables import ChosenFormat, provenance_headers, table_response
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
 from peewit.service.dashboard.node_media import Item, Items
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
-from peewit.service.dashboard.prediction_summary import RowFilter, Summaries, rows
+from peewit.service.dashboard.prediction_summary import Summaries, rows
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
+from peewit.service.dashboard.routes.prediction_query import (
+    DEFAULT_COVERAGE,
+    Asked,
+    Chance,
+    JobId,
+    PredictionQuery,
+    predicting_job,
+)
 from peewit.service.dashboard.svg_geometry import SmallGraph
-from peewit.service.jobs.job import Job
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
+from peewit.solvers.models import CATALOGUE
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
@@ -39,10 +47,6 @@ _ITEM_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, max-age=60",
 }
-
-JobId = Annotated[str | None, Query(alias="job", max_length=64)]
-# a browser sends fields that were left empty, too
-Margin = Annotated[NonNegativeFloat | None, BeforeValidator(lambda text: text or None), Query()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +65,21 @@ def show_predictions(
     request: Request,
     graph: GraphHere,
     stores: StoresHere,
-    job_id: JobId = None,
-    label: Annotated[str, Query(max_length=1000)] = "",
-    margin_below: Margin = None,
+    asked: Asked,
     first: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """The latest predictions, or those of one job."""
     try:
-        file = _file(graph, stores, job_id)
+        file = stores.predictions.open(predicting_job(graph, stores, asked.job))
     except PredictionsNotFound:
-        if job_id is not None:
+        if asked.job is not None:
             raise
         return page(request, "no_predictions.html", graph=graph)
-    wanted = RowFilter(
-        label=_label_in(file, label),
-        margin_below=None if file.meta.score == "value" else margin_below,
-    )
-    found, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
-    predictions = file.lookup(found)
+    found, following = rows(file, asked.wanted(file), first=first, limit=PAGE_ROWS)
+    sets = asked.sets(file)
+    predictions: list[Any] = file.lookup(found)
+    if sets is not None:
+        predictions = [sets.of_node(each) for each in predictions]
     names = [str(each["node"]) for each in predictions]
     labels = stores.labels.of_nodes(graph.id, names, column=file.meta.label_column)
     return page(
@@ -86,9 +87,8 @@ def show_predictions(
         "predictions.html",
         graph=graph,
         file=file,
-        job_id=job_id,
-        label=label,
-        margin_below=margin_below,
+        asked=asked,
+        sets=sets,
         predictions=predictions,
         labels=labels,
         following=following,
@@ -103,7 +103,8 @@ def show_summary(
     request: Request, graph: GraphHere, stores: StoresHere, job_id: JobId = None, seen: Seen = ""
 ) -> Response:
     """Sizes of the classes and the histogram of margins; counted once for each file."""
-    file = _file(graph, stores, job_id)
+    job = predicting_job(graph, stores, job_id)
+    file = stores.predictions.open(job)
     summaries: Summaries = request.app.state.summaries
     return piece(
         request,
@@ -111,17 +112,26 @@ def show_summary(
         seen=seen,
         graph=graph,
         file=file,
+        job=job,
         job_id=job_id,
         summary=summaries.summary(file),
+        truth=(job.result or {}).get("stats", {}).get("calibration"),
+        is_calibrated=file.meta.calibration is not None or CATALOGUE[file.meta.model].is_calibrated,
     )
 
 
 @router.get("/graphs/{graph}/predictions/download", dependencies=[viewing("read")])
 def download(
-    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat, job_id: JobId = None
+    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat, asked: Asked
 ) -> Response:
-    """The whole table, as ``GET /v1/graphs/{g}/predictions`` sends it."""
-    answer = get_predictions(graph, stores, table_format, job_id=job_id)
+    """The table as ``GET /v1/graphs/{g}/predictions`` sends it, or the rows that are asked for."""
+    job = predicting_job(graph, stores, asked.job)
+    file = stores.predictions.open(job)
+    if asked.is_filtered:
+        answer: Response = _some_rows(graph, file, asked, table_format)
+    else:
+        coverage = None if file.meta.sets is None else asked.coverage or DEFAULT_COVERAGE
+        answer = get_predictions(graph, stores, table_format, job_id=job.id, coverage=coverage)
     disposition = answer.headers["Content-Disposition"]
     answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
     return answer
@@ -134,11 +144,13 @@ def show_node(
     stores: StoresHere,
     node: Annotated[str, Query(alias="id", max_length=2000)] = "",
     job_id: JobId = None,
+    coverage: Chance = None,
 ) -> Response:
     """All that is known of one node."""
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
-    return page(request, "node.html", **node_values(request, graph, stores, node, job_id))
+    query = PredictionQuery(job=job_id, coverage=coverage)
+    return page(request, "node.html", **node_values(request, graph, stores, node, query))
 
 
 @router.get("/graphs/{graph}/node/reasons", dependencies=[viewing("read")])
@@ -181,7 +193,7 @@ def node_values(
     graph: GraphRecord,
     stores: Stores,
     node: str,
-    job_id: str | None = None,
+    query: PredictionQuery = PredictionQuery(),  # noqa: B008 - it is frozen
     *,
     column: str | None = None,
 ) -> dict[str, Any]:
@@ -199,22 +211,26 @@ def node_values(
     if dense < 0:
         raise NodeNotFound(f"graph {graph.settings.name} has no node {asked!r}")
     try:
-        file: PredictionFile | None = _file(graph, stores, job_id, column)
+        job = predicting_job(graph, stores, query.job, column)
+        file: PredictionFile | None = stores.predictions.open(job)
     except PredictionsNotFound:
         file = None
     around = _around(graph, stores, dense, file)
     if column is None:
         column = "" if file is None else file.meta.label_column
     neighbors = [] if around is None else _neighbors(request, graph, stores, around, file, column)
-    prediction = None
+    prediction: Mapping[str, Any] | None = None
     if file is not None and dense < file.n_nodes:
-        prediction = file.lookup(np.array([dense]))[0]
+        plain = file.lookup(np.array([dense]))[0]
+        sets = query.sets(file)
+        prediction = plain if sets is None else sets.of_node(plain)
     return {
         "graph": graph,
         "node": str(asked),
         "item": _item(request, graph, str(asked)),
         "file": file,
-        "job_id": job_id,
+        "job_id": query.job,
+        "coverage": query.coverage or DEFAULT_COVERAGE,
         "prediction": prediction,
         "scores": _scores(prediction),
         "column": column,
@@ -234,29 +250,23 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _file(
-    graph: GraphRecord, stores: Stores, job_id: str | None, column: str | None = None
-) -> PredictionFile:
-    """Predictions of a job or a label column, else the freshest: the unnamed column's, or any."""
-    try:
-        job: Job = stores.predictions.find(graph, job_id=job_id, column=column)
-    except PredictionsNotFound:
-        is_any = job_id is None and column is None
-        kept = stores.predictions.store.kept(graph.id) if is_any else []
-        if not kept:
-            raise
-        job = kept[0]
-    return stores.predictions.open(job)
+def _some_rows(
+    graph: GraphRecord, file: PredictionFile, asked: PredictionQuery, table_format: Format
+) -> Response:
+    """A table of the rows that are asked for, with their sets where those are kept."""
+    sets, schema = asked.sets(file), file.schema
+    batches = asked.wanted(file).rows_of(file.shown())
+    if sets is not None:
+        batches, schema = sets.with_sets(batches), sets.schema
+    return table_response(
+        encode(schema, batches, table_format),
+        table_format,
+        name=f"{graph.settings.name}-predictions",
+        headers=provenance_headers(file.meta),
+    )
 
 
-def _label_in(file: PredictionFile, text: str) -> str | int | None:
-    """The class that is written so."""
-    if not text:
-        return None
-    return next((name for name in file.meta.class_names if str(name) == text), text)
-
-
-def _scores(prediction: Prediction | None) -> list[tuple[str, float]]:
+def _scores(prediction: Mapping[str, Any] | None) -> list[tuple[str, float]]:
     """Classes and their scores, best first."""
     scores = None if prediction is None else prediction["scores"]
     found = [(name, float(score)) for name, score in (scores or {}).items()]

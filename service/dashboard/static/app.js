@@ -130,6 +130,28 @@ function drawBins(root = document) {
   }
 }
 
+function drawCurves(root = document) {
+  for (const element of all("[data-curve]", root)) {
+    if (charts.has(element)) continue;
+    const [answered, error, greatest] = ["curve", "error", "greatest"].map((name) => JSON.parse(element.dataset[name]));
+    const allowed = Number(element.dataset.allowed);
+    const top = Math.min(1, 1.5 * Math.max(allowed, ...error));
+    const values = (u, ticks) => ticks.map((tick) => `${Math.round(1000 * tick) / 10} %`);
+    chart(element, {
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { x: { time: false, range: [0, 1] }, y: { range: [0, top] } },
+      axes: axes([{ values }, { values, size: 60 }]),
+      series: [
+        {},
+        { stroke: color("--class-0"), width: 2, points: { show: false } },
+        { stroke: color("--class-1"), width: 2, dash: [7, 5], points: { show: false } },
+        { stroke: color("--class-7"), width: 1, points: { show: false } },
+      ],
+    }, [answered, error, greatest, answered.map(() => allowed)]);
+  }
+}
+
 document.addEventListener("htmx:beforeCleanupElement", (event) => {
   charts.get(event.target)?.destroy();
   charts.delete(event.target);
@@ -235,6 +257,7 @@ document.addEventListener("htmx:sendError", () => notice("The server does not an
 document.addEventListener("htmx:afterSwap", (event) => {
   tellAgo(event.target);
   drawBins();
+  drawCurves();
   const request = event.detail.requestConfig;
   if (event.target.id === "card" && (request.verb === "post" || skipped.length)) {
     event.target.querySelector("[data-focus]")?.focus({ preventScroll: true });

@@ -13,7 +13,15 @@ from itsdangerous import TimestampSigner
 from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
-from peewit.service.dashboard.routes import graphs, jobs, label_next, labels, models, predictions
+from peewit.service.dashboard.routes import (
+    graphs,
+    jobs,
+    judging,
+    label_next,
+    labels,
+    models,
+    predictions,
+)
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from peewit.service.jobs.job import JobStatus
 from peewit.service.settings import Settings
@@ -29,9 +37,12 @@ PAGES = [
     "/graphs/g/growth",
     "/graphs/g/labels",
     "/graphs/g/labels/counts",
+    "/graphs/g/labels/doubtful",
     "/graphs/g/jobs",
     "/graphs/g/predictions",
     "/graphs/g/predictions/summary",
+    "/graphs/g/predictions/sets",
+    "/graphs/g/predictions/abstention",
     "/graphs/g/predictions/download?format=csv",
     "/graphs/g/node?id=a",
     "/graphs/g/node/reasons?id=a",
@@ -99,7 +110,7 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
 def test_no_page_is_left_out_of_these_tests() -> None:
     routes = {
         (method, route.path_regex)
-        for each in (graphs, jobs, labels, models, predictions, label_next)
+        for each in (graphs, jobs, labels, models, predictions, judging, label_next)
         for route in each.router.routes
         if isinstance(route, APIRoute)
         for method in route.methods

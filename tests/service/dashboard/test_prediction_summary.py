@@ -93,6 +93,10 @@ def test_rows_come_page_by_page(tmp_path: Path) -> None:
             RowFilter(label="a", margin_below=0.3),
             lambda row: row["label"] == "a" and row["margin"] < np.float32(0.3),
         ),
+        (
+            RowFilter(score_from=0.8),
+            lambda row: row["reachable"] and row["score"] >= np.float32(0.8),
+        ),
     ):
         expected = [number for number, row in enumerate(table) if rule(row)]
         seen: list[int] = []
@@ -102,6 +106,8 @@ def test_rows_come_page_by_page(tmp_path: Path) -> None:
             assert len(page) <= 13
             seen += page.tolist()
         assert seen == expected
+        found = pa.Table.from_batches(wanted.rows_of(file.shown()), file.schema)
+        assert found["node"].to_pylist() == [table[number]["node"] for number in expected]
 
 
 def test_numbers_have_a_mean_and_a_histogram(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""What the address of a page of predictions asks for; forms and links of the page keep it."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Depends, Query
+from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeFloat
+
+from peewit.service.api.schemas.bodies_and_problems import refusing
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.prediction_summary import RowFilter
+from peewit.service.jobs.job import Job
+from peewit.service.predictions.label_sets import LabelSets
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.store import PredictionsNotFound
+
+DEFAULT_COVERAGE: Final = 0.9
+
+# a browser sends fields that were left empty, too
+_EMPTY: Final = BeforeValidator(lambda text: None if text == "" else text)
+
+JobId = Annotated[str | None, Query(alias="job", max_length=64)]
+_Chance = Annotated[float, Field(gt=0.0, lt=1.0)]
+Chance = Annotated[_Chance | None, _EMPTY, Query()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionQuery:
+    """Which predictions are shown, and how far they are to be trusted.
+
+    Attributes
+    ----------
+    job : str, optional
+        Whose predictions; the freshest when left out.
+    label, margin_below, score_from, certainty
+        Only rows such as these.
+    coverage : float, optional
+        Of the sets.
+    max_error, confidence : float, optional
+        Errors that are accepted where only some predictions are answers.
+    """
+
+    job: Annotated[str | None, Query(max_length=64)] = None
+    label: Annotated[str, Query(max_length=1000)] = ""
+    margin_below: Annotated[NonNegativeFloat | None, _EMPTY, Query()] = None
+    score_from: Annotated[FiniteFloat | None, _EMPTY, Query()] = None
+    certainty: Annotated[Literal["certain", "uncertain"] | None, _EMPTY, Query()] = None
+    coverage: Chance = None
+    max_error: Chance = None
+    confidence: Chance = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is asked for, by the names of the address."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value not in {None, ""}}
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some rows are passed over."""
+        return not self.given.keys().isdisjoint(
+            {"label", "margin_below", "score_from", "certainty"}
+        )
+
+    def sets(self, file: PredictionFile) -> LabelSets | None:
+        """The sets of the coverage; None where the job kept none."""
+        return None if file.meta.sets is None else self._sets(file)
+
+    def wanted(self, file: PredictionFile) -> RowFilter:
+        """The rows to show; raises `SetsNotKept` where they are chosen by sets that are not kept.
+
+        Numbers have neither margins nor scores.
+        """
+        is_value = file.meta.score == "value"
+        return RowFilter(
+            label=_label_in(file, self.label),
+            margin_below=None if is_value else self.margin_below,
+            score_from=None if is_value else self.score_from,
+            sets=None if self.certainty is None else self._sets(file),
+            is_certain=self.certainty == "certain",
+        )
+
+    def _sets(self, file: PredictionFile) -> LabelSets:
+        with refusing():
+            return LabelSets.of(file, self.coverage or DEFAULT_COVERAGE)
+
+
+Asked = Annotated[PredictionQuery, Depends()]
+
+
+def predicting_job(
+    graph: GraphRecord, stores: Stores, job_id: str | None, column: str | None = None
+) -> Job:
+    """The job of that id, or that predicted a label column, else the freshest.
+
+    The freshest is of the unnamed column, or of any where that has none.
+
+    Raises
+    ------
+    peewit.service.jobs.job.UnknownJob, PredictionsNotFound
+        There is none.
+    """
+    try:
+        return stores.predictions.find(graph, job_id=job_id, column=column)
+    except PredictionsNotFound:
+        is_any = job_id is None and column is None
+        kept = stores.predictions.store.kept(graph.id) if is_any else []
+        if not kept:
+            raise
+        return kept[0]
+
+
+def _label_in(file: PredictionFile, text: str) -> str | int | None:
+    """The class that is written so."""
+    if not text:
+        return None
+    return next((name for name in file.meta.class_names if str(name) == text), text)
