@@ -15,7 +15,7 @@ from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
 
-DEFAULT_COVERAGE: Final = 0.9
+_COVERAGE: Final = 0.9
 
 # a browser sends fields that were left empty, too
 _EMPTY: Final = BeforeValidator(lambda text: None if text == "" else text)
@@ -83,7 +83,7 @@ class PredictionQuery:
 
     def _sets(self, file: PredictionFile) -> LabelSets:
         with refusing():
-            return LabelSets.of(file, self.coverage or DEFAULT_COVERAGE)
+            return LabelSets.of(file, self.coverage or _COVERAGE)
 
 
 Asked = Annotated[PredictionQuery, Depends()]

@@ -20,7 +20,6 @@ from peewit.service.dashboard.pages import back_to, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries, rows
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.dashboard.routes.prediction_query import (
-    DEFAULT_COVERAGE,
     Asked,
     Chance,
     JobId,
@@ -115,7 +114,7 @@ def show_summary(
         job=job,
         job_id=job_id,
         summary=summaries.summary(file),
-        truth=(job.result or {}).get("stats", {}).get("calibration"),
+        truth=((job.result or {}).get("stats") or {}).get("calibration"),
         is_calibrated=file.meta.calibration is not None or CATALOGUE[file.meta.model].is_calibrated,
     )
 
@@ -130,7 +129,8 @@ def download(
     if asked.is_filtered:
         answer: Response = _some_rows(graph, file, asked, table_format)
     else:
-        coverage = None if file.meta.sets is None else asked.coverage or DEFAULT_COVERAGE
+        sets = asked.sets(file)
+        coverage = None if sets is None else sets.coverage
         answer = get_predictions(graph, stores, table_format, job_id=job.id, coverage=coverage)
     disposition = answer.headers["Content-Disposition"]
     answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
@@ -219,18 +219,19 @@ def node_values(
     if column is None:
         column = "" if file is None else file.meta.label_column
     neighbors = [] if around is None else _neighbors(request, graph, stores, around, file, column)
+    sets = None if file is None else query.sets(file)
     prediction: Mapping[str, Any] | None = None
     if file is not None and dense < file.n_nodes:
-        plain = file.lookup(np.array([dense]))[0]
-        sets = query.sets(file)
-        prediction = plain if sets is None else sets.of_node(plain)
+        prediction = file.lookup(np.array([dense]))[0]
+        if sets is not None:
+            prediction = sets.of_node(prediction)
     return {
         "graph": graph,
         "node": str(asked),
         "item": _item(request, graph, str(asked)),
         "file": file,
         "job_id": query.job,
-        "coverage": query.coverage or DEFAULT_COVERAGE,
+        "sets": sets,
         "prediction": prediction,
         "scores": _scores(prediction),
         "column": column,
