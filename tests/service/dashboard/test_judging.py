@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ ODD = "<b>left"
 
 def judged(api: Api) -> dict[str, str]:
     """A graph with a wrong label, at n1; job ids of solves by what they kept."""
+    parameters: dict[str, Any]
     bring_communities(api)
     sides = {f"n{node}": ODD if node < 30 else "right" for node in range(0, 60, 5)}
     api.put_labels({"n3": ODD} | sides | {"n1": "right"})
@@ -30,12 +32,18 @@ def judged(api: Api) -> dict[str, str]:
         ("calibrated", "stable-hfs", {"probabilities": True}),
         ("own", "hfs", {"cross_validate": 3}),
         ("real", "hfs", {"target": "real", "label_column": "size"}),
+        ("rare", "hfs", {"sets": "by-class", "label_column": "kind"}),
+        ("promised", "hfs", {"sets": "marginal", "label_column": "kind"}),
         ("plain", "stable-hfs", {"graph_penalty": 0.5}),
     ):
-        if name == "real":
-            rows = [{"node": f"n{node}", "size": node} for node in range(0, 60, 5)]
-            columns = {"json": {"labels": rows}}
-            api.call("PUT", "/graphs/g/labels?label_column=size", 200, **columns)
+        if column := parameters.get("label_column"):
+            kinds = {node: "rare" if node == 50 else f"k{node // 30}" for node in range(0, 60, 5)}
+            rows = [
+                {"node": f"n{node}", column: node if column == "size" else kinds[node]}
+                for node in kinds
+            ]
+            body = {"labels": rows}
+            api.call("PUT", f"/graphs/g/labels?label_column={column}", 200, json=body)
         body = {"kind": "solve", "model": model, "parameters": parameters}
         job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
         api.run_job(job["id"])
@@ -95,6 +103,11 @@ def test_a_card_says_what_sets_promise(trusted: tuple[Api, dict[str, str]]) -> N
     assert "15 labels are too few to leave them out" in few
     kept = f'<input type="hidden" name="job" value="{jobs["sets"]}">'
     assert kept in card  # the form changes the coverage alone
+    rare = look(api, f"{PREDICTIONS}/sets?job={jobs['rare']}", headers=PIECE)
+    assert "rare: a single label is too few" in rare
+    promised = look(api, f"{PREDICTIONS}/sets?job={jobs['promised']}", headers=PIECE)
+    assert "classes with a single label: rare" in promised
+    assert "k0: 6 labels are too few to leave it out" in rare
     raw = api.client.get(f"{PREDICTIONS}/sets?job={jobs['sets']}").text
     assert ODD not in raw
 
@@ -182,6 +195,7 @@ def test_a_doubtful_label_is_ranked(trusted: tuple[Api, dict[str, str]]) -> None
         assert f"<td>right</td><td>{ODD}</td>" in rows
         assert "Change to" in rows
     assert ODD not in api.client.get(f"{DOUBTFUL}?job={jobs['sets']}").text
+    assert "of label column <strong>kind" in look(api, f"{DOUBTFUL}?label_column=kind")
     for page in (f"{ROOT}/labels", f"{PREDICTIONS}?job={jobs['sets']}"):
         assert f'href="{DOUBTFUL}?' in look(api, page)
 
