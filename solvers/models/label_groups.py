@@ -196,7 +196,7 @@ class GroupColumns:
         """(n_groups, n_nodes) of all groups."""
         members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
-        if not any(missing):  # others that are kept may be asked for next, as when folds are left out
+        if not any(missing):  # of folds left out in turn: others that are kept are asked for next
             return np.stack([self.kept[key] for key in keys])
         fresh = [each for each, lacks in zip(members, missing, strict=True) if lacks]
         made = make(fresh, self._starts(fresh))

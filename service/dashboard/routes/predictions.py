@@ -163,7 +163,7 @@ def show_reasons(
 ) -> Response:
     """The labels that speak for the prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
-    file = _file(graph, stores, job_id)
+    file = stores.predictions.open(predicting_job(graph, stores, job_id))
     snapshots = SnapshotStore(stores.paths(graph).snapshots)
     found, refusal = None, None
     try:
