@@ -8,6 +8,7 @@ from peewit.service.predictions.left_out import NotCrossValidated, read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.assessment.label_doubts import LabelDoubts
 
 MAX_DOUBTFUL: Final = 10_000
 
@@ -35,29 +36,23 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
             "solve again"
         )
     scores, classes = left_out.scores, left_out.classes
-    reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
-    places = np.arange(reached.size)
-    of_given = scores[reached, classes[reached]]
-    others = scores[reached].copy()
-    others[places, classes[reached]] = -np.inf
-    behind = others.max(axis=1) - of_given
-    is_probability = file.meta.score == "probability"
-    order = np.argsort(of_given if is_probability else -behind, kind="stable")
-    nodes = left_out.nodes[reached]
-    is_shown = file.take(nodes)["node"].is_valid().to_numpy()
-    order = order[is_shown[order]][:k]
+    doubts = LabelDoubts.of(scores, classes, file.meta.score)
+    is_shown = file.take(left_out.nodes[doubts.order])["node"].is_valid().to_numpy()
+    rows = doubts.order[is_shown][:k]
     names = file.meta.class_names
     return DoubtfulLabelList(
         n_left_out=int(classes.size),
-        n_contradicted=int(np.count_nonzero(behind > 0.0)),
+        n_contradicted=int(np.count_nonzero(doubts.contradicted)),
         labels=tuple(
             DoubtfulLabel(
-                node=row["node"],
-                label=names[classes[reached[place]]],
-                predicted=names[int(scores[reached[place]].argmax())],
-                behind=float(behind[place]),
-                probability=float(of_given[place]) if is_probability else None,
+                node=each["node"],
+                label=names[classes[row]],
+                predicted=names[int(scores[row].argmax())],
+                behind=float(doubts.behind[row]),
+                probability=float(scores[row, classes[row]])
+                if file.meta.score == "probability"
+                else None,
             )
-            for place, row in zip(order.tolist(), file.lookup(nodes[order]), strict=True)
+            for row, each in zip(rows.tolist(), file.lookup(left_out.nodes[rows]), strict=True)
         ),
     )

@@ -1,0 +1,64 @@
+"""How much the other labels contradict each, by what it was predicted when it was left out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.solvers.models.base import ScoreKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelDoubts:
+    """Labels ranked by how much the others contradict each.
+
+    Attributes
+    ----------
+    classes : (n_labels,) int64
+        That were given.
+    order : (n_reached,) int64
+        Labels that others reach, the most doubtful first: of probabilities the one whose class was
+        least probable, of class scores the one furthest behind.
+    behind : (n_labels,) float32
+        Score of the best other class minus that of the given one, above 0 where the others
+        contradict it; -inf of labels that no other reaches, or that were never left out.
+    """
+
+    classes: Int64Array
+    order: Int64Array
+    behind: Float32Array
+
+    @classmethod
+    def of(
+        cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind
+    ) -> "LabelDoubts":
+        """From scores left out, (n_labels, n_classes), as of `CrossValidation.scores`."""
+        reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
+        given = np.arange(reached.size), classes[reached]
+        others = scores[reached]
+        of_given = others[given]
+        others[given] = -np.inf
+        behind = np.full(classes.size, -np.inf, np.float32)
+        behind[reached] = others.max(axis=1) - of_given
+        rank_by = of_given if score_kind == "probability" else -behind[reached]
+        order = reached[np.argsort(rank_by, kind="stable")]
+        return cls(classes=classes, order=order, behind=behind)
+
+    @property
+    def contradicted(self) -> BoolArray:
+        """(n_labels,) whether the others predict another class."""
+        return self.behind > 0.0
+
+    def dropped(self, n_most: int) -> BoolArray:
+        """(n_labels,) the first so many of the contradicted ones; a class keeps its last label."""
+        n_left = np.bincount(self.classes)
+        is_dropped = np.zeros(self.classes.size, bool)
+        n_dropped = 0
+        for row in self.order[self.contradicted[self.order]].tolist():
+            if n_dropped == n_most:
+                break
+            if n_left[self.classes[row]] > 1:
+                n_left[self.classes[row]] -= 1
+                is_dropped[row] = True
+                n_dropped += 1
+        return is_dropped
