@@ -168,7 +168,8 @@ def doubtful(
     """List labels by how much the others contradict them: mistakes are among the first.
 
     Behind is the score of what the others say minus that of the label; below 0 they agree. Needs a
-    solve with --set cross_validate=5, --set sets=auto or --set probabilities=true.
+    solve with --set cross_validate=5, --set sets=auto or --set probabilities=true; after one with
+    --set without_doubtful=K, dropped says which labels the answer does without.
     """
     with open_session() as session:
         file = judged_file(session, name, model, label_column)
@@ -177,7 +178,7 @@ def doubtful(
         print_json(asdict(found))
         return
     print_rows(
-        ("node", "label", "the others say", "probability of the label", "behind"),
+        ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
         (
             (
                 each.node,
@@ -185,6 +186,7 @@ def doubtful(
                 str(each.predicted),
                 None if each.probability is None else f"{each.probability:.3f}",
                 f"{each.behind:.3g}",
+                each.dropped,
             )
             for each in found.labels
         ),

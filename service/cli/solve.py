@@ -200,6 +200,11 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))
             yield f"never left out, since they have one label: {kept}"
+    if (n_dropped := stats.get("n_labels_dropped")) is not None:
+        yield (
+            f"dropped {n_dropped:,} labels that the others contradict; `peewit labels doubtful` "
+            "says which"
+        )
     if (truth := stats.get("calibration")) is not None:
         is_far = truth["expected_calibration_error"] > _FAR and not truth["is_calibrated"]
         mending = "; --set probabilities=true mends that" if is_far else ""

@@ -25,7 +25,10 @@ FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"}
 """Models that answer within seconds once a graph is prepared."""
 
 HEAVY_OPTIONS = frozenset(
-    {"refine", "variance", "bound", "cross_validate", "probabilities", "sets", "replicas"}
+    {
+        *("refine", "variance", "bound", "cross_validate", "probabilities", "sets"),
+        *("without_doubtful", "replicas"),
+    }
 )
 """Options of solve jobs with which any model takes long (`tasks.solve_options`)."""
 

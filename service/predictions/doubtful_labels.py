@@ -52,6 +52,7 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
                 probability=float(scores[row, classes[row]])
                 if file.meta.score == "probability"
                 else None,
+                dropped=bool(left_out.is_dropped[row]),
             )
             for row, each in zip(rows.tolist(), file.lookup(left_out.nodes[rows]), strict=True)
         ),

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from peewit.service.predictions.prediction_files import PredictionFile, left_out_path, write_arrays
-from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.solvers.models.label_sample import DOUBT
 
 
@@ -33,15 +33,22 @@ class LeftOut:
         Their class, as a place in ``PredictionMeta.class_names``.
     scores : (n_left_out, n_classes) float32
         What they were predicted by the other labels; -inf where none of them reaches.
+    is_dropped : (n_left_out,) bool
+        Which the answer does without.
     """
 
     nodes: Int64Array | None
     classes: Int64Array
     scores: Float32Array
+    is_dropped: BoolArray
 
 
 def write_left_out(
-    path: Path, nodes: Int64Array, classes: Int64Array, scores: Float32Array
+    path: Path,
+    nodes: Int64Array,
+    classes: Int64Array,
+    scores: Float32Array,
+    is_dropped: BoolArray | None = None,
 ) -> None:
     """Write the labels that were left out, whose scores are no nan, beside a prediction file."""
     was_left_out = ~np.isnan(scores[:, 0])
@@ -50,6 +57,8 @@ def write_left_out(
         "classes": classes[was_left_out],
         "scores": scores[was_left_out],
     }
+    if is_dropped is not None:
+        columns["is_dropped"] = is_dropped[was_left_out]
     write_arrays(left_out_path(path), columns)
 
 
@@ -72,8 +81,13 @@ def read_left_out(file: PredictionFile) -> LeftOut:
         )
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
-            nodes = parts.get("nodes")
-            return LeftOut(nodes=nodes, classes=parts["classes"], scores=parts["scores"])
+            classes = parts["classes"]
+            return LeftOut(
+                nodes=parts.get("nodes"),
+                classes=classes,
+                scores=parts["scores"],
+                is_dropped=parts.get("is_dropped", np.zeros(classes.size, bool)),
+            )
     except FileNotFoundError:  # of an older release, or of a model that is judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "

@@ -13,8 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from peewit.service.tasks.solve_options import SolveOptions
-from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import Float32Array
+from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.assessment.calibration import (
     Calibration,
     CalibrationMetrics,
@@ -83,6 +82,8 @@ class Assessment:
         By which classes belong to sets; None unless asked for.
     stability : (n_nodes,) float32 or None
         Share of the replicas with the same class; None unless asked for.
+    is_dropped : (n_labels,) bool or None
+        Which labels the answer does without, as of `peewit.service.tasks.refit`.
     warnings : list of str
         What fell short.
     """
@@ -92,6 +93,7 @@ class Assessment:
     calibration: Calibration | None = None
     p_values: Float32Array | None = None
     stability: Float32Array | None = None
+    is_dropped: BoolArray | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -104,30 +106,20 @@ class Assessment:
 
 def assess(
     answer: Answered,
+    assessment: Assessment,
     options: SolveOptions,
     *,
     phase: Phase,
     progress: Progress,
     cancelled: Cancelled,
-) -> Assessment:
-    """Compute the figures that the options ask for, each in a phase of its own.
-
-    Raises
-    ------
-    ValueError
-        More folds than labels that can be left out.
-    """
-    assessment = Assessment()
+) -> None:
+    """Add the variance and the bound that the options ask for, each in a phase of its own."""
     if options.variance:
         with phase("variance"):
             _variance(answer, assessment, progress, cancelled)
     if options.bound:
         with phase("bound"):
             _bound(answer, assessment, cancelled)
-    if options.cross_validate:
-        with phase("cross-validation"):
-            _cross_validation(answer, assessment, options, progress, cancelled)
-    return assessment
 
 
 def _variance(
@@ -167,13 +159,21 @@ def _bound(answer: Answered, assessment: Assessment, cancelled: Cancelled) -> No
     assessment.note("bound", figures, found.status)
 
 
-def _cross_validation(
+def leave_out(
     answer: Answered,
     assessment: Assessment,
     options: SolveOptions,
+    *,
     progress: Progress,
     cancelled: Cancelled,
 ) -> None:
+    """Add what labels left out tell: cross-validation, calibration and p-values.
+
+    Raises
+    ------
+    ValueError
+        More folds than labels that can be left out.
+    """
     labels = answer.labels
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
     found = cross_validate(
@@ -223,12 +223,6 @@ def _probabilities(
     """Calibrate scores, if that is asked for, and tell how true probabilities are."""
     scores = found.scores
     if scores is None:
-        if asked:
-            raise BadArgument(
-                "probabilities",
-                "must be left out where scores are not those that a model is judged by; set "
-                "scores=decision",
-            )
         return
     known = np.flatnonzero(np.isfinite(scores).all(axis=1))
     classes = labels.classes[known]

@@ -36,11 +36,12 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.predictions.reasons import write_labels
-from peewit.service.tasks.assessment import Answered, Assessment, assess
+from peewit.service.tasks.assessment import Answered, Assessment, assess, leave_out
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
+from peewit.service.tasks.refit import refit
 from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.stability import stability
 from peewit.service.tasks.stores import JobStores
@@ -151,6 +152,16 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         labels=labels,
         solution=solution,
     )
+    assessment, kept = Assessment(), answer
+    if options.cross_validate:
+        with phases.phase("cross-validation"):
+            leave_out(answer, assessment, options, progress=phases.iteration, cancelled=cancelled)
+    if options.without_doubtful:
+        with phases.phase("refitting"):
+            n_most = options.without_doubtful
+            kept = refit(answer, assessment, n_most, progress=phases.iteration, cancelled=cancelled)
+            _require_whole(kept.solution)
+    labels, solution = kept.labels, kept.solution
     if options.refine and isinstance(model, Refinable):
         with phases.phase("refining"):
             solution = refined(
@@ -165,8 +176,13 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
                 cancelled=cancelled,
             )
             _require_whole(solution)
-    assessment = assess(
-        answer, options, phase=phases.phase, progress=phases.iteration, cancelled=cancelled
+    assess(
+        kept,
+        assessment,
+        options,
+        phase=phases.phase,
+        progress=phases.iteration,
+        cancelled=cancelled,
     )
     if options.replicas and isinstance(labels, Labels):
         with phases.phase("replicas"):
@@ -193,7 +209,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "file": file_name,
         "status": solution.status.value,
         "warning": _warning(
-            solution, [*assessment.warnings, *_doubts(answer, told, assessment, shares)]
+            solution, [*assessment.warnings, *_doubts(kept, told, assessment, shares)]
         ),
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
@@ -217,8 +233,7 @@ def _require_folds(labels: Labels | RealLabels, options: SolveOptions) -> None:
     try:
         deal_folds(labels, options.cross_validate, 0)
     except ValueError as error:
-        names = {"sets": options.sets != "off", "probabilities": options.probabilities}
-        asked = next((name for name, is_asked in names.items() if is_asked), "cross_validate")
+        asked = next(iter(options.of_classes), "cross_validate")
         raise BadArgument(
             asked, f"leaves labels out in {options.cross_validate} folds: {error}"
         ) from error
@@ -326,7 +341,8 @@ def _write(
 ) -> str:
     """Write the file of predictions; its name.
 
-    ``solution`` may be refined, ``answer`` is not; ``told`` has the scores that people see.
+    ``answer`` is of all labels; ``solution`` may do without doubtful ones and be refined; ``told``
+    has the scores that people see.
 
     What belongs to predictions comes first: who finds them finds it, too.
     """
@@ -357,12 +373,19 @@ def _write(
         if given is not None:
             write_array(given_path(directory / meta.file_name), given.astype(np.float32))
     if isinstance(labels, Labels):
-        write_labels(directory / meta.file_name, labels)
+        is_dropped = assessment.is_dropped
+        kept = labels if is_dropped is None else labels.subset(np.flatnonzero(~is_dropped))
+        write_labels(directory / meta.file_name, kept)
     if solution.densities is not None:
         write_array(densities_path(directory / meta.file_name), solution.densities)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
-        scores = assessment.left_out_scores
-        write_left_out(directory / meta.file_name, labels.nodes, labels.classes, scores)
+        write_left_out(
+            directory / meta.file_name,
+            labels.nodes,
+            labels.classes,
+            assessment.left_out_scores,
+            assessment.is_dropped,
+        )
     path = write_predictions(
         directory,
         meta,

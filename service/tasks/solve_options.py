@@ -21,7 +21,9 @@ from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable
 
 DEFAULT_FOLDS: Final = 5
-"""Of probabilities and sets, where cross_validate says nothing."""
+"""Of options that need labels left out, where cross_validate says nothing."""
+
+_OF_CLASSES: Final = ("sets", "probabilities", "without_doubtful")
 
 _RULE: Final = "rule"
 _NEEDS: Final = "needs"
@@ -138,6 +140,16 @@ class SolveOptions:
             words=("off", "auto", "by-class", "marginal"),
         ),
     )
+    without_doubtful: int = option(
+        0,
+        Rule(
+            doc="Most labels to drop: those that the others contradict most, by labels left out in "
+            "five folds or as many as cross_validate says; then solve again without them. A class "
+            "keeps its last label. 0 drops none.",
+            kind=int,
+            minimum=0,
+        ),
+    )
 
     replicas: int = option(
         0,
@@ -155,9 +167,13 @@ class SolveOptions:
             rule_of(each).check(each.name, getattr(self, each.name))
         if self.label_column and not is_column_name(self.label_column):
             raise BadArgument("label_column", f"{COLUMN_NAME_RULE}, got {self.label_column!r}")
-        if self.target == "real" and (self.probabilities or self.sets != "off"):
-            name = "probabilities" if self.probabilities else "sets"
-            raise BadArgument(name, "must be left out where numbers are predicted, target='real'")
+        if self.target == "real" and self.of_classes:
+            name = self.of_classes[0]
+            raise BadArgument(
+                name,
+                "must be left out where numbers are predicted, target='real', "
+                f"got {getattr(self, name)!r}",
+            )
         if self.replicas and (self.refine or self.target == "real"):
             beside = "refine" if self.refine else "target='real'"
             raise BadArgument("replicas", f"must be 0 beside {beside}, got {self.replicas}")
@@ -166,12 +182,16 @@ class SolveOptions:
         if self.cross_validate == 1:
             raise BadArgument("cross_validate", "must be 0 or at least 2 folds, got 1")
 
+    @property
+    def of_classes(self) -> tuple[str, ...]:
+        """The options asked for that need classes of labels left out, by name."""
+        return tuple(each for each in _OF_CLASSES if each in self.chosen())
+
     def with_folds(self) -> "SolveOptions":
         """The options, with folds where something asks for labels left out."""
-        asks = self.probabilities or self.sets != "off"
         return (
             replace(self, cross_validate=DEFAULT_FOLDS)
-            if asks and not self.cross_validate
+            if self.of_classes and not self.cross_validate
             else self
         )
 
@@ -228,6 +248,13 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
     built = chosen(**{name: parameters[name] for name in parameters if name in known})
     if "max_passes" in parameters and not options.refine:
         raise BadArgument("max_passes", f"must stand beside refine=true, got {options.max_passes}")
+    for name in ("probabilities", "without_doubtful"):
+        if name in options.of_classes and built.judged.score_kind != built.score_kind:
+            raise BadArgument(
+                name,
+                "must be left out where scores are not those that a model is judged by; set "
+                f"scores=decision; got {getattr(options, name)!r}",
+            )
     asked = options.chosen()
     for each in fields(SolveOptions):
         if each.name in asked and not _is_taken(each, chosen):

@@ -103,6 +103,9 @@ class DoubtfulLabel:
     probability: float | None = described(
         "Of the given one by the other labels; null of class scores."
     )
+    dropped: bool = described(
+        "Whether the answer does without it, as without_doubtful asked.", default=False
+    )
 
 
 @record

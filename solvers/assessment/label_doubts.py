@@ -29,9 +29,7 @@ class LabelDoubts:
     behind: Float32Array
 
     @classmethod
-    def of(
-        cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind
-    ) -> "LabelDoubts":
+    def of(cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind) -> "LabelDoubts":
         """From scores left out, (n_labels, n_classes), as of `CrossValidation.scores`."""
         reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
         given = np.arange(reached.size), classes[reached]

@@ -148,7 +148,8 @@ def get_doubtful_labels(
 ) -> DoubtfulLabels:
     """Labels that the others contradict, the most doubtful first: mistakes are among them.
 
-    The job must have solved with `cross_validate`, `sets` or `probabilities`.
+    The job must have solved with `cross_validate`, `sets`, `probabilities` or `without_doubtful`,
+    which drops some of them from the answer.
     """
     file = stores.predictions.open(
         stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)

@@ -61,6 +61,19 @@ def test_an_option_with_its_default_asks_for_nothing() -> None:
         ("hfs", {"cross_validate": 1}, "cross_validate must be 0 or at least 2 folds, got 1"),
         ("hfs", {"cross_validate": -2}, "cross_validate must be an integer >= 0, got -2"),
         ("hfs", {"cross_validate": 2.5}, "cross_validate must be an integer >= 0, got 2.5"),
+        ("hfs", {"without_doubtful": -1}, "without_doubtful must be an integer >= 0, got -1"),
+        ("hfs", {"without_doubtful": 1.5}, "without_doubtful must be an integer >= 0, got 1.5"),
+        ("hfs", {"without_doubtful": True}, "without_doubtful must be an integer >= 0, got True"),
+        (
+            "hfs",
+            {"without_doubtful": 2, "target": "real"},
+            "without_doubtful must be left out where numbers are predicted.* got 2",
+        ),
+        (
+            "linear-svm",
+            {"without_doubtful": 2, "scores": "probability"},
+            "without_doubtful must be left out where scores are not .* scores=decision; got 2",
+        ),
         ("hfs", {"target": 1}, "target must be 'class' or 'real', got 1"),
         ("hfs", {"refine": "yes"}, "refine must be true or false, got 'yes'"),
     ],
@@ -94,6 +107,13 @@ def test_options_that_a_model_cannot_take_are_refused(monkeypatch: pytest.Monkey
         validate_solve("constant", {"refine": True})
     with pytest.raises(ValueError, match="has no parameter 'speed'"):
         validate_solve("constant", {"speed": 1})
+
+
+@pytest.mark.parametrize("asked", [{"sets": "auto"}, {"without_doubtful": 3}])
+def test_what_needs_labels_left_out_implies_folds(asked: dict[str, Any]) -> None:
+    assert validate_solve("hfs", asked)[1].cross_validate == 5
+    assert validate_solve("hfs", asked | {"cross_validate": 3})[1].cross_validate == 3
+    assert validate_solve("hfs", {"without_doubtful": 0})[1].cross_validate == 0
 
 
 @pytest.mark.parametrize("max_passes", [7, SolveOptions().max_passes])

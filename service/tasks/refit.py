@@ -1,0 +1,45 @@
+"""Robust refit: a solve anew without the labels that the others contradict most."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from peewit.service.tasks.assessment import Answered, Assessment
+from peewit.solvers.assessment.label_doubts import LabelDoubts
+from peewit.solvers.iteration_loop import Cancelled, Progress
+from peewit.solvers.labels import Labels
+
+
+def refit(
+    answer: Answered,
+    assessment: Assessment,
+    n_most: int,
+    *,
+    progress: Progress,
+    cancelled: Cancelled,
+) -> Answered:
+    """The answer without at most so many labels, which the assessment then names.
+
+    ``assessment`` has the scores of labels left out, by which they are ranked as
+    `peewit.service.predictions.doubtful_labels` lists them. A class keeps its last label.
+    """
+    labels, scores, model = answer.labels, assessment.left_out_scores, answer.model
+    if scores is None or not isinstance(labels, Labels):
+        return answer
+    kind = model.score_kind if assessment.calibration is None else "probability"
+    is_dropped = LabelDoubts.of(scores, labels.classes, kind).dropped(n_most)
+    assessment.is_dropped = is_dropped
+    assessment.figures["n_labels_dropped"] = int(np.count_nonzero(is_dropped))
+    if not is_dropped.any():
+        return answer
+    kept = labels.subset(np.flatnonzero(~is_dropped))
+    solution = model.solve(
+        answer.prepared,
+        kept,
+        start=None if model.shows_start else answer.solution,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    if assessment.p_values is not None:
+        assessment.p_values[~solution.reachable] = 1.0
+    return replace(answer, labels=kept, solution=solution)
