@@ -29,6 +29,7 @@ def kept(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         sides = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 5)}
         api.put_labels(sides | {"n1": "right"})
         for model, parameters in (
+            ("poisson", {"without_doubtful": 1}),
             ("auto", {"sets": "marginal"}),
             ("hfs", {"probabilities": True}),
             ("stable-hfs", {}),
@@ -146,6 +147,21 @@ def test_a_wrong_label_is_the_most_doubtful(kept: Api) -> None:
         assert 0.0 <= first.probability < 0.5
         assert found.n_contradicted == sum(each.behind > 0 for each in found.labels)
     kept.problem("GET", f"{PREDICTIONS}/doubtful-labels?model=stable-hfs", 409)
+
+
+def test_a_doubtful_label_that_the_answer_does_without_is_said_to_be_dropped(kept: Api) -> None:
+    for model, n_dropped in (("poisson", 1), ("auto", 0)):
+        listed = kept.call("GET", f"{PREDICTIONS}/doubtful-labels?model={model}", 200).json()
+        told = {each["node"]: each["dropped"] for each in listed["doubtful"]["labels"]}
+        assert len(told) == 15
+        assert told["n1"] == bool(n_dropped)
+        assert sum(told.values()) == n_dropped
+    one = kept.call("GET", f"{PREDICTIONS}/node?model=poisson&id=n1", 200).json()["prediction"]
+    assert one["label"] == "left"
+    assert '"n1","right"' in kept.call("GET", "/graphs/g/labels", 200).text
+    for value in (-1, "many", True):
+        body = {"kind": "solve", "model": "hfs", "parameters": {"without_doubtful": value}}
+        assert "without_doubtful" in str(kept.problem("POST", "/graphs/g/jobs", 422, json=body))
 
 
 def test_answers_are_given_where_few_are_wrong(kept: Api) -> None:

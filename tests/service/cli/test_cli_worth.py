@@ -66,7 +66,8 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     peewit("graph", "create", "g", "--expected-nodes", 40)
     peewit("ingest", "g", edges)
     peewit("labels", "put", "g", labels)
-    done = peewit("solve", "g", "--model", "hfs", "--set", "sets=auto")
+    sets = ("--model", "hfs", "--set", "sets=auto")
+    done = peewit("solve", "g", *sets)
     told = " ".join((done.out + done.err).split())
     assert "`peewit sets` says what sets of labels promise, by 5 folds" in told
     said = peewit("sets", "g", "--coverage", 0.8)
@@ -91,6 +92,13 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     own = peewit("why", "g", "n3", "--json").json
     assert (own["node"], own["label"], own["labels"][0]["way"]) == ("n3", "right", ["n3"])
     assert peewit("why", "g", "n99").exit_code == 1
+    assert doubted.out.splitlines()[1].split()[-1] == "no"
+    robust = peewit("solve", "g", *sets, "--set", "without_doubtful=3")
+    told = " ".join((robust.out + robust.err).split())
+    assert "solved 30 nodes from 19 labels" in told
+    assert "dropped 1 label" in told
+    doubted = peewit("labels", "doubtful", "g", "-k", 2)
+    assert [line.split()[-1] for line in doubted.out.splitlines()[1:3]] == ["yes", "no"]
     peewit("labels", "remove", "g", "n3")
     assert "labels have changed since" in peewit("sets", "g").err
     assert peewit("sets", "g", "--coverage", 1.5).exit_code == 1

@@ -20,8 +20,6 @@ SIDES: dict[str, str | int] = {
     f"n{node}": "left" if node < 60 else "right" for node in range(0, 120, 4)
 }
 FLIPPED = {"n8": "right", "n32": "right", "n84": "left"}
-ORDER_FREE = {"auto": {"walks": "anew"}}
-"""What makes an answer that of its own labels alone."""
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +34,9 @@ def asked(
     directory: Path, labels: dict[str, str | int], model: str = "hfs", **parameters: Any
 ) -> Done:
     """A solve by a process without anything warm."""
-    given = ORDER_FREE.get(model, {}) | parameters
     return solved(
         WarmGraphs(memory_bytes=MEMORY_BYTES),
-        task(directory, labels, model=model, parameters=given),
+        task(directory, labels, model=model, parameters=parameters),
     )
 
 
