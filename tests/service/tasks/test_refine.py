@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.solve import SolveKind, SolveTask
@@ -211,6 +212,22 @@ def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
     for figure in ("rmse", "folds"):
         expected = pytest.approx(told["cross_validation"][figure], rel=1e-4)
         assert stats["cross_validation"][figure] == expected
+
+
+def test_without_doubtful_labels_the_others_are_refined(
+    graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs
+) -> None:
+    asked = TIGHT | {"without_doubtful": 1, "cross_validate": 2}
+    answer = solved(solver, task(graph, parameters=asked))
+    left_out = read_left_out(PredictionFile(graph.paths.predictions / answer.result["file"]))
+    assert left_out.nodes is not None
+    (dropped,) = left_out.nodes[left_out.is_dropped]
+    dense = graph._dense(np.array(list(LABELS)))
+    labels = Labels.from_pairs(dense, list(LABELS.values()))
+    kept = labels.subset(np.flatnonzero(labels.nodes != dropped))
+    expected = stable_hfs_scores(graph.raw_graph(files), kept, 1e-3)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(scores_of(graph, answer), expected, atol=1e-6 * size)
 
 
 def test_a_plain_solve_after_a_refined_one_is_plain(
