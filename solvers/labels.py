@@ -11,7 +11,15 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from peewit.solvers.arrays import AnyArray, FloatArray, Int64Array, IntArray, checked_nodes, frozen
+from peewit.solvers.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    checked_nodes,
+    frozen,
+)
 
 ClassName = str | int
 
@@ -254,23 +262,41 @@ def class_scores(values: FloatArray) -> FloatArray:
     return np.hstack([-values, values]) if values.shape[1] == 1 else values
 
 
+def can_be_left_out(
+    labels: Labels | RealLabels, may_leave_out: BoolArray | None = None
+) -> BoolArray:
+    """(n_labeled,) of the labels that may be left out, by default all, all but a class's only one.
+
+    Of a class whose labels lie in several folds each may be left out.
+    """
+    allowed = np.ones(labels.n_labeled, bool) if may_leave_out is None else may_leave_out
+    if isinstance(labels, RealLabels):
+        return allowed
+    is_single = np.bincount(labels.classes, minlength=labels.n_classes) == 1
+    is_usable: BoolArray = allowed & ~is_single[labels.classes]
+    return is_usable
+
+
 def deal_folds(
-    labels: Labels | RealLabels, n_folds: int, seed: int
+    labels: Labels | RealLabels,
+    n_folds: int,
+    seed: int,
+    may_leave_out: BoolArray | None = None,
 ) -> tuple[Int64Array, tuple[ClassName, ...]]:
-    """(n_labeled,) fold of each label, -1 for those never left out; and the classes of those.
+    """(n_labeled,) fold of each label, -1 for those never left out; and classes of such alone.
 
     Labels lie in the order of their classes or numbers, at random within a class, and are dealt
-    out in turn; so no fold holds a class whole.
+    out in turn; so no fold holds a class whole. Those that ``may_leave_out``, (n_labeled,) bool,
+    does not name are in no fold.
     """
     if n_folds < 2:
         raise ValueError(f"the number of folds must be at least 2, got {n_folds}")
     always_kept: tuple[ClassName, ...] = ()
-    may_leave = np.ones(labels.n_labeled, dtype=bool)
+    may_leave = can_be_left_out(labels, may_leave_out)
     groups: FloatArray | Int64Array
     if isinstance(labels, Labels):
-        is_single = np.bincount(labels.classes, minlength=labels.n_classes) == 1
-        may_leave = ~is_single[labels.classes]
-        always_kept = tuple(labels.class_names[code] for code in np.flatnonzero(is_single))
+        is_kept = np.bincount(labels.classes[may_leave], minlength=labels.n_classes) == 0
+        always_kept = tuple(labels.class_names[code] for code in np.flatnonzero(is_kept))
         groups = labels.classes
     else:
         groups = labels.values

@@ -156,6 +156,7 @@ def _task(
         parameters=parameters,
         nodes=pa.array(data.labeled.astype(str), pa.large_string()),
         labels=data.classes[data.labeled].tolist(),
+        is_suggested=np.zeros(data.labeled.size, bool),
     )
 
 

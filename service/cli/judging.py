@@ -176,7 +176,7 @@ def sets(
     typer.echo()
     if found.unpromised:
         one = ", ".join(map(str, found.unpromised))
-        say(f"nothing is promised to nodes of classes with one label or none: {one}")
+        say(f"nothing is promised to nodes of classes of which no label could be left out: {one}")
     if found.mean_size is not None and found.certain_share is not None:
         typer.echo(
             f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "

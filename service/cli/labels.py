@@ -39,6 +39,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.doubtful_labels import doubtful_labels
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
+from peewit.service.wire.labels import LabelOrigin
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
@@ -73,6 +74,14 @@ def put(
             "into the one without a name; repeatable. Empty cells say nothing.",
         ),
     ] = None,
+    origin: Annotated[
+        LabelOrigin,
+        typer.Option(
+            help="Where the labels come from: nodes were chosen by somebody (given), drawn at "
+            "random, suggested by `peewit suggest`, or nobody knows (imported). Answers are not "
+            "judged by suggested ones."
+        ),
+    ] = "imported",
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.
@@ -89,7 +98,7 @@ def put(
         labeling = _labeling(session)
         rows = _rows_of(file, graph, columns, names or [], labeling.labels)
         try:
-            receipt = labeling.put(graph, rows, unknown=unknown)
+            receipt = labeling.put(graph, rows, unknown=unknown, origin=origin)
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
@@ -139,16 +148,17 @@ def list_labels(
     n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
     json: AsJson = False,
 ) -> None:
-    """List labeled nodes with their labels, in the order of their ids."""
+    """List labeled nodes with their labels and where these come from, in the order of their ids."""
     with open_session() as session:
         store, graph = LabelStore(session.database), session.graph(name)
         current = store.current(graph.id, column=label_column or "")
-    found = sorted(zip(current.nodes.to_pylist(), current.labels, strict=True))
-    wanted = [(node, each) for node, each in found if label in {None, str(each)}]
+    names = ("node", "label", "origin")
+    found = zip(current.nodes.to_pylist(), current.labels, current.origins.to_pylist(), strict=True)
+    wanted = [each for each in sorted(found) if label in {None, str(each[1])}]
     if json:
-        print_json([{"node": node, "label": each} for node, each in wanted[:n_labels]])
+        print_json([dict(zip(names, each, strict=True)) for each in wanted[:n_labels]])
         return
-    print_rows(("node", "label"), wanted[:n_labels])
+    print_rows(names, wanted[:n_labels])
     if len(wanted) > n_labels:
         of_column = f" --label-column {quote(label_column)}" if label_column else ""
         more = len(wanted) - n_labels

@@ -1,5 +1,6 @@
 """`peewit suggest`: which nodes to label next."""
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -51,7 +52,8 @@ def suggest(
     By margin: where the two best classes are closest. By variance: what tells most of all others.
     By coverage: unsure nodes that differ. These two first locate the nodes, a job that runs here
     while no worker is alive; they work before the first prediction, too. At random: label all that
-    are named, and judge by them, as by a random sample.
+    are named, and judge by them, as by a random sample. Put labels of suggested nodes with the
+    --origin that is told: answers are not judged by them.
     """
     with open_session() as session:
         graph = session.graph(name)
@@ -82,6 +84,7 @@ def suggest(
             for node, prediction in zip(found.nodes, found.predictions, strict=True)
         ),
     )
+    say(f"put their labels with `peewit labels put {quote(name)} FILE --origin {found.origin}`")
 
 
 def _suggester(session: Session) -> Suggester:
@@ -95,6 +98,7 @@ def _suggester(session: Session) -> Suggester:
 def _as_json(found: Suggestions) -> dict[str, object]:
     return {
         "strategy": found.strategy,
+        "origin": found.origin,
         "job": None if found.file is None else found.file.meta.job_id,
         "labels_seq": found.labels_seq,
         "embedding_snapshot": found.embedding_snapshot,

@@ -1,6 +1,6 @@
 """The node to label next, or why there is none and what to do about it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
@@ -8,7 +8,20 @@ from peewit.service.dashboard.rounds import Rounds
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.predictions.suggestions import LOCATING, EmbeddingFailed, Strategy
+from peewit.service.predictions.suggestions import (
+    LOCATING,
+    EmbeddingFailed,
+    Strategy,
+    origin_of,
+)
+from peewit.service.wire.labels import LabelOrigin
+
+
+class Question(NamedTuple):
+    """A node, as text, and what to put its label with."""
+
+    node: str
+    origin: LabelOrigin
 
 
 class NoNode(LookupError):
@@ -34,8 +47,10 @@ def next_node(
     *,
     owner: str | None,
     column: str = "",
-) -> str:
+) -> Question:
     """A node without label in a column; ``owner`` asks for the embedding where there is none.
+
+    Now and then it is a random one, see `Rounds.strategy_now`.
 
     Raises
     ------
@@ -45,6 +60,7 @@ def next_node(
     """
     if graph.progress.snapshot is None:
         raise NoNode("no-snapshot", files=stores.manifest.counts(graph.id))
+    strategy = rounds.strategy_now(graph, strategy, column)
     has_margins = _has_margins(graph, stores, column)
     if strategy == "margin":
         if not has_margins:
@@ -53,7 +69,7 @@ def next_node(
         _require_embedding(graph, stores, owner=owner, has_margins=bool(has_margins))
     node = rounds.next_node(graph, strategy, skipped, column)
     if node is not None:
-        return node
+        return Question(node, origin_of(strategy))
     n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph, column)
     if n_left <= 0:
         raise NoNode("all-labeled")

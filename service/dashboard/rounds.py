@@ -5,6 +5,11 @@ the next one at once; labels come faster than predictions that know them, so tha
 anew after each label would stay in one place. Decision: ten nodes chosen together are shown until
 none of them is left; by margin, which is fast, one at a time. Consequence: nine of ten nodes are
 there at once and differ, and new predictions are looked at with the next ten.
+
+Context: answers cannot be judged by labels of nodes that were picked by predictions or the graph.
+Decision: after nine labels without one of a random node the next node is a random one, whatever
+the strategy. Consequence: every tenth label is one to judge by, nine rows tell whose turn it is,
+and an undo or a second annotator changes nothing about it.
 """
 
 from collections import OrderedDict
@@ -18,6 +23,9 @@ from peewit.solvers.active_learning import preload
 
 N_NODES: Final = 10
 """Nodes that are chosen together."""
+
+RANDOM_EVERY: Final = 10
+"""One of so many questions is a node drawn at random."""
 
 _MAX_KEPT: Final = 100
 
@@ -46,6 +54,13 @@ class Rounds:
             is_prepared, self._is_prepared = self._is_prepared, True
         if not is_prepared:
             Thread(target=preload, name="preload").start()
+
+    def strategy_now(self, graph: GraphRecord, strategy: Strategy, column: str = "") -> Strategy:
+        """How to choose the next node: as asked, or at random when it is time for that."""
+        n_others = RANDOM_EVERY - 1
+        last = self._labels.page(graph.id, column=column, limit=n_others)
+        is_due = len(last) == n_others and all(each.origin != "random" for each in last)
+        return "random" if is_due else strategy
 
     def next_node(
         self, graph: GraphRecord, strategy: Strategy, skipped: set[str], column: str = ""

@@ -267,6 +267,7 @@ label_events = Table(
     Column("node", Text, nullable=False),
     Column("label", Text),
     _time("created_at", nullable=False),
+    Column("origin", Text, nullable=False, default="given", server_default="given"),
     Index(None, "graph_id", "column_name", "node", "seq"),
 )
 

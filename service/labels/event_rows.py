@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select
 
 from peewit.service.database.tables import label_events
 from peewit.service.database.timestamps import Timestamp, now
+from peewit.service.wire.labels import LabelOrigin
 
 _FEW: Final = 1_000
 _ROWS_PER_STATEMENT: Final = 100_000
@@ -19,12 +20,12 @@ _SQLITE_CACHE_KIBIBYTES: Final = 1 << 16
 """A place in each index is looked up for each row: in memory, as long as the index fits."""
 
 _SQLITE: Final = (
-    "INSERT INTO label_events (graph_id, column_name, created_at, seq, node, label) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO label_events (graph_id, column_name, created_at, origin, seq, node, label) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _POSTGRESQL: Final = (
-    "INSERT INTO label_events (graph_id, column_name, created_at, seq, node, label) "
-    "SELECT %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
+    "INSERT INTO label_events (graph_id, column_name, created_at, origin, seq, node, label) "
+    "SELECT %s, %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
 )
 
 
@@ -36,6 +37,7 @@ def insert_events(
     *,
     first: int,
     column: str = "",
+    origin: LabelOrigin = "given",
 ) -> None:
     """Add events with the numbers from ``first`` on.
 
@@ -51,6 +53,8 @@ def insert_events(
         Number of the first event.
     column : str
         Name of the column of labels.
+    origin : LabelOrigin
+        Where all of them come from.
     """
     if len(nodes) <= _FEW:
         rows = [
@@ -60,6 +64,7 @@ def insert_events(
                 "seq": seq,
                 "node": node,
                 "label": label,
+                "origin": origin,
             }
             for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
         ]
@@ -68,9 +73,10 @@ def insert_events(
     write = _into_sqlite if connection.dialect.name == "sqlite" else _into_postgresql
     at = connection.execute(select(now())).scalar_one()
     stamp = Timestamp().process_bind_param(at, connection.dialect)
+    common = graph_id, column, stamp, origin
     for start in range(0, len(nodes), _ROWS_PER_STATEMENT):
         some = slice(start, start + _ROWS_PER_STATEMENT)
-        write(connection, (graph_id, column, stamp), first + start, nodes[some], labels[some])
+        write(connection, common, first + start, nodes[some], labels[some])
 
 
 def _into_sqlite(

@@ -33,6 +33,7 @@ from peewit.service.tables.uploads import (
     node_array,
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -92,6 +93,7 @@ class Labeling:
         given: UploadedLabels | Mapping[str, UploadedLabels],
         *,
         unknown: UnknownNodes = "refuse",
+        origin: LabelOrigin = "given",
     ) -> LabelReceipt:
         """Store labels and ask for the graph's ``auto_solve``, in one transaction.
 
@@ -104,6 +106,8 @@ class Labeling:
             stored, or none.
         unknown : UnknownNodes
             What to do with labels of nodes that the graph does not know.
+        origin : LabelOrigin
+            Where all of them come from.
 
         Raises
         ------
@@ -134,6 +138,7 @@ class Labeling:
                     [str(node) for node in columns[name].nodes],
                     columns[name].labels,
                     column=name,
+                    origin=origin,
                     is_known=are_known.get(name),
                     connection=connection,
                 )
@@ -217,10 +222,11 @@ def encode_labels(
     table_format: Format,
     columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """A column of nodes and one of labels, ready to be put again.
+    """Columns of nodes, of labels and ``origin``, ready to be put again.
 
     Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
-    strings; NDJSON keeps each as it was given.
+    strings; NDJSON keeps each as it was given. Columns of nodes or labels that are called
+    ``origin`` stand instead of that one.
     """
     nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):
@@ -231,12 +237,16 @@ def encode_labels(
         labels = pa.array([float(label) for label in current.labels], pa.float64())
     else:
         labels = pa.array([str(label) for label in current.labels], pa.string())
-    table = pa.table({columns.node: nodes, columns.label: labels})
+    values = {columns.node: nodes, columns.label: labels}
+    values.setdefault("origin", current.origins)
+    table = pa.table(values)
     return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
 
 
 def _json_lines(nodes: pa.Array, current: CurrentLabels, columns: LabelColumns) -> Iterator[bytes]:
-    for node, label in zip(nodes.to_pylist(), current.labels, strict=True):
+    origins = current.origins.to_pylist()
+    for node, label, origin in zip(nodes.to_pylist(), current.labels, origins, strict=True):
         shown = json_integer(node) if isinstance(node, int) else node
         row = {columns.node: shown, columns.label: label}
+        row.setdefault("origin", origin)
         yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

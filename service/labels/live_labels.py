@@ -79,7 +79,10 @@ class LabelIntake:
     ) -> Sequence[Refused]:
         kept, refused = self._of_one_kind(connection, graph_id, column, rows)
         last = {row.node: row.label for row in kept}
-        if self._labels.change(graph_id, last, column=column, connection=connection).accepted:
+        receipt = self._labels.change(
+            graph_id, last, column=column, origin="imported", connection=connection
+        )
+        if receipt.accepted:
             request_auto_solve(connection, graph_id, [column])
         return refused
 

@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
@@ -24,6 +25,7 @@ from peewit.service.database.present_labels import column_names, count_to_two, i
 from peewit.service.database.tables import graphs, label_events
 from peewit.service.labels.event_rows import insert_events
 from peewit.service.tables.uploads import LabelValue
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
@@ -83,13 +85,22 @@ class CurrentLabels:
         (n_labeled,) external ids as text.
     labels : list of str, int or float
         (n_labeled,) as they were given.
+    origins : pyarrow.StringArray
+        (n_labeled,) where each comes from, a `LabelOrigin`.
     labels_seq : int
         The event up to which they count.
     """
 
     nodes: pa.LargeStringArray
     labels: list[LabelValue]
+    origins: pa.StringArray
     labels_seq: int
+
+    @property
+    def is_suggested(self) -> BoolArray:
+        """(n_labeled,) whether a strategy picked the node, by the graph or by predictions."""
+        is_so: BoolArray = pc.equal(self.origins, "suggested").to_numpy(zero_copy_only=False)
+        return is_so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +117,15 @@ class LabelEvent:
         As it was given; None where a label was taken back.
     at : datetime
         By the database's clock, in UTC.
+    origin : LabelOrigin
+        Where the label comes from.
     """
 
     seq: int
     node: str
     label: LabelValue | None
     at: datetime
+    origin: LabelOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +163,7 @@ class LabelStore:
         labels: Sequence[LabelValue],
         *,
         column: str = "",
+        origin: LabelOrigin = "given",
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
@@ -162,6 +177,8 @@ class LabelStore:
             External ids as text; strings, whole numbers or real numbers.
         column : str
             Name of the column of labels.
+        origin : LabelOrigin
+            Where they come from.
         is_known : (n_nodes,) bool, optional
             Whether the graph knows each node. Unless it knows all, nothing is stored and the
             receipt lists the others. Without it every node is taken.
@@ -193,7 +210,7 @@ class LabelStore:
                     refused=tuple(unknown[:MAX_LISTED]),
                     n_refused=len(unknown),
                 )
-            return _append(joined, graph_id, column, nodes, values)
+            return _append(joined, graph_id, column, nodes, values, origin)
 
     def delete(
         self,
@@ -229,6 +246,7 @@ class LabelStore:
         labels: Mapping[str, str | None],
         *,
         column: str = "",
+        origin: LabelOrigin = "given",
         connection: Connection,
     ) -> LabelReceipt:
         """Put or take back labels of nodes; one that is so already is passed over.
@@ -241,6 +259,8 @@ class LabelStore:
             By external id as text; as of `label_text`, or None to take it back.
         column : str
             Name of the column of labels.
+        origin : LabelOrigin
+            Where they come from.
         connection : sqlalchemy.Connection
             The writing transaction to join.
 
@@ -257,7 +277,8 @@ class LabelStore:
             rows = connection.execute(_latest(graph_id, column, some))
             present |= {row.node: row.label for row in rows}
         changed = [node for node in nodes if labels[node] != present.get(node)]
-        return _append(connection, graph_id, column, changed, [labels[each] for each in changed])
+        texts = [labels[each] for each in changed]
+        return _append(connection, graph_id, column, changed, texts, origin)
 
     def columns(self, graph_id: str) -> list[str]:
         """Names of the columns in which labels were given, '' for the one without."""
@@ -303,6 +324,7 @@ class LabelStore:
         return CurrentLabels(
             nodes=pa.array([row.node for row in rows], pa.large_string()),
             labels=[values[row.label] for row in rows],
+            origins=pa.array([row.origin for row in rows], pa.string()),
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
@@ -406,7 +428,7 @@ class LabelStore:
     def _events(self, *rules: ColumnElement[bool], limit: int) -> Sequence[LabelEvent]:
         events = label_events.c
         statement = (
-            select(events.seq, events.node, events.label, events.created_at)
+            select(events.seq, events.node, events.label, events.created_at, events.origin)
             .where(*rules)
             .order_by(events.seq.desc())
             .limit(limit)
@@ -418,6 +440,7 @@ class LabelStore:
                     node=row.node,
                     label=None if row.label is None else json.loads(row.label),
                     at=row.created_at,
+                    origin=row.origin,
                 )
                 for row in connection.execute(statement)
             ]
@@ -467,13 +490,13 @@ def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[A
     events = label_events.c
     age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
     ranked = (
-        select(events.node, events.label, events.seq, age.label("age"))
+        select(events.node, events.label, events.origin, events.seq, age.label("age"))
         .where(*_of_column(graph_id, column), *rules)
         .subquery()
         .c
     )
     return (
-        select(ranked.node, ranked.label, ranked.seq)
+        select(ranked.node, ranked.label, ranked.origin, ranked.seq)
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
@@ -497,6 +520,7 @@ def _append(
     column: str,
     nodes: Sequence[str],
     labels: Sequence[str | None],
+    origin: LabelOrigin = "given",
 ) -> LabelReceipt:
     """Number the events and store them; the graph's row keeps the numbers in order of commits."""
     present = lock_graph(connection, graph_id).labels_seq
@@ -509,7 +533,7 @@ def _append(
         .returning(graphs.c.labels_seq)
     ).scalar_one()
     first = last - len(nodes) + 1
-    insert_events(connection, graph_id, nodes, labels, first=first, column=column)
+    insert_events(connection, graph_id, nodes, labels, first=first, column=column, origin=origin)
     return LabelReceipt(labels_seq=last, accepted=len(nodes))
 
 

@@ -57,7 +57,7 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
         chosen=None if place is None else point(place),
         answered_nodes=None if place is None else _answered(file, curve.certainty[place]),
         curve=tuple(point(at) for at in shown.tolist()) if last else (),
-        warning=_doubt(file),
+        warning=file.meta.judged_by or _doubt(file),
     )
 
 

@@ -123,7 +123,7 @@ class LabelSets:
             n_nodes=n_nodes,
             mean_size=float(sizes @ np.arange(sizes.size) / n_nodes) if n_nodes else None,
             certain_share=float(sizes[1] / n_nodes) if n_nodes else None,
-            warning=self._doubt(groups),
+            warning=self.file.meta.judged_by or self._doubt(groups),
         )
 
     def _group(self, classes: Int64Array, n_compared: Int64Array, n_folds: int) -> SetGroup:

@@ -65,8 +65,10 @@ def write_left_out(
 def sample_p_value(file: PredictionFile) -> float | None:
     """How likely a random sample is as unlike the nodes as the labels; None where that is likely.
 
-    Only `auto` tells it.
+    Only `auto` tells it, of all labels: None, too, where suggested ones are not judged by.
     """
+    if file.meta.judged_by is not None:
+        return None
     p_value = float(file.meta.stats.get("sample_p_value", 1.0))
     return p_value if p_value < DOUBT else None
 

@@ -86,6 +86,8 @@ class PredictionMeta:
         classes that nothing is promised to, ``unpromised``.
     calibration : mapping or None
         What makes probabilities of class scores, where they were no such by themselves.
+    judged_by : str or None
+        In words, which labels are left out to judge by, where some were suggested.
     """
 
     graph_id: str
@@ -104,6 +106,7 @@ class PredictionMeta:
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     sets: Mapping[str, Any] | None = None
     calibration: Mapping[str, Any] | None = None
+    judged_by: str | None = None
 
     @property
     def label_column(self) -> str:

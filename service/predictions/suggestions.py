@@ -24,6 +24,7 @@ from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, id_type
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, UInt64Array
 from peewit.streaming.graph_paths import GraphPaths
@@ -51,6 +52,11 @@ _LARGE_COMPONENT: Final = 0.01
 _ENOUGH_NODES: Final = 0.5
 _GROWTH: Final = 1.1
 _KEPT: Final = 4
+
+
+def origin_of(strategy: Strategy) -> LabelOrigin:
+    """Where labels come from whose nodes a strategy has chosen."""
+    return "random" if strategy == "random" else "suggested"
 
 
 class NoEmbedding(LookupError):
@@ -93,6 +99,11 @@ class Suggestions:
     embedding_snapshot: int | None
     nodes: list[NodeId]
     predictions: list[Prediction | None]
+
+    @property
+    def origin(self) -> LabelOrigin:
+        """What to put their labels with."""
+        return origin_of(self.strategy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

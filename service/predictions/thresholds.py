@@ -158,6 +158,7 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
     found = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+    found = replace(found, warning=file.meta.judged_by)
     p_value = sample_p_value(file)
     if chosen.goal.positive_share is not None or p_value is None:
         return found

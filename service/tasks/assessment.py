@@ -23,7 +23,7 @@ from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, group
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
 from peewit.solvers.iteration_loop import Cancelled, Progress
-from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.posterior_variance import posterior_variance
 from peewit.solvers.solution import Solution
@@ -32,6 +32,54 @@ from peewit.streaming.snapshots.store import Snapshot
 
 Phase = Callable[[str], AbstractContextManager[None]]
 """Opens a phase of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgedLabels:
+    """Labels that are left out in turn to judge by; made by `of`.
+
+    Suggested ones are passed over: their nodes were picked because they differ from the others.
+
+    Attributes
+    ----------
+    may_leave_out : (n_labeled,) bool
+    n_folds : int
+        As many as asked, or as labels that can be left out where suggested ones were passed over.
+    n_suggested : int
+        Labels that were passed over.
+    told : str or None
+        The same in words; None where no label was suggested.
+    """
+
+    may_leave_out: BoolArray
+    n_folds: int
+    n_suggested: int
+    told: str | None
+
+    @classmethod
+    def of(
+        cls, labels: Labels | RealLabels, is_suggested: BoolArray, n_folds: int
+    ) -> "JudgedLabels":
+        """Those that were not suggested; all, where fewer than two of those can be left out."""
+        n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
+        n_others = int(can_be_left_out(labels, ~is_suggested).sum())
+        if n_suggested and n_others >= 2:
+            return cls(
+                may_leave_out=~is_suggested,
+                n_folds=min(n_folds, n_others),
+                n_suggested=n_suggested,
+                told=f"labels of suggested nodes, {n_suggested:,}, are not judged by; "
+                f"{n_others:,} others are",
+            )
+        told = None
+        if n_suggested:
+            who = "all" if n_suggested == n_labeled else f"{n_suggested:,} of {n_labeled:,}"
+            told = (
+                f"{who} labels were suggested, so what labels left out say of sets, probabilities "
+                "and accuracy promises nothing of other nodes: label random nodes"
+            )
+        may_leave_out = np.ones(n_labeled, bool)
+        return cls(may_leave_out=may_leave_out, n_folds=n_folds, n_suggested=0, told=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +95,8 @@ class Answered:
         What was solved.
     labels : Labels or RealLabels
         What was given.
+    judged : JudgedLabels
+        By which of them it is judged.
     solution : Solution
         The answer on the snapshot.
     """
@@ -55,6 +105,7 @@ class Answered:
     prepared: Any
     snapshot: Snapshot
     labels: Labels | RealLabels
+    judged: JudgedLabels
     solution: Solution
 
     @property
@@ -174,18 +225,22 @@ def leave_out(
     ValueError
         More folds than labels that can be left out.
     """
-    labels = answer.labels
+    labels, judged = answer.labels, answer.judged
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
     found = cross_validate(
         answer.model,
         answer.prepared,
         labels,
-        n_folds=options.cross_validate,
+        n_folds=judged.n_folds,
+        may_leave_out=judged.may_leave_out,
         start=answer.solution,
         on_fold=None if values is None else values.add,
         progress=progress,
         cancelled=cancelled,
     )
+    assessment.figures["n_suggested"] = judged.n_suggested
+    if judged.told is not None:
+        assessment.warnings.append(judged.told)
     figures = {each.name: getattr(found, each.name) for each in fields(found)}
     figure, _ = figures.pop("figure"), figures.pop("fold")
     assessment.left_out_scores = figures.pop("scores")
@@ -198,7 +253,7 @@ def leave_out(
     if values is not None:
         assessment.p_values = values.values(answer.solution.reachable)
         assessment.figures["sets"] = {
-            "n_folds": options.cross_validate,
+            "n_folds": judged.n_folds,
             "groups": values.groups.tolist(),
             "n_compared": values.n_compared.tolist(),
             "unpromised": values.unpromised.tolist(),
@@ -212,7 +267,7 @@ def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),
-        groups=groups_of(labels, cast(SetKind, asked)),
+        groups=groups_of(labels, cast(SetKind, asked), answer.judged.may_leave_out),
         score_kind=answer.model.judged.score_kind,
     )
 

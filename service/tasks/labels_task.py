@@ -10,6 +10,7 @@ import pyarrow as pa
 from peewit.service.predictions.prediction_files import label_values
 from peewit.service.tables.uploads import id_type
 from peewit.service.tasks.tasks_and_messages import Task
+from peewit.solvers.arrays import BoolArray
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.nodes.index import Nodes
@@ -31,6 +32,8 @@ class LabelsTask(Task):
         External ids of the labeled nodes, as text.
     labels : sequence of str, int or float
         Their labels.
+    is_suggested : (n_labeled,) bool
+        Whether a strategy picked the node, by the graph or by predictions.
     keep_raw : bool
         Whether the graph keeps raw edges for later passes.
     n_threads : int
@@ -46,6 +49,7 @@ class LabelsTask(Task):
     parameters: Mapping[str, Any]
     nodes: pa.LargeStringArray
     labels: Sequence[str | int | float]
+    is_suggested: BoolArray
     keep_raw: bool = True
     n_threads: int = 1
     scheduler: str | None = None
@@ -53,8 +57,8 @@ class LabelsTask(Task):
 
 def labels_in_snapshot(
     task: LabelsTask, nodes: Nodes, kind: NodeKind, target: str
-) -> tuple[Labels | RealLabels, int]:
-    """The labels whose nodes the snapshot has, and how many others there are.
+) -> tuple[Labels | RealLabels, BoolArray, int]:
+    """The labels whose nodes the snapshot has, which were suggested, and how many others there are.
 
     Raises
     ------
@@ -72,11 +76,13 @@ def labels_in_snapshot(
         )
     n_waiting = len(task.nodes) - n_known
     values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
+    is_suggested = task.is_suggested[is_known][np.argsort(dense[is_known])]
     if target == "real":
-        return RealLabels.from_pairs(dense[is_known], np.array(values, np.float64)), n_waiting
+        real = RealLabels.from_pairs(dense[is_known], np.array(values, np.float64))
+        return real, is_suggested, n_waiting
     labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
     label_values(labels.class_names)  # refuses names that show alike, before the work and not after
-    return labels, n_waiting
+    return labels, is_suggested, n_waiting
 
 
 def _check_target(task: LabelsTask, target: str) -> None:

@@ -36,7 +36,13 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.predictions.reasons import write_labels
-from peewit.service.tasks.assessment import Answered, Assessment, assess, leave_out
+from peewit.service.tasks.assessment import (
+    Answered,
+    Assessment,
+    JudgedLabels,
+    assess,
+    leave_out,
+)
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
@@ -132,11 +138,12 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     model, options = validate_solve(task.model, task.parameters)
     with phases.phase("loading"):
         graph = graphs.load(task)
-        labels, n_waiting = labels_in_snapshot(
+        labels, is_suggested, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
+        judged = JudgedLabels.of(labels, is_suggested, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            _require_folds(labels, options)
+            _require_folds(labels, judged, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
@@ -150,6 +157,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         prepared=prepared,
         snapshot=graph.snapshot,
         labels=labels,
+        judged=judged,
         solution=solution,
     )
     assessment, kept = Assessment(), answer
@@ -228,10 +236,12 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     }
 
 
-def _require_folds(labels: Labels | RealLabels, options: SolveOptions) -> None:
+def _require_folds(
+    labels: Labels | RealLabels, judged: JudgedLabels, options: SolveOptions
+) -> None:
     """Raise BadArgument for what needs labels left out, where too few can be."""
     try:
-        deal_folds(labels, options.cross_validate, 0)
+        deal_folds(labels, judged.n_folds, 0, judged.may_leave_out)
     except ValueError as error:
         asked = next(iter(options.of_classes), "cross_validate")
         raise BadArgument(
@@ -365,6 +375,7 @@ def _write(
         stats=dict(solution.stats),
         sets=assessment.figures.get("sets"),
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
+        judged_by=answer.judged.told,
     )
     directory = GraphPaths(root=task.graph_directory).predictions
     if functions is not None:

@@ -68,7 +68,7 @@ class TuneKind(ModelKind[TuneTask]):
             with child.graphs.within_memory():
                 with phases.phase("loading"):
                     graph = child.graphs.load(task)
-                    labels, n_waiting = labels_in_snapshot(
+                    labels, _, n_waiting = labels_in_snapshot(
                         task, graph.nodes, graph.snapshot.meta.node_kind, "class"
                     )
                 with phases.phase("preparing"):

@@ -67,7 +67,9 @@ class ThresholdEvaluation:
     positive_share: float = described("What precision and cost take for the part that is positive.")
     by_threshold: Decision
     by_largest_score: Decision = described("As predictions are without a threshold.")
-    warning: str | None = described("Why the share that was taken is doubtful; null else.")
+    warning: str | None = described(
+        "Why the figures are doubtful, or by which labels they are; null else."
+    )
 
 
 @record
@@ -92,7 +94,7 @@ class Abstention:
     )
     answered_nodes: float | None = described("Part of the nodes that score no less.")
     curve: tuple[RiskPoint, ...] = described("The surest answers first, 50 points at most.")
-    warning: str | None = described("What makes it doubtful; null of nothing.")
+    warning: str | None = described("What makes it doubtful, or by which labels it is; null else.")
 
 
 @record

@@ -1,8 +1,14 @@
 """Records of labels, as they go over the wire."""
 
+from typing import Literal
+
 from peewit.service.wire.records import described, record
 
 Label = int | str | float
+
+LabelOrigin = Literal["given", "random", "suggested", "imported"]
+"""Where a label comes from: somebody chose the node (given) or it was drawn at random (random); a
+strategy picked it by the graph or by predictions (suggested); a file or live source (imported)."""
 
 
 @record

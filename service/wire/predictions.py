@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from peewit.service.wire.labels import Label
+from peewit.service.wire.labels import Label, LabelOrigin
 from peewit.service.wire.records import described, record
 
 NodeId = int | str
@@ -74,13 +74,15 @@ class SetsOfPredictions:
     coverage: float = described("Asked.")
     groups: tuple[SetGroup, ...] = described("One alone where sets are marginal.")
     unpromised: tuple[Label, ...] = described(
-        "Classes with one label, which was never left out: nothing is promised to their nodes, nor "
-        "to those of classes without a label."
+        "Classes of which no label could be left out, as of one label: nothing is promised to "
+        "their nodes, nor to those of classes without a label."
     )
     n_nodes: int = described("Nodes that a label reaches; sets of others hold all labels.")
     mean_size: float | None = described("Of their sets; null of none.")
     certain_share: float | None = described("Of them, whose set holds one label.")
-    warning: str | None = described("What makes the promise doubtful; null of nothing.")
+    warning: str | None = described(
+        "What makes the promise doubtful, or by which labels it is; null else."
+    )
 
 
 @record
@@ -205,6 +207,7 @@ class Suggestions:
     """Nodes to label, the most useful first; none of them has a label."""
 
     strategy: Literal["margin", "variance", "coverage", "random"]
+    origin: LabelOrigin = described("What to put their labels with.")
     job: str | None = described("Whose predictions were looked at; null without any.")
     model: str | None
     snapshot: int | None = described("Of the predictions.")

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, frozen
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, can_be_left_out
 from peewit.solvers.models.base import ScoreKind
 from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.solution import Solution
@@ -28,20 +28,25 @@ LEAST_ALONE: Final = 20
 """With fewer labels a class is hardly ever left out of a set, if it is compared with its own."""
 
 
-def groups_of(labels: Labels, kind: SetKind) -> Int64Array:
+def groups_of(labels: Labels, kind: SetKind, may_leave_out: BoolArray | None = None) -> Int64Array:
     """(n_classes,) number of the group of classes that each is compared with (J9).
 
     ``auto`` puts all into one, unless one of them is rare: then classes of 20 labels or more are
-    alone, and the others together; but for those of one label, which is never left out: alone they
-    are in every set.
+    alone, and the others together; but for those of which no label is left out, as of one label:
+    alone they are in every set. Only labels that ``may_leave_out``, (n_labeled,) bool, names count.
     """
     if kind == "by-class":
         return np.arange(labels.n_classes)
-    counts = np.bincount(labels.classes, minlength=labels.n_classes)
-    is_rare = counts < RARE * labels.n_labeled / labels.n_classes
+
+    def count(chosen: BoolArray) -> Int64Array:
+        return np.bincount(labels.classes[chosen], minlength=labels.n_classes)
+
+    allowed = np.ones(labels.n_labeled, bool) if may_leave_out is None else may_leave_out
+    counts, n_left_out = count(allowed), count(can_be_left_out(labels, allowed))
+    is_rare = counts < RARE * counts.sum() / labels.n_classes
     groups = np.zeros(labels.n_classes, np.int64)
     if kind == "auto" and is_rare.any():
-        alone = np.flatnonzero((counts >= LEAST_ALONE) | (counts == 1))
+        alone = np.flatnonzero((counts >= LEAST_ALONE) | (n_left_out == 0))
         groups[alone] = 1 + np.arange(alone.size)
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
@@ -88,18 +93,19 @@ class ConformalPValues:
     groups: Int64Array
     score_kind: ScoreKind
     _n_worse: Float32Array = field(init=False)
+    _n_left_out: Int64Array = field(init=False)
     _n_compared: Int64Array = field(init=False)
 
     def __post_init__(self) -> None:
         n_classes = self.labels.n_classes
         self._n_worse = np.zeros((self.n_nodes, n_classes), np.float32)
+        self._n_left_out = np.zeros(n_classes, np.int64)
         self._n_compared = np.zeros(n_classes, np.int64)
 
     @property
     def unpromised(self) -> Int64Array:
-        """Classes of one label that are compared with others': nothing is promised to them."""
-        counts = np.bincount(self.labels.classes, minlength=self.labels.n_classes)
-        return np.flatnonzero((counts == 1) & (self.n_compared > 0))
+        """Classes of no label left out that are compared with others: promised nothing."""
+        return np.flatnonzero((self._n_left_out == 0) & (self.n_compared > 0))
 
     @property
     def n_compared(self) -> Int64Array:
@@ -110,6 +116,7 @@ class ConformalPValues:
     def add(self, left_out: Int64Array, solution: Solution) -> None:
         """Take a fold: places of the labels left out, and the answer without them."""
         classes = self.labels.classes[left_out]
+        self._n_left_out += np.bincount(classes, minlength=self.labels.n_classes)
         scale = _scale(solution, self.score_kind)
         is_reached = solution.reachable[self.labels.nodes[left_out]]
         left_out, classes = left_out[is_reached], classes[is_reached]

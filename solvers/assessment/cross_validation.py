@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
@@ -36,7 +36,7 @@ class CrossValidation:
     n_unreachable : int
         Labels left out that no other label reaches: wrong, or predicted the mean of the others.
     always_kept : tuple of str or int
-        Classes with one label, which was never left out.
+        Classes of which no label was left out: with one label, or none that may be.
     status : Status
         The first that is not converged, or converged.
     scores : (n_labeled, n_classes) float32 or None
@@ -66,6 +66,7 @@ def cross_validate(
     *,
     n_folds: int,
     seed: int = 0,
+    may_leave_out: BoolArray | None = None,
     start: Solution | None = None,
     on_fold: Callable[[Int64Array, Solution], None] | None = None,
     progress: Progress | None = None,
@@ -88,6 +89,8 @@ def cross_validate(
         At least 2, at most the number of labels that can be left out.
     seed : int
         Deals the labels to folds.
+    may_leave_out : (n_labeled,) bool, optional
+        Labels to judge by, all by default; the others are given in every fold.
     start : Solution or None
         With all labels. Not used by models whose answers would show it, and so what they are
         asked for.
@@ -105,7 +108,7 @@ def cross_validate(
     model = model.judged
     if model.shows_start:
         start = None
-    fold, always_kept = deal_folds(labels, n_folds, seed)
+    fold, always_kept = deal_folds(labels, n_folds, seed, may_leave_out)
     told: list[float] = []
     losses: list[FloatArray] = []
     n_unreachable, status = 0, Status.CONVERGED

@@ -46,7 +46,7 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
-from peewit.service.wire.labels import LabelColumn, LabelColumnList
+from peewit.service.wire.labels import LabelColumn, LabelColumnList, LabelOrigin
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
@@ -83,11 +83,22 @@ async def put_labels(
     node: NodeColumn = None,
     label: ColumnOfLabels = None,
     label_column: NamedColumns = None,
+    origin: Annotated[
+        LabelOrigin | None,
+        Query(
+            description="Where the labels come from: nodes were chosen by somebody (given, as of "
+            "a JSON body by default), drawn at random, suggested by predictions or the graph, or "
+            "came in a file (imported, as of a table by default)."
+        ),
+    ] = None,
 ) -> LabelsOut:
     """Put labels; the latest of a node holds, and all are durable before the answer.
 
-    With `label_column` those of one or several columns, all of them or none.
+    With `label_column` those of one or several columns, all of them or none. Labels of nodes that
+    were suggested are not judged by: say their `origin`.
     """
+    if origin is None:
+        origin = "given" if isinstance(body, JsonUpload) else "imported"
     if label is not None and label_column:
         raise InvalidArgument(
             f"label must be left out beside label_column, got {label!r}", argument="label"
@@ -97,10 +108,10 @@ async def put_labels(
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
         if label_column:
             given = _uploaded_columns(graph, stores, body, columns.node, label_column)
-            return stores.labeling.put(graph, given, unknown=unknown)
+            return stores.labeling.put(graph, given, unknown=unknown, origin=origin)
         is_text = stores.labels.are_text(graph.id) is True
         rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
-        return stores.labeling.put(graph, rows, unknown=unknown)
+        return stores.labeling.put(graph, rows, unknown=unknown, origin=origin)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
@@ -113,7 +124,8 @@ async def put_labels(
     dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer(
-        "Columns `node` and `label`, or that of `label_column`, ready to be put again."
+        "Columns `node` and `label`, or that of `label_column`, ready to be put again, and "
+        "`origin`, where each label comes from."
     )
     | problems(GraphNotFound, LabelColumnNotFound, FormatNotOffered),
 )

@@ -76,6 +76,7 @@ async def get_suggestions(
     first call asks for a job of kind embed and answers 202 with it, unless `wait` suffices. They
     do without predictions, and so tell where to begin. `random` gives the first nodes of a random
     order that never changes: labels of all of them are a random sample, by which to judge.
+    Put the labels with the `origin` of the answer.
     """
     suggester = stores.suggester
     if strategy in LOCATING:

@@ -9,7 +9,13 @@ from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
 from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.labels import Label, LabelColumn, LabelColumnList, LabelReceipt
+from peewit.service.wire.labels import (
+    Label,
+    LabelColumn,
+    LabelColumnList,
+    LabelOrigin,
+    LabelReceipt,
+)
 from peewit.service.wire.predictions import NodeId
 
 _NODES_PER_REQUEST = 200
@@ -24,6 +30,7 @@ def put_labels(
     node: str | None = None,
     label: str | None = None,
     label_columns: Sequence[str] = (),
+    origin: LabelOrigin | None = None,
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
 
@@ -43,6 +50,10 @@ def put_labels(
     label_columns : sequence of str
         Names of the columns of labels to put, each a column of the table; those of all are stored,
         or none. Cells without a value say nothing.
+    origin : {"given", "random", "suggested", "imported"}, optional
+        Where the labels come from: nodes were chosen by somebody, drawn at random, or suggested, in
+        which case answers are not judged by them; or the labels came in a file. A mapping is given
+        when left out, a table imported.
 
     Returns
     -------
@@ -57,6 +68,7 @@ def put_labels(
     """
     if isinstance(labels, Mapping):
         node, label = "node", None if label_columns else "label"
+        origin = origin or "given"  # it travels as a table
     request = Request(
         method="PUT",
         path=path("graphs", graph, "labels"),
@@ -65,6 +77,7 @@ def put_labels(
             "node": node,
             "label": label,
             "label_column": list(label_columns) or None,
+            "origin": origin,
         },
         body=labels_body(labels, label_columns),
         is_repeatable=True,
@@ -73,7 +86,7 @@ def put_labels(
 
 
 def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
-    """The present label of every labeled node: columns ``node`` and ``label``.
+    """The present label of every labeled node: columns ``node``, ``label`` and ``origin``.
 
     With ``label_column`` those of a named column, under its name.
     """

@@ -24,6 +24,8 @@ def suggestions(
 ) -> Call[Suggestions]:
     """Nodes whose label would help most; none of them has a label.
 
+    Put their labels with the ``origin`` of the answer.
+
     Parameters
     ----------
     graph : str

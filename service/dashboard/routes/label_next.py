@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +14,7 @@ from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.next_node import NoNode, is_worker_alive, next_node
+from peewit.service.dashboard.next_node import NoNode, Question, is_worker_alive, next_node
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
@@ -23,9 +23,11 @@ from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
+from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.suggestions import STRATEGIES, Strategy
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.models import DEFAULT_MODEL
 
 router = page_router()
@@ -83,23 +85,28 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
     )
     name, label = form.get("node", ""), form.get("label", "").strip()
     column = form.get("label_column", "")
+    origin = _origin_in(form.get("origin", "suggested"))
     skipped = _nodes_in(form.get("skipped", "[]"))
 
     def take() -> Response:
         node = node_id(name, graph.settings.node_ids)
         stores.labels.require_column(graph.id, column)
-        present = stores.labels.of_nodes(graph.id, [str(node)], column=column).get(str(node))
+        events = stores.labels.history(graph.id, column=column, node=str(node), limit=1)
+        last = events[0] if events and events[0].label is not None else None
         if form.get("undo"):
-            _require_same(present, name, label)
+            _require_same(last, name, label)
             label_before = form.get("before", "")
             if label_before:
-                _put(graph, stores, node, label_before, column)
+                origin_before = _origin_in(form.get("origin_before", "given"))
+                _put(graph, stores, node, label_before, column, origin_before)
             else:
                 stores.labeling.delete(graph, [node], column=column)
             current = stores.catalog.get_by_id(graph.id)
-            return _card(request, current, stores, strategy, skipped, column, node=name)
-        value = _put(graph, stores, node, label, column)
-        done = {"node": name, "label": value, "before": present if present != value else None}
+            question = Question(name, origin)
+            return _card(request, current, stores, strategy, skipped, column, question=question)
+        value = _put(graph, stores, node, label, column, origin)
+        before = last if last is not None and last.label != value else None
+        done = {"node": name, "label": value, "origin": origin, "before": before}
         current = stores.catalog.get_by_id(graph.id)
         return _card(request, current, stores, strategy, skipped, column, done=done)
 
@@ -162,17 +169,36 @@ def _nodes_in(text: str) -> set[str]:
     return set(nodes)
 
 
-def _put(graph: GraphRecord, stores: Stores, node: NodeId, label: str, column: str) -> LabelValue:
+def _origin_in(text: str) -> LabelOrigin:
+    """Where a label comes from, as a form says it."""
+    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
+    for each in origins:
+        if each == text:
+            return each
+    raise InvalidArgument(
+        f"origin must be one of {', '.join(origins)}, got {text[:80]!r}", argument="origin"
+    )
+
+
+def _put(
+    graph: GraphRecord,
+    stores: Stores,
+    node: NodeId,
+    label: str,
+    column: str,
+    origin: LabelOrigin,
+) -> LabelValue:
     """Give a node a label as it was typed; the label."""
     value = label_of(label, stores.labels, graph.id, column)
-    stores.labeling.put(graph, {column: UploadedLabels(nodes=[node], labels=[value])})
+    given = {column: UploadedLabels(nodes=[node], labels=[value])}
+    stores.labeling.put(graph, given, origin=origin)
     return value
 
 
-def _require_same(present: LabelValue | None, node: str, label: str) -> None:
+def _require_same(present: LabelEvent | None, node: str, label: str) -> None:
     """Refuse to take back what somebody else has changed since."""
-    if present is None or str(present) != label:
-        now = "has no label" if present is None else f"is {present}"
+    if present is None or str(present.label) != label:
+        now = "has no label" if present is None else f"is {present.label}"
         raise InvalidArgument(
             f"label must be the present one to be taken back, got {label!r}: {node} {now} by now"
         )
@@ -187,7 +213,7 @@ def _card(
     column: str,
     *,
     done: Mapping[str, Any] | None = None,
-    node: str | None = None,
+    question: Question | None = None,
     seen: str = "",
 ) -> Response:
     """The next node with all that helps to label it; or why there is none."""
@@ -197,15 +223,18 @@ def _card(
         "column": column,
         "done": done,
     }
-    if node is None:
+    if question is None:
         rounds: Rounds = request.app.state.rounds
         caller: Caller = request.state.caller
         try:
             owner = caller.name
-            node = next_node(graph, stores, rounds, strategy, skipped, owner=owner, column=column)
+            question = next_node(
+                graph, stores, rounds, strategy, skipped, owner=owner, column=column
+            )
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
-    shown = node_values(request, graph, stores, node, column=column)
+    values["origin"] = question.origin
+    shown = node_values(request, graph, stores, question.node, column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {

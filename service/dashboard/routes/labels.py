@@ -107,6 +107,7 @@ async def put_file(
         body=body,
         unknown=unknown,
         label_column=[column] if column else None,
+        origin="imported",
     )
     return json_response(asdict(receipt))
 

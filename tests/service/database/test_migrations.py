@@ -243,7 +243,7 @@ ADDED = {
         "n_refused": 0,
     },
     "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
-    "label_events": {"column_name": ""},
+    "label_events": {"column_name": "", "origin": "given"},
     "jobs": {"owner": None},
     "pushes": {"owner": None},
     "feature_sets": {"owner": None, "source_id": None},

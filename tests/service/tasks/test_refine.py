@@ -82,6 +82,7 @@ def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> Sol
         "parameters": TIGHT,
         "nodes": nodes,
         "labels": list(LABELS.values()),
+        "is_suggested": np.zeros(len(LABELS), bool),
         "n_threads": 2,
     }
     return SolveTask(**values | changes)

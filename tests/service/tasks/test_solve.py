@@ -57,6 +57,7 @@ def task(
         parameters={} if parameters is None else parameters,
         nodes=pa.array(labels, pa.large_string()),
         labels=list(labels.values()),
+        is_suggested=np.zeros(len(labels), bool),
     )
 
 
