@@ -1,5 +1,6 @@
 """Labels over HTTP: refused or kept, durable, and followed by a re-solve."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 from typing import Any
@@ -47,7 +48,9 @@ def test_labels_of_any_format_are_stored(graph: Api, media_type: str) -> None:
     assert put.json() == {"labels_seq": 2, "accepted": 2, "refused": []}
     assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 2
     found = graph.call("GET", "/graphs/g/labels?format=ndjson", 200)
-    assert found.text == CONTENT[NDJSON].decode()
+    origin = "given" if media_type == "application/json" else "imported"
+    sent = [json.loads(line) | {"origin": origin} for line in CONTENT[NDJSON].splitlines()]
+    assert [json.loads(line) for line in found.text.splitlines()] == sent
     assert found.headers["peewit-labels-seq"] == "2"
 
 
@@ -101,7 +104,23 @@ def test_the_latest_label_holds_and_can_be_taken_back(graph: Api) -> None:
     assert graph.put_labels({"a": "z"})["labels_seq"] == 3
     taken = graph.call("DELETE", "/graphs/g/labels?node=b&node=c", 200).json()
     assert (taken["accepted"], taken["labels_seq"]) == (1, 4)
-    assert graph.call("GET", "/graphs/g/labels?format=csv", 200).text == '"node","label"\n"a","z"\n'
+    left = graph.call("GET", "/graphs/g/labels?format=csv", 200).text
+    assert left == '"node","label","origin"\n"a","z","given"\n'
+
+
+@pytest.mark.parametrize("media_type", ["application/json", CSV])
+def test_where_labels_come_from_is_stored_and_read(graph: Api, media_type: str) -> None:
+    headers = {"Content-Type": media_type}
+    content = CONTENT[media_type]
+    path = "/graphs/g/labels?origin=random"
+    graph.call("PUT", path, 200, content=content, headers=headers)
+    told = graph.call("GET", "/graphs/g/labels?format=ndjson", 200).text.splitlines()
+    assert {json.loads(line)["origin"] for line in told} == {"random"}
+    bad = "/graphs/g/labels?origin=luck"
+    problem = graph.problem("PUT", bad, 422, content=content, headers=headers)
+    assert problem["argument"] == "origin"
+    assert problem["value"] == "luck"
+    assert "'given', 'random', 'suggested' or 'imported'" in problem["detail"]
 
 
 def test_a_label_of_an_unknown_node_refuses_the_whole_file(refusing: Api) -> None:
@@ -139,7 +158,10 @@ def test_integer_nodes_may_come_as_strings(api: Api) -> None:
     api.ingest()
     assert api.put_labels({-5: "y"})["accepted"] == 1
     found = api.call("GET", "/graphs/g/labels?format=ndjson", 200).text
-    assert found == f'{{"node":"{large}","label":"x"}}\n{{"node":-5,"label":"y"}}\n'
+    assert [json.loads(line) for line in found.splitlines()] == [
+        {"node": str(large), "label": "x", "origin": "given"},
+        {"node": -5, "label": "y", "origin": "given"},
+    ]
     api.call("DELETE", f"/graphs/g/labels?node={large}", 200)
     assert api.problem("DELETE", "/graphs/g/labels?node=x", 422)["argument"] == "node"
 

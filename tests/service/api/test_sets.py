@@ -207,3 +207,23 @@ def test_the_client_reads_sets(kept: Api) -> None:
             client.sets("g", 0.8, model="stable-hfs")
         with pytest.raises(InvalidArgument):
             client.sets("g", 2.0, model="auto")
+
+
+@pytest.mark.usefixtures("processes")
+def test_labels_of_suggested_nodes_judge_no_answer(api: Api) -> None:
+    bring_communities(api)
+    nodes = [f"n{number}" for number in range(0, 60, 2)]
+    for origin, chosen in (("suggested", nodes[::2]), ("random", nodes[1::2])):
+        rows = [{"node": n, "label": "left" if int(n[1:]) < 30 else "right"} for n in chosen]
+        api.call("PUT", f"/graphs/g/labels?origin={origin}", 200, json={"labels": rows})
+    body = {"kind": "solve", "model": "auto", "parameters": {"sets": "marginal"}}
+    job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
+    api.run_job(job["id"])
+    told = api.call("GET", f"/jobs/{job['id']}", 200).json()["result"]
+    assert told["stats"]["n_suggested"] == 15
+    said = "labels of suggested nodes, 15, are not judged by; 15 others are"
+    assert said in told["warning"]
+    assert api.call("GET", SETS, 200).json()["sets"]["warning"] == said
+    path = f"{PREDICTIONS}/abstention?max_error=.5"
+    found = api.call("GET", path, 200).json()["abstention"]
+    assert (found["n_left_out"], found["warning"]) == (15, said)

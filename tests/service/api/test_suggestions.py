@@ -104,6 +104,8 @@ def test_random_nodes_are_the_first_of_an_order_that_never_changes(ready: Api) -
     for k in (1, 7, 30):
         some = suggested(ready, f"strategy=random&k={k}")["suggestions"]
         assert [each["node"] for each in some] == whole[:k]
+    assert suggested(ready, "strategy=random")["origin"] == "random"
+    assert suggested(ready, "strategy=coverage")["origin"] == "suggested"
     numbers = np.array([int(name[1:]) for name in whole])
     assert abs(np.corrcoef(numbers, np.arange(numbers.size))[0, 1]) < 0.35
 

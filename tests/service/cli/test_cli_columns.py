@@ -75,7 +75,11 @@ def test_labels_keep_their_columns_and_come_out_as_they_went_in(
     named = ("--node", "account_id", "--label", "is_fraud")
     assert peewit("labels", "put", "g", labels, *named).exit_code == 0
     out = peewit("labels", "export", "g").out
-    assert out.splitlines() == ['"account_id","is_fraud"', '"n1","true"', '"n3","false"']
+    assert out.splitlines() == [
+        '"account_id","is_fraud","origin"',
+        '"n1","true","imported"',
+        '"n3","false","imported"',
+    ]
     packed = tmp_path / "again.csv.gz"
     packed.write_bytes(gzip.compress(out.encode()))
     assert peewit("labels", "put", "g", packed, "--json").json["accepted"] == 2

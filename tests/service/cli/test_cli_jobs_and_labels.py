@@ -76,6 +76,23 @@ def test_numbers_among_text_are_refused_and_named(peewit: Peewit, labeled: Path)
     assert peewit("labels", "put", "g", mixed).exit_code == 0
 
 
+def test_where_labels_come_from_is_said_and_listed(peewit: Peewit, labeled: Path) -> None:
+    labeled.write_text("node,label\na,bot\n")
+    peewit("labels", "put", "g", labeled)
+    labeled.write_text("node,label\nb,human\n")
+    peewit("labels", "put", "g", labeled, "--origin", "random")
+    listed = peewit("labels", "list", "g", "--json").json
+    assert [(each["node"], each["origin"]) for each in listed] == [
+        ("a", "imported"),
+        ("b", "random"),
+    ]
+    assert "random" in peewit("labels", "list", "g").out
+    refused = peewit("labels", "put", "g", labeled, "--origin", "luck")
+    assert refused.exit_code == 2
+    assert "--origin" in refused.err
+    assert "'luck'" in refused.err
+
+
 def test_digits_of_a_csv_are_text_where_the_labels_are(peewit: Peewit, labeled: Path) -> None:
     labeled.write_text("node,label\na,bot\nb,3\n")
     peewit("labels", "put", "g", labeled)
@@ -97,6 +114,7 @@ def test_labels_are_exported_by_suffix(peewit: Peewit, labeled: Path, tmp_path: 
         told = peewit("labels", "export", "g", "-o", written, "--json").json
         assert (told["path"], told["n_labels"]) == (str(written), 2)
         assert peewit("labels", "put", "g", written).exit_code == 0
-    assert (tmp_path / "out.ndjson").read_text().splitlines()[0] == '{"node":"a","label":"bot"}'
+    first = (tmp_path / "out.ndjson").read_text().splitlines()[0]
+    assert first == '{"node":"a","label":"bot","origin":"imported"}'
     both = peewit("labels", "export", "g", tmp_path / "a.csv", "-o", tmp_path / "b.csv")
     assert both.exit_code == 2

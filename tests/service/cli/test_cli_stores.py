@@ -203,7 +203,9 @@ def test_labels_come_back_as_they_were_put(peewit: Peewit, tmp_path: Path, suffi
     copy = tmp_path / f"copy.{suffix}"
     assert peewit("labels", "export", "g", copy, "--json").json["n_labels"] == 2
     assert peewit("labels", "put", "g", copy, "--unknown", "keep").exit_code == 0
-    assert peewit("labels", "export", "g").out.replace('"', "") == "node,label\na,3\nb,4\n"
+    assert peewit("labels", "export", "g").out.replace('"', "") == (
+        "node,label,origin\na,3,imported\nb,4,imported\n"
+    )
 
 
 @pytest.mark.usefixtures("processes")
@@ -220,7 +222,7 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, '"node","label"\n', "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, '"node","label","origin"\n', "")
 
 
 def test_labels_of_unknown_nodes_are_refused_by_name(peewit: Peewit, tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ def test_nodes_are_suggested_before_and_after_labels(
     assert lines[0].split() == ["node", "predicted", "margin"]
     assert len(lines) == 6
     assert not {line.split()[0] for line in lines[1:]} & set(nodes)
+    assert "FILE --origin suggested" in shown.err
+    assert "FILE --origin random" in peewit("suggest", graph, "--strategy", "random").err
+    assert begun.json["origin"] == "suggested"
     assert peewit("suggest", graph, "--strategy", "luck").exit_code == 2
     assert peewit("suggest", graph, "-k", 0).exit_code == 2
     assert peewit("suggest", "nobody").exit_code == 1

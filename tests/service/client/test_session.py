@@ -177,17 +177,19 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
         "g", {"n1": 0.5, "n2": 1, "n3": np.int64(7), "é\n": 2.0}, unknown="keep"
     )
     assert receipt.accepted == 4
-    assert dict(zip(*client.labels("g").to_pydict().values(), strict=True)) == {
-        "n1": 0.5, "n2": 1.0, "n3": 7.0, "é\n": 2.0
-    }  # fmt: skip
+    nodes, values, origins = client.labels("g").to_pydict().values()
+    assert dict(zip(nodes, values, strict=True)) == {"n1": 0.5, "n2": 1.0, "n3": 7.0, "é\n": 2.0}
+    assert set(origins) == {"given"}
     client.put_labels("g", {"n1": "1", "n2": "1", "n3": "7", "é\n": "ü"}, unknown="keep")
     (tmp_path / "labels.csv").write_text("node,label\nn4,x\n")
     assert client.put_labels("g", tmp_path / "labels.csv").accepted == 1
     assert client.put_labels("g", pa.table({"node": ["n5"], "label": ["y"]})).accepted == 1
+    client.put_labels("g", {"n6": "y"}, origin="suggested")
+    assert client.labels("g")["origin"].to_pylist()[-3:] == ["imported", "imported", "suggested"]
     with pytest.raises(UnknownNodes) as refused:
         client.put_labels("g", {"nobody": "x"})
     assert refused.value.refusal.refused == ("nobody",)
-    assert client.delete_labels("g", ["n5", "n6"]) == 1
+    assert client.delete_labels("g", ["n5", "n6", "n7"]) == 2
     assert client.delete_labels("g", [f"n{number}" for number in range(500)]) == 4
     assert client.labels("g").num_rows == 1
 
@@ -201,7 +203,7 @@ def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api)
     assert client.put_labels("g", rows, label_columns=["hue", "size"]).accepted == 4
     told = [(each.name, each.n_labeled) for each in client.label_columns("g")]
     assert told == [("hue", 2), ("size", 2)]
-    assert client.labels("g", label_column="size").column_names == ["node", "size"]
+    assert client.labels("g", label_column="size").column_names == ["node", "size", "origin"]
     with pytest.raises(ValueError, match="must be a mapping by column for each node"):
         client.put_labels("g", {"n3": "red"}, label_columns=["hue", "size"])
     with pytest.raises(NotFound, match="got 'nope'"):

@@ -1,7 +1,9 @@
 """Label next says what is so: why there is no node, what predictions know, and the switch."""
 
+import json
 import re
 from collections.abc import Sequence
+from html import unescape
 
 import pytest
 
@@ -292,3 +294,81 @@ def test_undo_gives_back_what_was_there_and_leaves_what_others_did(pages: Api) -
     refused = send(pages, "/graphs/g/label-next", 422, **fields).text
     assert "a is x by now" in refused
     assert pages.stores.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
+
+
+# ----------------------------------------------------------------------- where labels come from
+def asked(card: str) -> tuple[str, str]:
+    """The node and the origin that the form of a card would send."""
+    node, origin = (
+        re.search(rf'type="hidden" name="{name}" value="([^"]*)"', card)
+        for name in ("node", "origin")
+    )
+    assert node is not None
+    assert origin is not None
+    return node[1], origin[1]
+
+
+def origins_of(api: Api) -> list[tuple[str, str]]:
+    """Present labels in the order of their events: nodes and origins."""
+    current = api.stores.labels.current(api.stores.catalog.get("g").id)
+    return list(zip(current.nodes.to_pylist(), current.origins.to_pylist(), strict=True))
+
+
+def test_every_tenth_question_is_a_random_node(pages: Api) -> None:
+    bring_communities(pages)
+    locate(pages)
+    api, graph = pages, pages.stores.catalog.get("g")
+    card = look(pages, CARD)
+    for _ in range(28):  # two nodes have a label
+        node, origin = asked(card)
+        first_random = api.stores.suggester.suggest(api.stores.catalog.get("g"), "random", 1).nodes
+        assert ("drawn at random" in card) == (origin == "random")
+        assert origin == "suggested" or [node] == first_random
+        fields = {"node": node, "label": "x", "origin": origin}
+        card = send(pages, "/graphs/g/label-next", 200, **fields).text
+    stored = [origin for _, origin in origins_of(pages)]
+    assert stored == ["given"] * 2 + ["suggested"] * 7 + (["random"] + ["suggested"] * 9) * 2 + [
+        "random"
+    ]
+    assert api.stores.labels.page(graph.id, limit=1)[0].origin == "random"
+    card = look(pages, f"{CARD}?strategy=random")
+    assert asked(card)[1] == "random"
+
+
+def test_a_random_node_that_is_skipped_or_undone_is_asked_at_random_again(pages: Api) -> None:
+    bring_communities(pages)
+    locate(pages)
+    pages.put_labels({f"n{number}": "x" for number in range(9)})
+    node, origin = asked(look(pages, CARD))
+    assert origin == "random"
+    other, origin = asked(look(pages, f'{CARD}?skipped=["{node}"]'))
+    assert (other != node, origin) == (True, "random")
+    fields = {"node": node, "label": "x", "origin": "random"}
+    assert asked(send(pages, "/graphs/g/label-next", 200, **fields).text)[1] == "suggested"
+    assert asked(send(pages, "/graphs/g/label-next", 200, **fields, undo="1").text) == (
+        node,
+        "random",
+    )
+    assert asked(look(pages, CARD)) == (node, "random")
+
+
+def test_undo_gives_back_the_label_with_its_origin(pages: Api) -> None:
+    bring_edges(pages)
+    locate(pages)
+    pages.call(
+        "PUT",
+        "/graphs/g/labels?origin=random",
+        200,
+        json={"labels": [{"node": "a", "label": "x"}]},
+    )
+    labeled = {"node": "a", "label": "y", "origin": "suggested"}
+    card = unescape(send(pages, "/graphs/g/label-next", 200, **labeled).text)
+    assert origins_of(pages) == [("a", "suggested")]
+    undo = next(
+        json.loads(each) for each in re.findall(r'hx-vals="(\{.*?\})"', card) if '"undo"' in each
+    )
+    send(pages, "/graphs/g/label-next", 200, **undo)
+    assert origins_of(pages) == [("a", "random")]
+    assert "random" in look(pages, "/graphs/g/labels")
+    refused = send(pages, "/graphs/g/label-next", 422, **labeled | {"origin": "luck"}).text
+    assert "origin must be one of given, random, suggested, imported" in refused

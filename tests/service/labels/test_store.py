@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from peewit.service.database.tables import label_events, workers
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import BadLabels, LabelStore
+from peewit.service.wire.labels import LabelOrigin
 
 LabelValue = str | int
 
@@ -263,6 +264,25 @@ def test_writers_at_once_get_numbers_without_gap_or_overlap(
         rows = connection.execute(statement).all()
     assert [row.seq for row in rows] == list(range(1, 61))
     assert [row.label for row in rows] == ["0", "1", "2"] * 20  # batches stay whole
+
+
+@pytest.mark.parametrize("n_nodes", [1, 1_500])  # more go to the driver as they are
+def test_labels_remember_where_they_come_from(
+    store: LabelStore, graph_id: str, n_nodes: int
+) -> None:
+    nodes = [f"n{number}" for number in range(n_nodes)]
+    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
+    for origin in origins:
+        store.put(graph_id, nodes, ["x"] * n_nodes, origin=origin)
+        assert set(store.current(graph_id).origins.to_pylist()) == {origin}
+    assert [each.origin for each in store.history(graph_id, node="n0")] == [*reversed(origins)]
+    assert store.page(graph_id, limit=1)[0].origin == origins[-1]
+    early = store.current(graph_id, upto_seq=3 * n_nodes)
+    assert early.origins.to_pylist() == ["suggested"] * n_nodes
+    assert early.is_suggested.all()
+    store.put(graph_id, ["n0"], ["y"])
+    assert store.current(graph_id).origins.to_pylist()[-1] == "given"
+    assert not store.current(graph_id).is_suggested.any()
 
 
 def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:

@@ -174,6 +174,8 @@ def test_what_is_so_already_makes_no_event(told: Told) -> None:
     assert history(told.database, told.graph) == [("a", 1), ("b", 2)]
     told.tell(labels(("a", 1.0)))
     assert history(told.database, told.graph)[2:] == [("a", 1.0)]
+    current = LabelStore(told.database).current(told.graph.id)
+    assert current.origins.to_pylist() == ["imported", "imported"]
 
 
 def test_a_row_that_breaks_a_rule_is_refused_alone(told: Told) -> None:

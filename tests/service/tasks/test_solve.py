@@ -9,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.service.predictions.abstention import abstention
+from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.thresholds import class_threshold, left_out_evaluation
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solve import SolveKind, SolveTask
@@ -581,6 +584,77 @@ def test_scores_of_labels_left_out_are_kept_beside_the_predictions(
     assert is_right.mean() == answer.result["stats"]["cross_validation"]["accuracy"]
     plain, _ = asked_of(directory, solver, "hfs", labels)
     assert plain.result["stats"].get("cross_validation") is None
+
+
+SIDES = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 2)}
+
+
+def suggested_but(directory: Path, others: set[str], model: str, **options: Any) -> SolveTask:
+    """A solve with labels that were suggested, but for those of some nodes."""
+    asked = task(directory, SIDES, model=model, parameters=options)
+    return replace(asked, is_suggested=np.array([name not in others for name in SIDES]))
+
+
+@pytest.mark.parametrize("model", ["auto", "hfs"])
+def test_suggested_labels_are_not_judged_by(
+    directory: Path, solver: WarmGraphs, model: str
+) -> None:
+    others = {"n58", "n4", "n12", "n34", "n42", "n8"}  # not in the order of the nodes
+    options: dict[str, Any] = {"sets": "marginal", "cross_validate": 3}
+    if model == "hfs":
+        options["probabilities"] = True
+    answer = solved(solver, suggested_but(directory, others, model, **options))
+    json.dumps(answer.result, allow_nan=False)
+    told = answer.result["stats"]
+    assert told["n_suggested"] == 24
+    assert told["cross_validation"]["n_left_out"] == told["calibration"]["n_left_out"] == 6
+    assert told["sets"]["n_compared"] == [6, 6]
+    said = "labels of suggested nodes, 24, are not judged by; 6 others are"
+    assert said in answer.result["warning"]
+    file = predictions(directory, answer)
+    left_out = read_left_out(file)
+    assert left_out.nodes is not None
+    names = file.table()["node"].take(pa.array(left_out.nodes)).to_pylist()
+    assert set(names) == others
+    assert LabelSets.of(file, 0.8).summary().warning == said
+    assert abstention(file, max_error=0.5, confidence=0.5).warning == said
+    chosen = class_threshold(file, "left", min_recall=0.5)
+    assert left_out_evaluation(file, chosen).warning == said
+
+
+def test_few_labels_that_were_not_suggested_are_left_out_one_by_one(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    asked = suggested_but(directory, {"n4", "n12", "n34"}, "hfs", sets="marginal")
+    told = solved(solver, asked).result["stats"]
+    assert told["sets"]["n_folds"] == len(told["cross_validation"]["folds"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("others", "who"), [(set(), "all labels"), ({"n4"}, "29 of 30 labels"), (set(SIDES), None)]
+)
+def test_where_hardly_a_label_was_not_suggested_all_are_judged_by(
+    directory: Path, solver: WarmGraphs, others: set[str], who: str | None
+) -> None:
+    answer = solved(solver, suggested_but(directory, others, "hfs", sets="marginal"))
+    told = answer.result["stats"]
+    assert (told["n_suggested"], told["cross_validation"]["n_left_out"]) == (0, 30)
+    summary = LabelSets.of(predictions(directory, answer), 0.8).summary()
+    if who is None:
+        assert (answer.result["warning"], summary.warning) == (None, None)
+        return
+    assert summary.warning is not None
+    assert summary.warning.startswith(f"{who} were suggested, so")
+    assert "promises nothing of other nodes" in summary.warning
+    assert summary.warning in answer.result["warning"]
+
+
+def test_suggested_numbers_are_not_judged_by(directory: Path, solver: WarmGraphs) -> None:
+    parameters = {"cross_validate": 2, "target": "real"}
+    asked = task(directory, NUMBERS, parameters=parameters)
+    is_suggested = np.arange(len(NUMBERS)) >= 2
+    told = solved(solver, replace(asked, is_suggested=is_suggested)).result["stats"]
+    assert (told["n_suggested"], told["cross_validation"]["n_left_out"]) == (len(NUMBERS) - 2, 2)
 
 
 def test_what_a_job_tells_is_of_the_probabilities_that_it_gives(

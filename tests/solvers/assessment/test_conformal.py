@@ -58,6 +58,35 @@ def test_rare_classes_are_compared_with_each_other(
     assert groups_of(labels_of(counts), kind).tolist() == groups
 
 
+def test_only_labels_that_may_be_left_out_make_groups() -> None:
+    labels = labels_of({"a": 60, "b": 60, "c": 60})
+    may_leave_out = np.ones(180, bool)
+    may_leave_out[65:120] = False  # of b five are left
+    assert groups_of(labels, "auto", may_leave_out).tolist() == [1, 0, 2]
+    may_leave_out[60:65] = False
+    assert groups_of(labels, "auto", may_leave_out).tolist() == [0, 1, 2]
+    assert groups_of(labels, "marginal", may_leave_out).tolist() == [0, 0, 0]
+
+
+def test_nothing_is_promised_to_classes_of_which_no_label_is_left_out() -> None:
+    graph, classes = blocks([0.5, 0.5], 0)
+    nodes = np.arange(80)
+    labels = Labels.from_pairs(nodes, ["ab"[each] for each in classes[nodes]])
+    may_leave_out = labels.classes == 0
+    model = CATALOGUE["hfs"]()
+    values = ConformalPValues(
+        labels=labels,
+        n_nodes=N_NODES,
+        groups=groups_of(labels, "marginal", may_leave_out),
+        score_kind=model.score_kind,
+    )
+    prepared = model.prepare(graph)
+    options = {"n_folds": 4, "may_leave_out": may_leave_out, "on_fold": values.add}
+    cross_validate(model, prepared, labels, **options)
+    assert values.unpromised.tolist() == [1]
+    assert values.n_compared.tolist() == [may_leave_out.sum()] * 2
+
+
 def test_the_theorem_promises_less_of_few_labels() -> None:
     assert guaranteed_coverage(0.9, 1_000_000, 10) == pytest.approx(0.8, abs=1e-3)
     assert guaranteed_coverage(0.9, 100, 100) == pytest.approx(0.8)  # as the jackknife+

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.graph import Graph
-from peewit.solvers.labels import Labels, RealLabels, deal_folds
+from peewit.solvers.labels import Labels, RealLabels, can_be_left_out, deal_folds
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.status import Status
@@ -48,6 +48,55 @@ def test_folds_are_even_and_hold_no_class_whole(names, n_folds: int, seed: int) 
         shares = np.bincount(own[own >= 0], minlength=n_folds)
         assert shares.max() - shares.min() <= 1
         assert shares.max() < max(2, own.size)
+
+
+@given(CLASSES, st.data())
+def test_only_labels_that_may_be_are_left_out(names, data: st.DataObject) -> None:
+    labels = Labels.from_pairs(np.arange(len(names)), names)
+    may = np.array(data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names))))
+    usable = can_be_left_out(labels, may)
+    assert not usable[~may].any()
+    assert usable.sum() == sum(names.count(name) > 1 for name in np.array(names)[may])
+    if usable.sum() < 2:
+        return
+    fold, always_kept = deal_folds(labels, 2, 0, may)
+    assert ((fold >= 0) == usable).all()
+    assert set(always_kept) == set(names) - set(np.array(names)[usable])
+    for number in range(2):
+        labels.subset(np.flatnonzero(fold != number))  # no class loses its last label
+
+
+class Remembering(HFS):
+    """A model that keeps the nodes whose labels it was given."""
+
+    def solve(self, prepared, labels, **options):
+        seen.append(set(labels.nodes.tolist()))
+        return super().solve(prepared, labels, **options)
+
+
+seen: list[set[int]] = []
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_labels_that_may_not_be_left_out_train_every_fold(is_real: bool) -> None:
+    seen.clear()
+    nodes = np.arange(20)
+    values = (nodes >= 10).astype(float)
+    labels = (
+        RealLabels.from_pairs(nodes, values)
+        if is_real
+        else Labels.from_pairs(nodes, values.astype(int).tolist())
+    )
+    may = nodes % 4 == 0
+    found = run(Remembering(), two_cliques(), labels, 3, may_leave_out=may)
+    assert found.n_left_out == may.sum() == 5
+    assert (found.fold[~may] == -1).all()
+    assert len(seen) == 3
+    assert all(set(nodes[~may].tolist()) <= each for each in seen)
+    assert set.intersection(*seen) == set(nodes[~may].tolist())
+    if found.scores is not None:
+        assert np.isnan(found.scores[~may]).all()
+        assert np.isfinite(found.scores[may]).all()
 
 
 def test_numbers_are_dealt_by_size() -> None:
