@@ -6,7 +6,7 @@ labels that people gave; graphs of other names in that home stay.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,7 @@ from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.wire.evaluations import Evaluation
+from peewit.service.wire.labels import LabelOrigin
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
@@ -212,7 +213,7 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
 def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
     """The demo's graph without edges; of one of an earlier run only the labels by hand are left."""
     catalog = Catalog(database)
-    by_hand = UploadedLabels(nodes=[], labels=[])
+    by_hand: Mapping[LabelOrigin, UploadedLabels] = {}
     try:
         earlier = catalog.get(GRAPH_NAME)
     except GraphNotFound:
@@ -224,22 +225,23 @@ def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
     graph = catalog.create(
         GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
     )
-    if by_hand.nodes:  # at once: this run may not come as far as to the labels
-        _labeling(database, settings).put(graph, by_hand, unknown="keep")
+    for origin, rows in by_hand.items():  # now: this run may not come as far as to the labels
+        _labeling(database, settings).put(graph, rows, unknown="keep", origin=origin)
     return graph
 
 
-def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
-    """The numbers that the demo has not put itself; text, which cannot stay by them, is left."""
+def _labels_by_hand(database: Database, graph: GraphRecord) -> Mapping[LabelOrigin, UploadedLabels]:
+    """The numbers that the demo has not put itself, by origin; text, which cannot stay, is left."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
-    rows = zip(current.nodes.to_pylist(), current.labels, strict=True)
-    others = [
-        (node, label)
-        for node, label in rows
-        if drawn.get(node) != label and not isinstance(label, str)
-    ]
-    return UploadedLabels(nodes=[node for node, _ in others], labels=[label for _, label in others])
+    rows = zip(current.nodes.to_pylist(), current.labels, current.origins.to_pylist(), strict=True)
+    others: dict[LabelOrigin, UploadedLabels] = {}
+    for node, label, origin in rows:
+        if drawn.get(node) != label and not isinstance(label, str):
+            same = others.setdefault(origin, UploadedLabels(nodes=[], labels=[]))
+            same.nodes.append(node)
+            same.labels.append(label)
+    return others
 
 
 def _ingest(

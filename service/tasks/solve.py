@@ -433,7 +433,10 @@ def _doubts(
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
-        judged = None if folds is None else (folds["accuracy"], folds["n_left_out"])
+        judged = None
+        if folds is not None:
+            may_leave_out = answer.judged.may_leave_out
+            judged = folds["accuracy"], folds["n_left_out"], may_leave_out
         graph = answer.snapshot.graph
         yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import bdtr, chdtr, ndtr, pdtrc
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
 from peewit.solvers.models.label_sample import DOUBT
@@ -99,7 +99,7 @@ def answer_warnings(
     solution: Solution,
     shares: ComparedShares,
     *,
-    cross_validated: tuple[float, int] | None = None,
+    cross_validated: tuple[float, int, BoolArray] | None = None,
 ) -> Iterator[str]:
     """All that follow, beside those of the model itself.
 
@@ -111,8 +111,9 @@ def answer_warnings(
         Its stats may tell of labels that the model left out.
     shares : ComparedShares
         Those of ``solution``.
-    cross_validated : tuple of float and int, optional
-        Accuracy on so many labels left out; else the model's own, if it left any out.
+    cross_validated : tuple of float, int and (n_labeled,) bool, optional
+        Accuracy on so many labels left out, of those that may be; else the model's own, if it left
+        any out.
     """
     stats = solution.stats
     sample_p_value = stats.get("sample_p_value")
@@ -185,10 +186,16 @@ def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Ite
         )
 
 
-def left_out_warnings(labels: Labels, accuracy: float, n_left_out: int) -> Iterator[str]:
-    """One where labels left out are predicted hardly better than by the commonest of all (J7)."""
-    counts = np.bincount(labels.classes)
-    majority = float(counts.max()) / labels.n_labeled
+def left_out_warnings(
+    labels: Labels, accuracy: float, n_left_out: int, may_leave_out: BoolArray | None = None
+) -> Iterator[str]:
+    """One where labels left out are predicted hardly better than by the commonest of all (J7).
+
+    All is those of ``may_leave_out``, (n_labeled,) bool, if it is given.
+    """
+    judged = labels.classes if may_leave_out is None else labels.classes[may_leave_out]
+    counts = np.bincount(judged)
+    majority = float(counts.max()) / judged.size
     needed = majority + 2 * np.sqrt(majority * (1 - majority) / max(1, n_left_out))
     if n_left_out < _LEAST_LEFT_OUT or accuracy > needed:
         return
