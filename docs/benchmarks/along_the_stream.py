@@ -156,7 +156,7 @@ def _task(
         parameters=parameters,
         nodes=pa.array(data.labeled.astype(str), pa.large_string()),
         labels=data.classes[data.labeled].tolist(),
-        is_suggested=np.zeros(data.labeled.size, bool),
+        origins=pa.array(["given"] * data.labeled.size),
     )
 
 

@@ -16,7 +16,6 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, update
 
 from peewit.service.catalog import find_graph, lock_graph
@@ -95,12 +94,6 @@ class CurrentLabels:
     labels: list[LabelValue]
     origins: pa.StringArray
     labels_seq: int
-
-    @property
-    def is_suggested(self) -> BoolArray:
-        """(n_labeled,) whether a strategy picked the node, by the graph or by predictions."""
-        is_so: BoolArray = pc.equal(self.origins, "suggested").to_numpy(zero_copy_only=False)
-        return is_so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,7 +235,7 @@ class ModelKind(Kind[LabelsTaskT]):
             parameters=job.parameters,
             nodes=labels.nodes,
             labels=labels.labels,
-            is_suggested=labels.is_suggested,
+            origins=labels.origins,
             keep_raw=graph.settings.keep_raw,
             n_threads=stores.settings.n_threads,
             scheduler=stores.settings.scheduler,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.service.predictions.prediction_files import label_values
 from peewit.service.tables.uploads import id_type
@@ -32,8 +33,8 @@ class LabelsTask(Task):
         External ids of the labeled nodes, as text.
     labels : sequence of str, int or float
         Their labels.
-    is_suggested : (n_labeled,) bool
-        Whether a strategy picked the node, by the graph or by predictions.
+    origins : pyarrow.StringArray
+        Where each comes from, a `LabelOrigin`.
     keep_raw : bool
         Whether the graph keeps raw edges for later passes.
     n_threads : int
@@ -49,7 +50,7 @@ class LabelsTask(Task):
     parameters: Mapping[str, Any]
     nodes: pa.LargeStringArray
     labels: Sequence[str | int | float]
-    is_suggested: BoolArray
+    origins: pa.StringArray
     keep_raw: bool = True
     n_threads: int = 1
     scheduler: str | None = None
@@ -76,7 +77,8 @@ def labels_in_snapshot(
         )
     n_waiting = len(task.nodes) - n_known
     values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
-    is_suggested = task.is_suggested[is_known][np.argsort(dense[is_known])]
+    is_suggested = pc.equal(task.origins, "suggested").to_numpy(zero_copy_only=False)
+    is_suggested = is_suggested[is_known][np.argsort(dense[is_known])]
     if target == "real":
         real = RealLabels.from_pairs(dense[is_known], np.array(values, np.float64))
         return real, is_suggested, n_waiting

@@ -129,7 +129,8 @@ def test_nodes_that_a_strategy_does_not_choose_among_are_not_said_to_be_done(pag
     large = b"".join(b"a%d,a%d\n" % (each, (each + 1) % 300) for each in range(300))
     bring_edges(pages, b"src,dst\n" + large + b"far,off\n")
     locate(pages)
-    pages.put_labels({f"a{each}": "x" for each in range(300)})
+    body = {"labels": [{"node": f"a{each}", "label": "x"} for each in range(300)]}
+    pages.call("PUT", "/graphs/g/labels?origin=random", 200, json=body)
     card = look(pages, CARD)
     assert "No suggestion by coverage" in card
     assert "2 nodes have no label" in card

@@ -279,10 +279,8 @@ def test_labels_remember_where_they_come_from(
     assert store.page(graph_id, limit=1)[0].origin == origins[-1]
     early = store.current(graph_id, upto_seq=3 * n_nodes)
     assert early.origins.to_pylist() == ["suggested"] * n_nodes
-    assert early.is_suggested.all()
     store.put(graph_id, ["n0"], ["y"])
     assert store.current(graph_id).origins.to_pylist()[-1] == "given"
-    assert not store.current(graph_id).is_suggested.any()
 
 
 def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:

@@ -82,7 +82,7 @@ def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> Sol
         "parameters": TIGHT,
         "nodes": nodes,
         "labels": list(LABELS.values()),
-        "is_suggested": np.zeros(len(LABELS), bool),
+        "origins": pa.array(["given"] * len(LABELS)),
         "n_threads": 2,
     }
     return SolveTask(**values | changes)
@@ -173,6 +173,7 @@ def test_auto_is_refined_and_tells_what_was_weighed_anew(
     many = {
         "nodes": ids_of(places, graph.kind).cast(pa.large_string()),
         "labels": ["abc"[place % 3] for place in places],
+        "origins": pa.array(["given"] * places.size),
     }
     plain = task(graph, "auto", parameters={}, **many)
     before = solved(solver, plain)

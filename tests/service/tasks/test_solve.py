@@ -60,7 +60,7 @@ def task(
         parameters={} if parameters is None else parameters,
         nodes=pa.array(labels, pa.large_string()),
         labels=list(labels.values()),
-        is_suggested=np.zeros(len(labels), bool),
+        origins=pa.array(["given"] * len(labels)),
     )
 
 
@@ -592,7 +592,8 @@ SIDES = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 2
 def suggested_but(directory: Path, others: set[str], model: str, **options: Any) -> SolveTask:
     """A solve with labels that were suggested, but for those of some nodes."""
     asked = task(directory, SIDES, model=model, parameters=options)
-    return replace(asked, is_suggested=np.array([name not in others for name in SIDES]))
+    origins = ["random" if name in others else "suggested" for name in SIDES]
+    return replace(asked, origins=pa.array(origins))
 
 
 @pytest.mark.parametrize("model", ["auto", "hfs"])
@@ -652,8 +653,8 @@ def test_where_hardly_a_label_was_not_suggested_all_are_judged_by(
 def test_suggested_numbers_are_not_judged_by(directory: Path, solver: WarmGraphs) -> None:
     parameters = {"cross_validate": 2, "target": "real"}
     asked = task(directory, NUMBERS, parameters=parameters)
-    is_suggested = np.arange(len(NUMBERS)) >= 2
-    told = solved(solver, replace(asked, is_suggested=is_suggested)).result["stats"]
+    origins = pa.array(["given"] * 2 + ["suggested"] * (len(NUMBERS) - 2))
+    told = solved(solver, replace(asked, origins=origins)).result["stats"]
     assert (told["n_suggested"], told["cross_validation"]["n_left_out"]) == (len(NUMBERS) - 2, 2)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import ClassVar
 
-import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
@@ -83,7 +82,7 @@ def task(directory: Path, labels: dict[str, str | int]) -> SolveTask:
         parameters={},
         nodes=pa.array(labels, pa.large_string()),
         labels=list(labels.values()),
-        is_suggested=np.zeros(len(labels), bool),
+        origins=pa.array(["given"] * len(labels)),
     )
 
 
