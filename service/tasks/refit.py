@@ -33,6 +33,7 @@ def refit(
     if not is_dropped.any():
         return answer
     kept = labels.subset(np.flatnonzero(~is_dropped))
+    judged = replace(answer.judged, may_leave_out=answer.judged.may_leave_out[~is_dropped])
     solution = model.solve(
         answer.prepared,
         kept,
@@ -42,4 +43,4 @@ def refit(
     )
     if assessment.p_values is not None:
         assessment.p_values[~solution.reachable] = 1.0
-    return replace(answer, labels=kept, solution=solution)
+    return replace(answer, labels=kept, judged=judged, solution=solution)
