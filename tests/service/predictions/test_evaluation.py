@@ -16,6 +16,7 @@ def labels_of(*nodes: str) -> CurrentLabels:
     return CurrentLabels(
         nodes=pa.array(nodes, pa.large_string()),
         labels=[1] * len(nodes),
+        origins=pa.array(["given"] * len(nodes)),
         labels_seq=len(nodes),
     )
 
@@ -128,7 +129,10 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
     names = ["a", "b", "c", "d", "e"]
     predictions, truth, told = judged_at_random(200, names, seed)
     labels = CurrentLabels(
-        nodes=pa.array(["n0", "n1", "z"], pa.large_string()), labels=["a", "b", "a"], labels_seq=3
+        nodes=pa.array(["n0", "n1", "z"], pa.large_string()),
+        labels=["a", "b", "a"],
+        origins=pa.array(["given"] * 3),
+        labels_seq=3,
     )
     found = evaluate(predictions, truth_of(**truth), labels)
     rows = slice(2, None)
