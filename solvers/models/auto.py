@@ -9,16 +9,17 @@ ridge the fifth where nodes have features. What they say is stacked
 (`peewit.solvers.models.stacking`), and the majority of the labels is one of the answers.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Stopped, Watch
-from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.labels import Labels, RealLabels, Targets, deal_folds
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto_arms import (
@@ -200,16 +201,67 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
         check_labels(labels, prepared.graph)
+        return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
+
+    def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+        """The stack of all arms, or, once stopped, shares of the classes."""
         try:
-            return self._solution(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
+            return self._solution(prepared, groups, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
             return Solution(
-                scores=np.tile(labels.class_prior(), (n_nodes, 1)),
+                scores=np.tile(groups.labels.class_prior(), (n_nodes, 1)),
                 reachable=np.zeros(n_nodes, bool),
                 status=Status.CANCELLED,
                 stats={"n_iter": 0},
             )
+
+    def deal_folds(
+        self,
+        prepared: PreparedAuto,
+        labels: Labels | RealLabels,
+        n_folds: int,
+        seed: int,
+        may_leave_out: BoolArray | None = None,
+    ) -> Int64Array:
+        """Folds that share their columns, where these fit the memory; see `Model.deal_folds`."""
+        fold, _ = deal_folds(labels, n_folds, seed, may_leave_out)
+        groups = _groups_of_folds(prepared, as_classes(labels), n_folds)
+        if groups is None:
+            return fold
+        shared: Int64Array = np.where(fold >= 0, groups.fold, -1)
+        return shared if np.unique(shared[shared >= 0]).size == n_folds else fold
+
+    def solve_without(
+        self,
+        prepared: PreparedAuto,
+        labels: Labels | RealLabels,
+        fold: Int64Array,
+        number: int,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """From columns that all folds share; see `Model.solve_without`."""
+        groups = _groups_of_folds(prepared, as_classes(labels), int(fold.max()) + 1)
+        if groups is None or (groups.fold != fold)[fold >= 0].any():
+            return FeatureModel.solve_without(
+                self,
+                prepared,
+                labels,
+                fold,
+                number,
+                start=start,
+                progress=progress,
+                cancelled=cancelled,
+            )
+        watch = Watch(progress=progress, cancelled=cancelled)
+        if not (prepared.potentials.holds(groups) and prepared.densities.holds(groups)):
+            with suppress(Stopped):  # the solve then stops, too
+                self._potentials(prepared, groups, watch)
+                prepared.densities.of(groups, density_maker(prepared, watch))
+        return self._solved(prepared, groups.rest(fold == number), watch)
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `Stopped`."""
@@ -328,6 +380,14 @@ class Auto(FeatureModel, Refinable):
 
 
 _GRAPH: Final[GraphModel] = Poisson()
+
+
+def _groups_of_folds(prepared: PreparedAuto, labels: Labels, n_folds: int) -> LabelGroups | None:
+    """Groups of so many folds; None where they are fewer, or their columns cannot be kept."""
+    n_nodes = prepared.graph.n_nodes
+    groups = LabelGroups.of(labels, n_nodes, n_folds)
+    fits = 4 * groups.n_groups * n_nodes <= prepared.densities.kept_bytes
+    return groups if fits and groups.n_folds == n_folds else None
 
 
 def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:

@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
 
+import numpy as np
+
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
-from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.labels import Labels, RealLabels, Targets, deal_folds
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 
@@ -148,6 +151,40 @@ class Model(ABC):
         """
         return self.solve_watched(
             prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
+        )
+
+    def deal_folds(
+        self,
+        prepared: Any,  # noqa: ARG002 - of models that share work among folds
+        labels: Labels | RealLabels,
+        n_folds: int,
+        seed: int,
+        may_leave_out: BoolArray | None = None,
+    ) -> Int64Array:
+        """(n_labeled,) fold of each label, -1 for those never left out.
+
+        Parameters and errors are those of `peewit.solvers.labels.deal_folds`.
+        """
+        return deal_folds(labels, n_folds, seed, may_leave_out)[0]
+
+    def solve_without(
+        self,
+        prepared: Any,
+        labels: Labels | RealLabels,
+        fold: Int64Array,
+        number: int,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """As `solve` with the labels that are not in fold ``number`` of `deal_folds`."""
+        return self.solve(
+            prepared,
+            labels.subset(np.flatnonzero(fold != number)),
+            start=start,
+            progress=progress,
+            cancelled=cancelled,
         )
 
     def solve_many(

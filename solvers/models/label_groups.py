@@ -5,7 +5,7 @@ each fold: leaving a fold out is then a difference of sums, and no solve.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -72,13 +72,18 @@ class LabelGroups:
     n_folds: int
 
     @classmethod
-    def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
+    def of(cls, labels: Labels, n_nodes: int, n_folds: int | None = None) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
         Where labels share groups the hash alone names the fold of classes that it deals fairly: a
-        label more then changes one group.
+        label more then changes one group. ``n_folds`` are as many as columns are worth paying for,
+        unless they are given.
         """
-        n_folds = _n_folds(n_nodes, labels.n_classes)
+        most = most_groups(n_nodes, labels.n_classes)
+        if n_folds is None:
+            n_folds = _n_folds(n_nodes, labels.n_classes)
+        else:
+            most = max(most, n_folds * labels.n_classes)
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         is_usable = counts[labels.classes] > 1
         order = np.lexsort((node_hash(labels.nodes), labels.classes))
@@ -86,7 +91,7 @@ class LabelGroups:
         rank = np.empty(labels.n_labeled, np.int64)
         rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]
         fold = np.where(is_usable, (rank + labels.classes) % n_folds, -1)
-        shares_groups = labels.n_labeled > most_groups(n_nodes, labels.n_classes)
+        shares_groups = labels.n_labeled > most
         if shares_groups:
             drawn, is_fair = _drawn_folds(labels, n_folds)
             fold = np.where(is_usable & is_fair[labels.classes], drawn, fold)
@@ -99,6 +104,17 @@ class LabelGroups:
         if n_used == 0:
             fold = np.full(labels.n_labeled, -1)
         return cls(labels=labels, fold=fold, group=group.astype(np.int64), n_folds=n_used)
+
+    def rest(self, left_out: BoolArray) -> "LabelGroups":
+        """Those of the labels that are not ``left_out``, (n_labeled,) bool, in the same groups."""
+        labels = self.labels.subset(np.flatnonzero(~left_out))
+        counts = np.bincount(labels.classes, minlength=labels.n_classes)
+        fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
+        used = np.unique(fold[fold >= 0])
+        n_used = used.size if used.size > 1 else 0
+        fold = np.where(fold >= 0, np.searchsorted(used, fold), -1) if n_used else fold * 0 - 1
+        _, group = np.unique(self.group[~left_out], return_inverse=True)
+        return replace(self, labels=labels, fold=fold, group=group.astype(np.int64), n_folds=n_used)
 
     @property
     def n_groups(self) -> int:
@@ -136,15 +152,10 @@ class LabelGroups:
 
 
 def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:
-    """A fold of each label by a hash, and of which classes each fold has half its even share.
-
-    Folds without any label count for none: of labels of which one fold is left out the others are
-    as they were, and so are their columns.
-    """
+    """A fold of each label by a hash, and of which classes each fold has half its even share."""
     drawn = ((node_hash(labels.nodes) >> _FOLD_BITS) % np.uint64(n_folds)).astype(np.int64)
     place = labels.classes * n_folds + drawn
     sizes = np.bincount(place, minlength=labels.n_classes * n_folds).reshape(-1, n_folds)
-    sizes = sizes[:, sizes.any(axis=0)]
     return drawn, 2 * n_folds * sizes.min(axis=1) >= sizes.sum(axis=1)
 
 
@@ -191,6 +202,10 @@ class GroupColumns:
         """Those of ``groups``, (n_groups, n_nodes), as they were found elsewhere."""
         kept = dict(zip(groups.keys(), columns, strict=True))
         return cls(kept_bytes=columns.nbytes, kept=kept)
+
+    def holds(self, groups: LabelGroups) -> bool:
+        """Whether nothing has to be made for them."""
+        return all(key in self.kept for key in groups.keys())  # noqa: SIM118 - no mapping
 
     def of(self, groups: LabelGroups, make: Maker) -> Float32Array:
         """(n_groups, n_nodes) of all groups."""
