@@ -1,7 +1,9 @@
 """Do sets of classes hold the true one as often as was asked, and are probabilities true?
 
 Run ``python -m docs.benchmarks.sets [--draws 100] [--labels 100] [--sets digits ...]``. Labels are
-a random sample, or equally many of each class (``--balanced``), of graphs of
+a random sample, equally many of each class (``--way balanced``), or as `Label next` asks for them
+(``--way suggested``): a tenth at random, the others where the margin is least by the labels before;
+then a second row judges by the random ones alone. Graphs are those of
 `docs.benchmarks.default_model`. Printed are, of all other nodes that labels reach, in percent: how
 many sets hold the true class, in the mean over the draws and of the worst class in it, beside the
 share that was asked (90); mean size of a set, and how many hold one class; the same of *split*
@@ -18,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docs.benchmarks.default_model import SETS, drawn
+from peewit.solvers.active_learning import least_margins
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.calibration import Calibration, CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
@@ -29,6 +32,9 @@ from peewit.solvers.models.base import Model
 
 COVERAGE = 0.9
 N_FOLDS = 5
+ROUND = 20
+"""Labels of a round of suggestions, and of the random ones before the first."""
+
 LEAST_NODES = 30
 """Of a class whose coverage is looked at by itself."""
 
@@ -39,10 +45,39 @@ USUAL = (
 )
 
 
+def as_suggested(
+    graph: Graph, classes: Int64Array, model: Model, n_labels: int, seed: int
+) -> tuple[Int64Array, BoolArray]:
+    """Labeled nodes, increasing, and which of them were drawn at random."""
+    rng = np.random.default_rng(seed)
+    prepared = model.prepare(graph)
+    free = classes >= 0
+    is_random = np.zeros(graph.n_nodes, bool)
+    first = rng.choice(np.flatnonzero(free), ROUND, replace=False)
+    free[first], is_random[first] = False, True
+    while np.count_nonzero(~free & (classes >= 0)) < n_labels:
+        nodes = np.flatnonzero(~free & (classes >= 0))
+        labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+        if labels.n_classes > 1:
+            best = np.sort(model.solve(prepared, labels).scores, axis=1)
+            picked = least_margins(best[:, -1] - best[:, -2], free, ROUND - ROUND // 10)
+            free[picked] = False
+        drawn_too = rng.choice(np.flatnonzero(free), ROUND // 10, replace=False)
+        free[drawn_too], is_random[drawn_too] = False, True
+    nodes = np.flatnonzero(~free & (classes >= 0))
+    return nodes, is_random[nodes]
+
+
 def looked_at(
-    graph: Graph, classes: Int64Array, nodes: Int64Array, model: Model, kind: SetKind, seed: int
+    graph: Graph,
+    classes: Int64Array,
+    nodes: Int64Array,
+    model: Model,
+    kind: SetKind,
+    seed: int,
+    judged: BoolArray | None = None,
 ) -> dict[str, float]:
-    """Figures of one draw."""
+    """Figures of one draw, judged by all labels or by some of the nodes."""
     labels = Labels.from_pairs(nodes, classes[nodes].tolist())
     code = np.full(classes.max() + 1, -1)
     code[np.array(labels.class_names)] = np.arange(labels.n_classes)
@@ -52,12 +87,19 @@ def looked_at(
     prepared = model.prepare(graph)
     solution = model.solve(prepared, labels)
     others &= solution.reachable
-    groups = groups_of(labels, kind)
+    groups = groups_of(labels, kind, judged)
     values = ConformalPValues(
         labels=labels, n_nodes=graph.n_nodes, groups=groups, score_kind=model.judged.score_kind
     )
     found = cross_validate(
-        model, prepared, labels, n_folds=N_FOLDS, seed=seed, start=solution, on_fold=values.add
+        model,
+        prepared,
+        labels,
+        n_folds=N_FOLDS,
+        seed=seed,
+        may_leave_out=judged,
+        start=solution,
+        on_fold=values.add,
     )
     told = _of_sets("", values.values(solution.reachable) > 1.0 - COVERAGE, truth, others)
     told["groups"] = float(groups.max() + 1)
@@ -152,36 +194,42 @@ def main() -> None:
     parser.add_argument("--kind", choices=("auto", "by-class", "marginal"), default="auto")
     parser.add_argument("--models", nargs="*", default=["auto", "stable-hfs"])
     parser.add_argument("--sets", nargs="*", default=USUAL)
-    parser.add_argument("--balanced", action="store_true", help="equally many of each class")
+    parser.add_argument("--way", choices=("random", "balanced", "suggested"), default="random")
     parser.add_argument("--quick", action="store_true", help="two draws of four graphs")
     options = parser.parse_args()
     console = Console(width=170)
-    way = "balanced" if options.balanced else "random"
-    table = Table(title=f"{options.labels} labels, {way}; asked 90 %; {options.kind}")
+    title = f"{options.labels} labels, {options.way}; asked 90 %; {options.kind}"
+    table = Table(title=title)
     for heading in ("graph", "model", "groups", *COLUMNS.values()):
         table.add_column(heading, justify="left" if heading in {"graph", "model"} else "right")
     for name in QUICK if options.quick else options.sets:
         graph, classes = SETS[name]()
         n_classes = np.unique(classes[classes >= 0]).size
         for model in options.models:
-            told = defaultdict[str, list[float]](list)
+            told = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
             for seed in range(2 if options.quick else options.draws):
-                per_class = max(1, options.labels // n_classes)
-                nodes = drawn(graph, classes, way, per_class, seed)
-                if nodes is None:
-                    continue
-                for key, value in looked_at(
-                    graph, classes, nodes, CATALOGUE[model](), options.kind, seed
-                ).items():
-                    told[key].append(value)
-            means = {key: float(np.mean(each)) for key, each in told.items()}
-            if not means:
-                continue
-            shown = [
-                f"{means[key]:.2f}" if key in PLAIN else f"{100 * means[key]:.1f}"
-                for key in COLUMNS
-            ]
-            table.add_row(name, model, f"{means['groups']:.1f}", *shown)
+                made = CATALOGUE[model]()
+                judges: dict[str, BoolArray | None] = {model: None}
+                if options.way == "suggested":
+                    nodes, is_random = as_suggested(graph, classes, made, options.labels, seed)
+                    judges[f"{model}, judged by random ones"] = is_random
+                else:
+                    per_class = max(1, options.labels // n_classes)
+                    chosen = drawn(graph, classes, options.way, per_class, seed)
+                    if chosen is None:
+                        continue
+                    nodes = chosen
+                for row, judged in judges.items():
+                    found = looked_at(graph, classes, nodes, made, options.kind, seed, judged)
+                    for key, value in found.items():
+                        told[row][key].append(value)
+            for row, figures in told.items():
+                means = {key: float(np.mean(each)) for key, each in figures.items()}
+                shown = [
+                    f"{means[key]:.2f}" if key in PLAIN else f"{100 * means[key]:.1f}"
+                    for key in COLUMNS
+                ]
+                table.add_row(name, row, f"{means['groups']:.1f}", *shown)
     console.print(table)
 
 
