@@ -21,8 +21,19 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "@@ next @@"
 
 IN_BASH = {
-    *("commands", "decisions", "delta", "erase", "forgetting", "http", "iceberg", "kafka", "knn"),
-    *("papers", "points", "retract", "scans", "sets", "spam", "verdicts", "window", "words"),
+    *(
+        "accounts",
+        "commands",
+        "decisions",
+        "delta",
+        "erase",
+        "forgetting",
+        "http",
+        "iceberg",
+        "kafka",
+        "knn",
+    ),
+    *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
 }
 IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
 
@@ -125,7 +136,8 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", ["delta", "forgetting", "papers", "retract", "sets", "spam", "verdicts", "window"]
+    "section",
+    ["accounts", "delta", "forgetting", "papers", "retract", "spam", "verdicts", "window"],
 )
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)
