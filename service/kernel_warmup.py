@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import frozen_all
+from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.solver import LaplacianSolver
@@ -43,6 +44,7 @@ from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.resolution import resolve
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.walk_rows import walk_rows
 from peewit.streaming.sparsifier.buffer_resistances import LEAST_NODES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, resparsify
@@ -88,7 +90,15 @@ def _stream(root: Path, kind: NodeKind) -> Graph:
     paths = _ingest(root, kind, tables, _SPARSIFIER)
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
+    _tell_reasons(store)
     return store.load(store.numbers()[-1]).graph
+
+
+def _tell_reasons(store: SnapshotStore) -> None:
+    """Why a node is predicted so, from files."""
+    rows, nodes = walk_rows(store, store.numbers()[-1]), np.arange(2)
+    reasons(rows, 0, nodes, nodes, n_classes=2)
+    likeliest_ways(rows, 0, nodes.tolist())
 
 
 def _embed(root: Path) -> None:
