@@ -176,7 +176,8 @@ class Estimator:
         self, graph: GraphRecord, model: Model, options: SolveOptions, snapshot: SnapshotMeta
     ) -> int:
         """What a solve holds for edges and nodes, of as many classes as there are now."""
-        n_nodes = snapshot.n_nodes
+        n_nodes, n_edges = snapshot.n_nodes, snapshot.edges_kept
+        again = graph_bytes(n_nodes, n_edges, model.graph_copies[1]) if options.replicas else 0
 
         def held(n_classes: int) -> int:
             for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)
@@ -187,9 +188,9 @@ class Estimator:
             return 2 * snapshot.edges_kept * model.entry_bytes(n_classes) + for_nodes
 
         if held(_LEAST_CLASSES) == 0:  # classes cost a look at every label
-            return 0
+            return again
         counts = self.labels.class_counts(graph.id, column=options.label_column)
-        return held(max(_LEAST_CLASSES, len(counts)))
+        return again + held(max(_LEAST_CLASSES, len(counts)))
 
 
 def newest_snapshot(graph: GraphRecord) -> int:

@@ -6,6 +6,7 @@ record.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from peewit.service.jobs.job import (
 )
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
+    MAX_SCORE_COLUMNS,
     PredictionMeta,
     ScoreKind,
     densities_path,
@@ -192,12 +194,15 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         progress=phases.iteration,
         cancelled=cancelled,
     )
+    read = partial(_told, labels=labels, calibration=assessment.calibration)
+    told = read(solution)
     if options.replicas and isinstance(labels, Labels):
         with phases.phase("replicas"):
             assessment.stability, assessment.figures["replicas"] = stability(
                 model,
                 labels,
                 solution,
+                read=read,
                 snapshots=graph.store,
                 snapshot=graph.snapshot.meta,
                 n_replicas=options.replicas,
@@ -205,9 +210,6 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
                 progress=phases.iteration,
                 cancelled=cancelled,
             )
-    told = solution
-    if assessment.calibration is not None and isinstance(labels, Labels):
-        told = _calibrated(solution, labels, assessment.calibration)
     shares = ComparedShares.of(labels, told) if isinstance(labels, Labels) else None
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
@@ -249,8 +251,12 @@ def _require_folds(
         ) from error
 
 
-def _calibrated(solution: Solution, labels: Labels, calibration: Calibration) -> Solution:
-    """The solution with probabilities; the class prior where no label reaches."""
+def _told(
+    solution: Solution, *, labels: Labels | RealLabels, calibration: Calibration | None
+) -> Solution:
+    """The solution as people see it: calibrated; the class prior where no label reaches."""
+    if calibration is None or not isinstance(labels, Labels):
+        return solution
     scores = calibration.probabilities(solution.scores)
     scores[~solution.reachable] = labels.class_prior()
     return replace(solution, scores=scores)
@@ -387,7 +393,7 @@ def _write(
         is_dropped = assessment.is_dropped
         kept = labels if is_dropped is None else labels.subset(np.flatnonzero(~is_dropped))
         write_labels(directory / meta.file_name, kept)
-    if solution.densities is not None:
+    if solution.densities is not None and solution.densities.shape[1] <= MAX_SCORE_COLUMNS:
         write_array(densities_path(directory / meta.file_name), solution.densities)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
         write_left_out(

@@ -23,6 +23,7 @@ def stability(
     labels: Labels,
     solution: Solution,
     *,
+    read: Callable[[Solution], Solution],
     snapshots: SnapshotStore,
     snapshot: SnapshotMeta,
     n_replicas: int,
@@ -36,6 +37,8 @@ def stability(
     ----------
     model, labels, solution
         The answer on the snapshot.
+    read : callable
+        From a solution to the one that people see.
     snapshots, snapshot
         Of the graph, and the one that was solved.
     n_replicas : int
@@ -55,7 +58,7 @@ def stability(
     ValueError
         The snapshot does not say how far its weights may be off.
     """
-    classes = solution.scores.argmax(axis=1)
+    classes = read(solution).scores.argmax(axis=1)
     n_same = np.zeros(classes.size, np.float32)
     if snapshot.sampling_constant is None:  # every edge was kept: no coin was thrown
         n_same += n_replicas
@@ -65,7 +68,7 @@ def stability(
                 found = model.solve(prepare(graph), labels, progress=progress, cancelled=cancelled)
                 if found.status is Status.CANCELLED:
                     raise StoppedEarly
-                n_same += found.scores.argmax(axis=1) == classes
+                n_same += read(found).scores.argmax(axis=1) == classes
         except VariancesNotKept as error:
             raise BadArgument("replicas", f"cannot be made: {error}") from error
     same: Float32Array = (n_same / n_replicas).astype(np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress
-from peewit.solvers.labels import ClassName, Labels, RealLabels
+from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -88,7 +88,7 @@ def cross_validate(
     n_folds : int
         At least 2, at most the number of labels that can be left out.
     seed : int
-        Deals the labels to folds, but where a model shares work among folds of its own.
+        Deals the labels to folds.
     may_leave_out : (n_labeled,) bool, optional
         Labels to judge by, all by default; the others are given in every fold.
     start : Solution or None
@@ -108,8 +108,7 @@ def cross_validate(
     model = model.judged
     if model.shows_start:
         start = None
-    fold = model.deal_folds(prepared, labels, n_folds, seed, may_leave_out)
-    n_folds = int(fold.max()) + 1
+    fold, always_kept = deal_folds(labels, n_folds, seed, may_leave_out)
     told: list[float] = []
     losses: list[FloatArray] = []
     n_unreachable, status = 0, Status.CONVERGED
@@ -142,19 +141,11 @@ def cross_validate(
         folds=tuple(told),
         n_left_out=sum(each.size for each in losses),
         n_unreachable=n_unreachable,
-        always_kept=_never_left_out(labels, fold),
+        always_kept=always_kept,
         status=status,
         scores=None if left_out_scores is None else left_out_scores.scores,
         fold=fold,
     )
-
-
-def _never_left_out(labels: Labels | RealLabels, fold: Int64Array) -> tuple[ClassName, ...]:
-    """Classes of which every label is in every fold."""
-    if not isinstance(labels, Labels):
-        return ()
-    n_left_out = np.bincount(labels.classes[fold >= 0], minlength=labels.n_classes)
-    return tuple(labels.class_names[code] for code in np.flatnonzero(n_left_out == 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -63,10 +63,13 @@ def follow_walks(
             n_gone += indptr[node + 1] - indptr[node] + 1
             for entry in range(indptr[node], indptr[node + 1]):
                 other = indices[entry]
+                arriving = amount * probability[entry]
+                if arriving == 0.0:
+                    continue
                 if left[other] == 0.0 and stopped[other] == 0.0 and other != start:
                     visited[n_visited] = other
                     n_visited += 1
-                left[other] += amount * probability[entry]
+                left[other] += arriving
                 if not is_waiting[other] and left[other] > share * (
                     indptr[other + 1] - indptr[other] + 1
                 ):

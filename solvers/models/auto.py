@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
-from peewit.solvers.labels import Labels, RealLabels, Targets, deal_folds
+from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto_arms import (
@@ -83,6 +83,15 @@ _KEPT_CLASS_BYTES: Final = 6
 
 _JOINED_BYTES: Final = 8
 """For each column of walks that step together, before and after a step."""
+
+_LEAST_SHARING: Final = 3
+"""Folds that share columns: without one of two the others could not be judged."""
+
+_MOST_SHARED: Final = 4
+"""Columns of folds, for those of a solve, that are worth their memory."""
+
+_SHARED_BYTES: Final = 16
+"""Of potentials and of densities, as they are kept and as they are read."""
 
 BELIEFS: Final = {
     "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35, ignores=("harmonic",)),
@@ -216,22 +225,6 @@ class Auto(FeatureModel, Refinable):
                 stats={"n_iter": 0},
             )
 
-    def deal_folds(
-        self,
-        prepared: PreparedAuto,
-        labels: Labels | RealLabels,
-        n_folds: int,
-        seed: int,
-        may_leave_out: BoolArray | None = None,
-    ) -> Int64Array:
-        """Folds that share their columns, where these fit the memory; see `Model.deal_folds`."""
-        fold, _ = deal_folds(labels, n_folds, seed, may_leave_out)
-        groups = _groups_of_folds(prepared, as_classes(labels), n_folds)
-        if groups is None:
-            return fold
-        shared: Int64Array = np.where(fold >= 0, groups.fold, -1)
-        return shared if np.unique(shared[shared >= 0]).size == n_folds else fold
-
     def solve_without(
         self,
         prepared: PreparedAuto,
@@ -243,25 +236,30 @@ class Auto(FeatureModel, Refinable):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """From columns that all folds share; see `Model.solve_without`."""
-        groups = _groups_of_folds(prepared, as_classes(labels), int(fold.max()) + 1)
-        if groups is None or (groups.fold != fold)[fold >= 0].any():
-            return FeatureModel.solve_without(
-                self,
-                prepared,
-                labels,
-                fold,
-                number,
-                start=start,
-                progress=progress,
-                cancelled=cancelled,
-            )
+        """From columns that all folds share, where these fit; see `Model.solve_without`."""
         watch = Watch(progress=progress, cancelled=cancelled)
-        if not (prepared.potentials.holds(groups) and prepared.densities.holds(groups)):
-            with suppress(Stopped):  # the solve then stops, too
-                self._potentials(prepared, groups, watch)
-                prepared.densities.of(groups, density_maker(prepared, watch))
-        return self._solved(prepared, groups.rest(fold == number), watch)
+        kept = prepared.walks, prepared.harmonic
+        prepared.walks = prepared.harmonic = None  # they may know the labels left out
+        groups = _groups_of_folds(prepared, as_classes(labels), fold)
+        try:
+            if groups is None:
+                return FeatureModel.solve_without(
+                    self,
+                    prepared,
+                    labels,
+                    fold,
+                    number,
+                    start=start,
+                    progress=progress,
+                    cancelled=cancelled,
+                )
+            if not (prepared.potentials.holds(groups) and prepared.densities.holds(groups)):
+                with suppress(Stopped):  # the solve then stops, too
+                    self._potentials(prepared, groups, watch)
+                    prepared.densities.of(groups, density_maker(prepared, watch))
+            return self._solved(prepared, groups.rest(fold == number), watch)
+        finally:
+            prepared.walks, prepared.harmonic = kept
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `Stopped`."""
@@ -382,12 +380,17 @@ class Auto(FeatureModel, Refinable):
 _GRAPH: Final[GraphModel] = Poisson()
 
 
-def _groups_of_folds(prepared: PreparedAuto, labels: Labels, n_folds: int) -> LabelGroups | None:
-    """Groups of so many folds; None where they are fewer, or their columns cannot be kept."""
-    n_nodes = prepared.graph.n_nodes
-    groups = LabelGroups.of(labels, n_nodes, n_folds)
-    fits = 4 * groups.n_groups * n_nodes <= prepared.densities.kept_bytes
-    return groups if fits and groups.n_folds == n_folds else None
+def _groups_of_folds(
+    prepared: PreparedAuto, labels: Labels, fold: Int64Array
+) -> LabelGroups | None:
+    """Groups of some folds; None where the rest of one is a single fold, or columns do not fit."""
+    if fold.max() + 1 < _LEAST_SHARING:
+        return None
+    groups = LabelGroups.of_folds(labels, fold, prepared.graph.n_nodes)
+    n_bytes = _SHARED_BYTES * groups.n_groups * prepared.graph.n_nodes
+    most = most_groups(prepared.graph.n_nodes, labels.n_classes)
+    fits = groups.n_groups <= _MOST_SHARED * most and n_bytes <= prepared.densities.kept_bytes
+    return groups if fits else None
 
 
 def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
-from peewit.solvers.labels import Labels, RealLabels, Targets, deal_folds
+from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 
@@ -153,20 +153,6 @@ class Model(ABC):
             prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
         )
 
-    def deal_folds(
-        self,
-        prepared: Any,  # noqa: ARG002 - of models that share work among folds
-        labels: Labels | RealLabels,
-        n_folds: int,
-        seed: int,
-        may_leave_out: BoolArray | None = None,
-    ) -> Int64Array:
-        """(n_labeled,) fold of each label, -1 for those never left out.
-
-        Parameters and errors are those of `peewit.solvers.labels.deal_folds`.
-        """
-        return deal_folds(labels, n_folds, seed, may_leave_out)[0]
-
     def solve_without(
         self,
         prepared: Any,
@@ -178,7 +164,10 @@ class Model(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """As `solve` with the labels that are not in fold ``number`` of `deal_folds`."""
+        """As `solve` with the labels that are not in a fold, and as if it had not known the others.
+
+        ``fold``, (n_labeled,) int64, is that of each label, as `deal_folds` gives it.
+        """
         return self.solve(
             prepared,
             labels.subset(np.flatnonzero(fold != number)),

@@ -5,7 +5,7 @@ each fold: leaving a fold out is then a difference of sums, and no solve.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -72,49 +72,56 @@ class LabelGroups:
     n_folds: int
 
     @classmethod
-    def of(cls, labels: Labels, n_nodes: int, n_folds: int | None = None) -> "LabelGroups":
+    def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
         Where labels share groups the hash alone names the fold of classes that it deals fairly: a
-        label more then changes one group. ``n_folds`` are as many as columns are worth paying for,
-        unless they are given.
+        label more then changes one group.
         """
-        most = most_groups(n_nodes, labels.n_classes)
-        if n_folds is None:
-            n_folds = _n_folds(n_nodes, labels.n_classes)
-        else:
-            most = max(most, n_folds * labels.n_classes)
-        counts = np.bincount(labels.classes, minlength=labels.n_classes)
-        is_usable = counts[labels.classes] > 1
-        order = np.lexsort((node_hash(labels.nodes), labels.classes))
-        starts = np.cumsum(counts) - counts
-        rank = np.empty(labels.n_labeled, np.int64)
-        rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]
-        fold = np.where(is_usable, (rank + labels.classes) % n_folds, -1)
-        shares_groups = labels.n_labeled > most
+        n_folds = _n_folds(n_nodes, labels.n_classes)
+        fold = _ranks(labels, n_folds)
+        shares_groups = labels.n_labeled > most_groups(n_nodes, labels.n_classes)
         if shares_groups:
             drawn, is_fair = _drawn_folds(labels, n_folds)
-            fold = np.where(is_usable & is_fair[labels.classes], drawn, fold)
-        used = np.unique(fold[is_usable])
-        fold[is_usable] = np.searchsorted(used, fold[is_usable])
+            fold = np.where((fold >= 0) & is_fair[labels.classes], drawn, fold)
+        return cls._grouped(labels, fold, labels.classes * (n_folds + 1) + fold, shares_groups)
+
+    @classmethod
+    def of_folds(cls, labels: Labels, fold: Int64Array, n_nodes: int) -> "LabelGroups":
+        """Groups that lie in one of the given folds each, or in none.
+
+        Labels in no fold, -1, are dealt to them as `of` does, in groups of their own: `rest` of a
+        fold keeps them.
+        """
+        n_folds = int(fold.max()) + 1
+        own = np.where(fold >= 0, fold, _ranks(labels, n_folds))
+        shares_groups = labels.n_labeled > max(
+            most_groups(n_nodes, labels.n_classes), n_folds * labels.n_classes
+        )
+        key = (labels.classes * (n_folds + 1) + own) * 2 + (fold >= 0)
+        return cls._grouped(labels, own, key, shares_groups)
+
+    @classmethod
+    def _grouped(
+        cls, labels: Labels, fold: Int64Array, key: Int64Array, shares_groups: bool
+    ) -> "LabelGroups":
+        """Folds without gaps, and groups of the same key where labels share them."""
+        used = np.unique(fold[fold >= 0])
+        n_used = used.size if used.size > 1 else 0
+        dealt = np.where(fold >= 0, np.searchsorted(used, fold), -1)
+        if n_used == 0:
+            dealt = np.full(labels.n_labeled, -1)
         group = np.arange(labels.n_labeled)
         if shares_groups:
-            _, group = np.unique(labels.classes * (n_folds + 1) + fold, return_inverse=True)
-        n_used = used.size if used.size > 1 else 0
-        if n_used == 0:
-            fold = np.full(labels.n_labeled, -1)
-        return cls(labels=labels, fold=fold, group=group.astype(np.int64), n_folds=n_used)
+            _, group = np.unique(key, return_inverse=True)
+        return cls(labels=labels, fold=dealt, group=group.astype(np.int64), n_folds=n_used)
 
     def rest(self, left_out: BoolArray) -> "LabelGroups":
         """Those of the labels that are not ``left_out``, (n_labeled,) bool, in the same groups."""
         labels = self.labels.subset(np.flatnonzero(~left_out))
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
-        used = np.unique(fold[fold >= 0])
-        n_used = used.size if used.size > 1 else 0
-        fold = np.where(fold >= 0, np.searchsorted(used, fold), -1) if n_used else fold * 0 - 1
-        _, group = np.unique(self.group[~left_out], return_inverse=True)
-        return replace(self, labels=labels, fold=fold, group=group.astype(np.int64), n_folds=n_used)
+        return self._grouped(labels, fold, self.group[~left_out], True)
 
     @property
     def n_groups(self) -> int:
@@ -149,6 +156,16 @@ class LabelGroups:
         sums = np.zeros((self.labels.n_classes, self.n_groups))
         sums[self.labels.classes[kept], self.group[kept]] = 1.0
         return sums
+
+
+def _ranks(labels: Labels, n_folds: int) -> Int64Array:
+    """(n_labeled,) folds dealt in turn within each class by a hash; -1 of a class's only label."""
+    counts = np.bincount(labels.classes, minlength=labels.n_classes)
+    order = np.lexsort((node_hash(labels.nodes), labels.classes))
+    starts = np.cumsum(counts) - counts
+    rank = np.empty(labels.n_labeled, np.int64)
+    rank[order] = np.arange(labels.n_labeled) - starts[labels.classes[order]]
+    return np.where(counts[labels.classes] > 1, (rank + labels.classes) % n_folds, -1)
 
 
 def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:

@@ -56,7 +56,7 @@ def replicas(
                 "release, or nodes were erased since; solve again on a newer one"
             ) from None
         thrown = np.flatnonzero(variances > 0.0)
-        relative = variances[thrown] / np.square(weight[thrown])
+        relative = variances[thrown].astype(np.float64)
     for place in range(n_replicas):
         rng = np.random.default_rng([seed, number, place])
         other = weight.copy()

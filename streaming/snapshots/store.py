@@ -35,9 +35,11 @@ from peewit.streaming.sparsifier.degrees import Damage
 
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
+_EDGES = "edges.arrow"
 _ORDER = "order.npy"
 VARIANCES = "variances.npy"
-"""(edges_kept,) float32 variance of each conductance over the coins (B27), if one was thrown."""
+"""(edges_kept,) float32 variance of each conductance over the coins, for its square (B27); of
+snapshots for which coins were thrown."""
 
 WALKS = "walks"
 """How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
@@ -284,7 +286,7 @@ class SnapshotStore:
 
     def edges(self, number: int) -> pa.Table:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
-        path = self.directory(number) / "edges.arrow"
+        path = self.directory(number) / _EDGES
         try:
             source = pa.memory_map(str(path))
         except FileNotFoundError:
@@ -298,7 +300,7 @@ class SnapshotStore:
         that the system can take back.
         """
         meta = self.meta(number)
-        path = self.directory(number) / "edges.arrow"
+        path = self.directory(number) / _EDGES
         if not path.exists():
             raise self._missing(number)
         graph = Graph.from_sorted_edges(
@@ -375,11 +377,11 @@ class SnapshotStore:
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
         with publish_directory(self.directory(meta.number), on_flushed=on_flushed) as directory:
-            n_edges = _write_edges(directory / "edges.arrow", slices, on_flushed)
+            n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
             meta = replace(meta, edges_kept=n_edges)
             if meta.sampling_constant is not None:
                 variances = merged_ranges(_Variances(chunks), n_nodes=meta.n_nodes)
-                _write_variances(directory / VARIANCES, n_edges, variances)
+                _write_variances(directory, n_edges, variances)
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -399,15 +401,13 @@ class SnapshotStore:
         meta = self.meta(number)
         is_erased = np.zeros(meta.n_nodes, bool)
         is_erased[nodes[nodes < meta.n_nodes]] = True
-        path = self.directory(number) / "edges.arrow"
+        path = self.directory(number) / _EDGES
 
         def kept() -> Iterator[_Edges]:
             for u, v, weight in _StoredEdges(path):
                 stays = ~(is_erased[u] | is_erased[v])
                 yield u[stays], v[stays], weight[stays]
 
-        for made_of_edges in self.directory(number).glob(f"{WALKS}*"):
-            shutil.rmtree(made_of_edges)
         (self.directory(number) / VARIANCES).unlink(missing_ok=True)
         n_edges = sum(u.size for u, _, _ in kept())
         if n_edges < meta.edges_kept:
@@ -418,6 +418,8 @@ class SnapshotStore:
             publish_file(path, write)
         meta = replace(meta, edges_kept=n_edges, n_erased=max(meta.n_erased, nodes.size))
         publish_json(self.directory(number) / "meta.json", asdict(meta))
+        for made_of_edges in self.directory(number).glob(f"*{WALKS}-*"):  # unfinished ones, too
+            shutil.rmtree(made_of_edges, ignore_errors=True)
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.
@@ -504,12 +506,16 @@ class _Variances:
             yield _Variance(chunk.u, chunk.v, variance + np.finfo(np.float64).tiny, mark)
 
 
-def _write_variances(path: Path, n_edges: int, merged: Iterable[MergedEdges]) -> None:
-    """Write them in the order of the edges."""
-    room, first = reserved_array(path, (n_edges,), np.float32), 0
-    for each in merged:
-        room[first : first + each.weight.size] = each.weight
-        first += each.weight.size
+def _write_variances(directory: Path, n_edges: int, merged: Iterable[MergedEdges]) -> None:
+    """Write them in the order of the edges, which are there already."""
+    room, first = reserved_array(directory / VARIANCES, (n_edges,), np.float32), 0
+    with pa.memory_map(str(directory / _EDGES)) as source:
+        weights = pa.ipc.open_file(source).read_all()["weight"]
+        for each in merged:
+            n_here = each.weight.size
+            conductance = weights.slice(first, n_here).to_numpy()
+            room[first : first + n_here] = each.weight / np.square(conductance)
+            first += n_here
 
 
 def _save(array: AnyArray, path: Path) -> None:

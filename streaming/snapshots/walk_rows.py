@@ -13,7 +13,7 @@ import numpy as np
 
 from peewit.solvers.laplacian.walk_rows import WalkRows, looped_degrees, probabilities
 from peewit.streaming.durable_files import publish_directory, reserved_array
-from peewit.streaming.snapshots.store import WALKS, SnapshotStore
+from peewit.streaming.snapshots.store import WALKS, SnapshotNotFound, SnapshotStore
 
 _writing = Lock()
 
@@ -28,14 +28,14 @@ def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
     OSError
         The disk is full, or fails.
     """
-    with _writing:
-        directory = _directory(snapshots, number)
-        if not directory.exists():
-            _write(snapshots, number, directory)
-            if directory != _directory(snapshots, number):  # nodes were erased meanwhile
-                shutil.rmtree(directory)
-                directory = _directory(snapshots, number)
+    directory = _directory(snapshots, number)
+    while not directory.exists():
+        with _writing:
+            if not directory.exists():
                 _write(snapshots, number, directory)
+        asked, directory = directory, _directory(snapshots, number)
+        if asked != directory:  # nodes were erased meanwhile
+            shutil.rmtree(asked, ignore_errors=True)
     parts = {
         name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in WalkRows.__dataclass_fields__
@@ -62,3 +62,14 @@ def _write(snapshots: SnapshotStore, number: int, directory: Path) -> None:
     except OSError:
         if not directory.exists():  # else another process was asked the same
             raise
+    finally:
+        _require_kept(snapshots, number)
+
+
+def _require_kept(snapshots: SnapshotStore, number: int) -> None:
+    """Take back what was written into a snapshot that was retired meanwhile."""
+    try:
+        snapshots.meta(number)
+    except SnapshotNotFound:
+        shutil.rmtree(snapshots.directory(number), ignore_errors=True)
+        raise

@@ -10,6 +10,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 
 from peewit.service.api.routes.predictions import get_predictions
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat, provenance_headers, table_response
 from peewit.service.catalog import GraphRecord
@@ -167,7 +168,10 @@ def show_reasons(
     snapshots = SnapshotStore(stores.paths(graph).snapshots)
     found, refusal = None, None
     try:
-        found = node_reasons(stores.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN)
+        with refusing():
+            found = node_reasons(
+                stores.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN
+            )
     except (ReasonsNotKept, SnapshotNotFound) as error:
         refusal = str(error)
     return piece(request, "reasons.html", graph=graph, job_id=job_id, found=found, refusal=refusal)

@@ -104,9 +104,9 @@ def test_a_card_says_what_sets_promise(trusted: tuple[Api, dict[str, str]]) -> N
     kept = f'<input type="hidden" name="job" value="{jobs["sets"]}">'
     assert kept in card  # the form changes the coverage alone
     rare = look(api, f"{PREDICTIONS}/sets?job={jobs['rare']}", headers=PIECE)
-    assert "rare: a single label is too few" in rare
+    assert "rare: labels that could be left out are too few" in rare
     promised = look(api, f"{PREDICTIONS}/sets?job={jobs['promised']}", headers=PIECE)
-    assert "classes with a single label: rare" in promised
+    assert "classes of which no label could be left out: rare" in promised
     assert "k0: 6 labels are too few to leave it out" in rare
     raw = api.client.get(f"{PREDICTIONS}/sets?job={jobs['sets']}").text
     assert ODD not in raw

@@ -441,6 +441,18 @@ def test_a_node_says_which_labels_speak_for_it(shown: Api) -> None:
     look(shown, "/graphs/g/node/reasons?id=nobody", 404)
 
 
+def test_numbers_have_no_reasons_on_their_page(pages: Api, processes: None) -> None:
+    bring_communities(pages)
+    numbers = {"labels": [{"node": node, "size": 1.5} for node in ("n3", "n33", "n40")]}
+    pages.call("PUT", "/graphs/g/labels?label_column=size", 200, json=numbers)
+    parameters = {"target": "real", "label_column": "size"}
+    body = {"kind": "solve", "model": "hfs", "parameters": parameters}
+    job = pages.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+    pages.run_job(job)
+    assert "node/reasons" not in look(pages, f"/graphs/g/node?id=n7&job={job}")
+    look(pages, f"/graphs/g/node/reasons?id=n7&job={job}", 422, headers=PIECE)
+
+
 def test_reasons_that_were_not_kept_are_missed(pages: Api, processes: None) -> None:
     bring_communities(pages)
     body = {"kind": "solve", "model": "hfs"}

@@ -11,6 +11,9 @@ from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.tasks.solve_options import MAX_REPLICAS, validate_solve
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers.assessment.calibration import Calibration
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.harmonic import HFS
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.replicas import replicas
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -91,6 +94,31 @@ def test_stability_counts_the_replicas_with_the_same_class(
             other[node] == label for node, label in zip(table["node"].to_pylist(), own, strict=True)
         ]
     np.testing.assert_allclose(table["stability"].to_numpy(), n_same / 5, rtol=1e-6)
+
+
+def test_stability_is_that_of_the_label_beside_it(directory: Path, solver: WarmGraphs) -> None:
+    labels = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 4)}
+    parameters = {"replicas": 4, "probabilities": True, "cross_validate": 3}
+    asked_for = task(directory, labels, snapshot=2, parameters=parameters)
+    answer = solved(solver, asked_for)
+    told = predictions(directory, answer).table()
+    stable = dict(zip(*(told[each].to_pylist() for each in ("node", "stability")), strict=True))
+    assert stable["n0"] == stable["n59"] == 1.0
+    file = predictions(directory, answer)
+    assert file.meta.calibration is not None
+    calibration = Calibration.restored(file.meta.calibration)
+    store = SnapshotStore(GraphPaths(root=directory).snapshots)
+    known = np.array([int(each[1:]) for each in told["node"].to_pylist()])
+    given = Labels.from_pairs(
+        [int(np.flatnonzero(known == int(node[1:]))[0]) for node in labels], list(labels.values())
+    )
+    n_same = np.zeros(known.size)
+    own = told["label"].to_pylist()
+    model = HFS()
+    for graph in replicas(store, 2, 4):
+        scores = calibration.probabilities(model.solve(model.prepare(graph), given).scores)
+        n_same += np.array(given.class_names)[scores.argmax(axis=1)] == own
+    np.testing.assert_allclose(told["stability"].to_numpy(), n_same / 4, rtol=1e-6)
 
 
 def test_a_graph_of_which_every_edge_was_kept_is_stable(

@@ -138,3 +138,11 @@ def test_a_node_without_edges_speaks_for_itself_alone(graph: Graph) -> None:
     nothing = reasons(rows, 58, nodes, np.array([0, 1]), n_classes=2)
     assert nothing.places.size == 0
     assert nothing.density.tolist() == [0.0, 0.0]
+
+
+def test_edges_that_no_walk_goes_along_are_passed_over() -> None:
+    graph = Graph.from_edges([0, 0, 1], [1, 2, 2], [1.0, 1e-60, 1.0], n_nodes=3)
+    nodes = np.array([2])
+    found = reasons(WalkRows.of_graph(graph), 0, nodes, np.array([0]), n_classes=1)
+    assert found.places.tolist() == [0]
+    assert found.followed == pytest.approx(1.0, abs=2e-6)

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
@@ -278,17 +277,17 @@ def test_columns_of_groups_that_stay_are_not_made_again() -> None:
 def test_the_rest_of_groups_has_their_columns_and_no_label_of_the_fold() -> None:
     _, classes = blocks([300, 100, 30], 0.8)
     labels = random_labels(classes, 150, seed=4)
-    groups = LabelGroups.of(labels, classes.size, 4)
-    for number in range(4):
-        is_out = groups.fold == number
-        rest = groups.rest(is_out)
-        assert set(rest.keys()) < set(groups.keys())
-        assert not np.isin(rest.labels.nodes, labels.nodes[is_out]).any()
-        np.testing.assert_array_equal(rest.labels.nodes, labels.nodes[~is_out])
-        assert rest.n_folds == 3
-        kept = groups.fold[~is_out]
-        for each in range(3):
-            assert np.unique(kept[rest.fold == each]).size == 1
+    may_leave_out = np.arange(150) % 4 > 0
+    for allowed in (np.ones(150, bool), may_leave_out):
+        fold, _ = deal_folds(labels, 4, 3, allowed)
+        groups = LabelGroups.of_folds(labels, fold, classes.size)
+        np.testing.assert_array_equal(groups.fold[fold >= 0], fold[fold >= 0])
+        for number in range(4):
+            is_out = fold == number
+            rest = groups.rest(is_out)
+            assert set(rest.keys()) < set(groups.keys())
+            np.testing.assert_array_equal(rest.labels.nodes, labels.nodes[~is_out])
+            assert rest.n_folds == (3 if allowed.all() else 4)
     odd = np.zeros(labels.n_labeled, bool)
     odd[np.flatnonzero(labels.classes == 2)[1:]] = True  # a class keeps one label
     assert (groups.rest(odd).fold[groups.rest(odd).labels.classes == 2] == -1).all()
@@ -301,31 +300,42 @@ def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -
     model = Auto(rtol=1e-8)
     shared = model.prepare(graph)
     model.solve(shared, labels)
-    fold = model.deal_folds(shared, labels, 5, 0)
-    groups = LabelGroups.of(labels, graph.n_nodes, 5)
-    np.testing.assert_array_equal(fold, groups.fold)
+    walks = shared.walks
+    fold, _ = deal_folds(labels, 5, 0)
+    groups = LabelGroups.of_folds(labels, fold, graph.n_nodes)
     made: set[int] = set()
     for number in range(5):
         found = model.solve_without(shared, labels, fold, number)
         before, made = made, {id(each) for each in shared.potentials.kept.values()}
         assert made == (before or made)  # by the first fold, for all
         assert shared.potentials.holds(groups)
+        assert shared.walks is walks  # the next solve has those of all labels again
         fresh = model._solution(model.prepare(graph), groups.rest(fold == number), UNWATCHED)
         np.testing.assert_allclose(found.scores, fresh.scores, atol=2e-3)
 
 
-def test_labels_that_may_not_be_left_out_are_in_no_fold() -> None:
+def test_small_folds_are_left_out_of_the_walks_too() -> None:
     graph, classes = blocks([300, 200, 100], 0.8)
     labels = random_labels(classes, 150, seed=2)
     model = Auto()
     prepared = model.prepare(graph)
-    may_leave_out = np.arange(150) % 3 > 0
-    fold = model.deal_folds(prepared, labels, 5, 0, may_leave_out)
-    assert (fold[~may_leave_out] == -1).all()
-    assert set(fold[may_leave_out].tolist()) == set(range(5))
-    found = cross_validate(model, prepared, labels, n_folds=5, may_leave_out=may_leave_out)
-    np.testing.assert_array_equal(found.fold, fold)
-    assert found.n_left_out == may_leave_out.sum()
+    model.solve(prepared, labels)
+    fold = np.full(150, -1)
+    fold[:9] = np.arange(9) // 3  # so few that walks would be repeated for a solve
+    found = model.solve_without(prepared, labels, fold, 0)
+    assert found.stats["walks"] == "anew"
+
+
+def test_two_folds_are_solved_for_each_by_itself() -> None:
+    graph, classes = blocks([300, 200, 100], 0.8)
+    labels = random_labels(classes, 150, seed=2)
+    model = Auto()
+    prepared = model.prepare(graph)
+    fold, _ = deal_folds(labels, 2, 0)
+    found = model.solve_without(prepared, labels, fold, 0)
+    alone = model.solve(model.prepare(graph), labels.subset(np.flatnonzero(fold == 1)))
+    assert found.stats["loo_labels"] == alone.stats["loo_labels"] > 0
+    np.testing.assert_allclose(found.scores, alone.scores, atol=1e-3)
 
 
 def test_columns_that_would_not_fit_are_not_shared() -> None:
@@ -333,10 +343,9 @@ def test_columns_that_would_not_fit_are_not_shared() -> None:
     labels = random_labels(classes, 150, seed=2)
     model = Auto()
     prepared = model.prepare(graph, kept_bytes=1000)
-    expected, _ = deal_folds(labels, 5, 7)
-    np.testing.assert_array_equal(model.deal_folds(prepared, labels, 5, 7), expected)
-    found = model.solve_without(prepared, labels, expected, 1)
-    alone = model.solve(model.prepare(graph), labels.subset(np.flatnonzero(expected != 1)))
+    fold, _ = deal_folds(labels, 5, 7)
+    found = model.solve_without(prepared, labels, fold, 1)
+    alone = model.solve(model.prepare(graph), labels.subset(np.flatnonzero(fold != 1)))
     np.testing.assert_allclose(found.scores, alone.scores, atol=1e-3)
 
 

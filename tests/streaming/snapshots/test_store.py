@@ -15,6 +15,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walk_rows import WalkRows
 from peewit.streaming.snapshots.store import (
     WALKS,
+    Snapshot,
     SnapshotMeta,
     SnapshotNotFound,
     SnapshotStore,
@@ -276,3 +277,40 @@ def test_walk_rows_are_those_of_the_graph_and_follow_erasures(tmp_path: Path) ->
     require_same()
     with pytest.raises(SnapshotNotFound):
         walk_rows(store, 2)
+
+
+def test_walk_rows_of_erased_edges_do_not_stay(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "snapshots")
+    _publish(store, 1)
+    loaded = store.load
+
+    def load_and_erase(number: int) -> Snapshot:
+        snapshot = loaded(number)
+        if store.meta(number).n_erased == 0:
+            store.erase(number, np.array([3, 17], np.int32))
+        return snapshot
+
+    store.load = load_and_erase  # type: ignore[method-assign]
+    unfinished = store.companion(1, f".tmp-99-{WALKS}-0")
+    unfinished.mkdir()  # of a process that was killed
+    rows = walk_rows(store, 1)
+    assert [each.name for each in store.directory(1).glob(f"*{WALKS}*")] == [f"{WALKS}-2"]
+    expected = WalkRows.of_graph(loaded(1).graph)
+    np.testing.assert_array_equal(rows.indices, expected.indices)
+
+
+def test_walk_rows_bring_no_retired_snapshot_back(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "snapshots")
+    _publish(store, 1)
+    _publish(store, 2)
+    loaded = store.load
+
+    def load_and_retire(number: int) -> Snapshot:
+        snapshot = loaded(number)
+        store.retire(keep_last=1)
+        return snapshot
+
+    store.load = load_and_retire  # type: ignore[method-assign]
+    with pytest.raises(SnapshotNotFound):
+        walk_rows(store, 1)
+    assert store.numbers() == [2]
