@@ -168,11 +168,12 @@ def sets(
                 "nodes of " + ", ".join(map(str, each.labels)),
                 each.n_labels,
                 f"{100 * coverage:.4g}%",
-                f"{each.guaranteed:.1%}" + ("" if each.excludes else ", too few: in every set"),
+                f"{each.guaranteed:.1%}" if each.excludes else "too few labels: in every set",
             )
             for each in found.groups
         ),
     )
+    typer.echo("about what was asked is to be expected, and what is guaranteed never missed")
     typer.echo()
     if found.unpromised:
         one = ", ".join(map(str, found.unpromised))

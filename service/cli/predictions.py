@@ -66,9 +66,9 @@ def predictions(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Order of the rows. By margin the least certain nodes come first, by node and "
-            "label the least; by score, score:CLASS and variance the largest. Nodes that no label "
-            "reaches come last.",
+            help="Order of the rows. By margin and stability the least certain nodes come "
+            "first, by node and label the least; by score, score:CLASS and variance the largest. "
+            "Nodes that no label reaches come last.",
         ),
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="Only so many rows.")] = None,
@@ -86,7 +86,8 @@ def predictions(
 ) -> None:
     """Write the latest predictions.
 
-    Columns node, label, score, margin, reachable and, unless there are many, a score per class.
+    Columns node, label, score, margin, reachable and, unless there are many, a score per class;
+    variance, stability and p:CLASS where the job was asked for variance, replicas or sets.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
     With --positive CLASS --threshold T a node is CLASS where its score of CLASS is at least T, else
     the best of the other classes; `peewit threshold` chooses T. --coverage needs a solve with

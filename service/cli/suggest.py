@@ -22,7 +22,7 @@ from peewit.service.jobs.job import JobStatus
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.suggestions import (
     LOCATING,
-    MAX_SUGGESTIONS,
+    MAX_SAMPLE,
     STRATEGIES,
     Strategy,
     Suggester,
@@ -39,7 +39,7 @@ def suggest(
         Strategy, typer.Option(help=f"How to choose: {', '.join(STRATEGIES)}.")
     ] = "margin",
     n_nodes: Annotated[
-        int, typer.Option("-k", min=1, max=MAX_SUGGESTIONS, help="Most nodes.")
+        int, typer.Option("-k", min=1, max=MAX_SAMPLE, help="Most nodes; 200 but by random.")
     ] = 20,
     model: Annotated[
         str | None, typer.Option(help="Look at its latest predictions; any model's by default.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -25,6 +25,9 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
+
+MAX_LEFT: Final = 0.005
+"""Share of the walks whose end nobody needs to hear of."""
 
 
 @app.command()
@@ -74,8 +77,13 @@ def why(
         say(found.note)
 
 
-MAX_LEFT = 0.005
-"""Share of the walks whose end nobody needs to hear of."""
+def _way(each: LabelReason) -> str:
+    """What lies between the node and a label."""
+    if each.way is None:
+        return "too far to look for"
+    if len(each.way) < 3:
+        return "the node itself" if len(each.way) == 1 else "a neighbor"
+    return " > ".join(map(str, each.way[1:-1]))
 
 
 def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:
@@ -86,7 +94,7 @@ def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:
                 str(each.node),
                 str(each.label),
                 f"{each.part:.1%}",
-                None if each.way is None else " > ".join(map(str, each.way[1:-1])),
+                _way(each),
             )
             for each in labels
         ),

@@ -17,6 +17,9 @@ from peewit.solvers.arrays import IntArray
 
 ROWS_PER_BATCH: Final = 1 << 16
 
+_ASKED_FOR: Final = {"stability": "replicas=3", "variance": "variance=true"}
+"""Columns that a job has only if it was asked for them."""
+
 _ASCENDING: Final = ("node", "label", "margin", "stability")
 """Columns whose least value comes first: names in their order, and the least certain nodes."""
 
@@ -45,6 +48,9 @@ def sorted_rows(
     ValueError
         There is no such column, or it holds nothing.
     """
+    if column in _ASKED_FOR and column not in file.schema.names:
+        option = _ASKED_FOR[column]
+        raise BadArgument("sort", f"{column!r} needs a job with {option}; solve again with it")
     if column not in file.schema.names:
         raise BadArgument("sort", f"must be one of {', '.join(file.schema.names)}, got {column!r}")
     if column == "margin" and file.meta.score == "value":

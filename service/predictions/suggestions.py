@@ -26,6 +26,7 @@ from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, id_type
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, UInt64Array
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
@@ -38,6 +39,8 @@ LOCATING: Final = frozenset[Strategy]({"variance", "coverage"})
 """Strategies that need to know where nodes lie."""
 
 MAX_SUGGESTIONS: Final = 200
+MAX_SAMPLE: Final = 10_000
+"""Most nodes of a random sample, which costs nothing to choose."""
 """Most nodes of one answer: predictions should be looked at again after that many labels."""
 
 MAX_CANDIDATES: Final = 50_000
@@ -208,7 +211,7 @@ class Suggester:
         strategy : Strategy
             See `peewit.solvers.active_learning`.
         n_nodes : int
-            How many, 1 to `MAX_SUGGESTIONS`.
+            How many, 1 to `MAX_SUGGESTIONS`, or to `MAX_SAMPLE` at random.
         model, job_id : str, optional
             Whose predictions to look at; the freshest by default.
         column : str, optional
@@ -216,6 +219,8 @@ class Suggester:
 
         Raises
         ------
+        ValueError
+            More nodes than that.
         UnknownJob, PredictionsNotFound
             There are no such predictions, or none at all, without which ``margin`` cannot do.
         NoMargins
@@ -223,6 +228,9 @@ class Suggester:
         NoEmbedding
             There is none, and one is needed: see `request_embedding`.
         """
+        most = MAX_SAMPLE if strategy == "random" else MAX_SUGGESTIONS
+        if n_nodes > most:
+            raise BadArgument("k", f"must be at most {most} by strategy {strategy}, got {n_nodes}")
         file = self._file(graph, model, job_id, column, is_needed=strategy == "margin")
         if column is None:
             column = "" if file is None else file.meta.label_column

@@ -25,6 +25,7 @@ from peewit.solvers.assessment.generalization import generalization_bound, spars
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
 from peewit.solvers.models.base import Model
+from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.models.posterior_variance import posterior_variance
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -264,6 +265,9 @@ def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
     labels = answer.labels
     if asked == "off" or not isinstance(labels, Labels):
         return None
+    is_random = float(answer.solution.stats.get("sample_p_value", 1.0)) >= DOUBT
+    if asked == "auto" and not is_random:  # of each class they may still be a random sample
+        asked = "by-class"
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),

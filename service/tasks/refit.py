@@ -32,6 +32,10 @@ def refit(
     assessment.figures["n_labels_dropped"] = int(np.count_nonzero(is_dropped))
     if not is_dropped.any():
         return answer
+    assessment.warnings.append(
+        "cross-validation, sets and probabilities are judged by the answer of all labels, before "
+        "any was dropped"
+    )
     kept = labels.subset(np.flatnonzero(~is_dropped))
     judged = replace(answer.judged, may_leave_out=answer.judged.may_leave_out[~is_dropped])
     solution = model.solve(

@@ -440,7 +440,7 @@ def _doubts(
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
         judged = None
-        if folds is not None:
+        if folds is not None and assessment.is_dropped is None:
             may_leave_out = answer.judged.may_leave_out
             judged = folds["accuracy"], folds["n_left_out"], may_leave_out
         graph = answer.snapshot.graph

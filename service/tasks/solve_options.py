@@ -134,8 +134,9 @@ class SolveOptions:
         Rule(
             doc="Keep what sets of classes of any coverage are read from: p-values by labels left "
             "out, in five folds or as many as cross_validate says. marginal: they hold for all "
-            "nodes together; by-class: for those of each class; auto: the former, and where a "
-            "class is rare for each class of 20 labels or more, and the others together.",
+            "nodes together; by-class: for those of each class; auto: the former, but where a "
+            "class is rare for each class of 20 labels or more, and the others together, and by "
+            "class where the model finds that labels are no random sample.",
             kind=str,
             words=("off", "auto", "by-class", "marginal"),
         ),

@@ -12,7 +12,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.predictions import JobId, Model
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
-from peewit.service.api.schemas.bodies_and_problems import answer_of
+from peewit.service.api.schemas.bodies_and_problems import answer_of, refusing
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
@@ -21,7 +21,7 @@ from peewit.service.jobs.job import JobStatus, UnknownJob
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     LOCATING,
-    MAX_SUGGESTIONS,
+    MAX_SAMPLE,
     EmbeddingFailed,
     NoEmbedding,
     NoMargins,
@@ -64,7 +64,9 @@ async def get_suggestions(
             "a random sample."
         ),
     ] = "margin",
-    k: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Most nodes.")] = 20,
+    k: Annotated[
+        int, Query(ge=1, le=MAX_SAMPLE, description="Most nodes; 200 but by random.")
+    ] = 20,
     model: Model = None,
     job_id: JobId = None,
     label_column: NamedColumn = None,
@@ -94,15 +96,16 @@ async def get_suggestions(
             response.headers["Retry-After"] = str(RETRY_SECONDS)
             return job_of(job)
     async with stores.suggestions:
-        found = await run_in_threadpool(
-            suggester.suggest,
-            graph,
-            strategy,
-            k,
-            model=model,
-            job_id=job_id,
-            column=label_column,
-        )
+        with refusing():
+            found = await run_in_threadpool(
+                suggester.suggest,
+                graph,
+                strategy,
+                k,
+                model=model,
+                job_id=job_id,
+                column=label_column,
+            )
     return _suggestions_of(found)
 
 
