@@ -296,7 +296,7 @@ def test_a_refinement_stops_wherever_it_is_told_to(
         )
         assert answer == Stopped()
         assert seen[-1] == phase
-        assert len(list(graph.paths.predictions.iterdir())) == 1
+        assert len(list(graph.paths.predictions.glob("*.arrow"))) == 1
         assert list((graph.paths.root / "refine").iterdir()) == []
     again = solved(solver, task(graph, attempt=3))
     np.testing.assert_allclose(scores_of(graph, again), expected, atol=1e-6)
