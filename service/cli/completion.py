@@ -47,7 +47,8 @@ WORDS: Final = {
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
-    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= --json",
+    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= "
+    "--origin=given,random,suggested,imported --json",
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --label-column= -n= --json",
     "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --json",

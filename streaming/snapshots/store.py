@@ -17,8 +17,8 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import AnyArray, Int32Array
-from peewit.solvers.edge_merging import EdgeChunk, MergedEdges, merged_ranges
+from peewit.solvers.arrays import AnyArray, FloatArray, Int32Array
+from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
     fsync_file,
@@ -40,6 +40,9 @@ _ORDER = "order.npy"
 VARIANCES = "variances.npy"
 """(edges_kept,) float32 variance of each conductance over the coins, for its square (B27); of
 snapshots for which coins were thrown."""
+
+_NOTHING, _TELLING = 1e-37, 1e-30
+"""Least variances that are merged and that are told, for the square of the largest conductance."""
 
 WALKS = "walks"
 """How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
@@ -380,8 +383,7 @@ class SnapshotStore:
             n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
             meta = replace(meta, edges_kept=n_edges)
             if meta.sampling_constant is not None:
-                variances = merged_ranges(_Variances(chunks), n_nodes=meta.n_nodes)
-                _write_variances(directory, n_edges, variances)
+                _Variances.of(chunks).write(directory, n_edges, meta.n_nodes)
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -484,38 +486,53 @@ class _Variance:
     u: AnyArray
     v: AnyArray
     weight: AnyArray
-    keep_probability: AnyArray | None
+    keep_probability: AnyArray
 
 
 @dataclass(frozen=True, slots=True)
 class _Variances:
-    """The variances of all records, anew each time."""
+    """The variances of all records, anew each time, in units of the largest conductance squared.
+
+    They are float32 as records are, so that the same compiled code merges them.
+    """
 
     chunks: Iterable[EdgeChunk]
+    unit: float
+
+    @classmethod
+    def of(cls, chunks: Iterable[EdgeChunk]) -> Self:
+        """Those of records; looks at all of them."""
+        largest = (_conductance(chunk)[0].max(initial=0.0) for chunk in chunks)
+        return cls(chunks, max(largest, default=0.0) or 1.0)
 
     def __iter__(self) -> Iterator[_Variance]:
         for chunk in self.chunks:
-            weight, kept = np.asarray(chunk.weight, np.float64), chunk.keep_probability
-            if kept is None:
-                variance, mark = np.zeros_like(weight), None
-            else:
-                kept = np.asarray(kept, np.float64)
-                mark = (kept > 0.0).astype(np.float64)
-                variance = np.square(weight / np.where(kept > 0.0, kept, 1.0)) * (1.0 - kept)
-            # merged are positive numbers: nothing beside the square of any conductance
-            yield _Variance(chunk.u, chunk.v, variance + np.finfo(np.float64).tiny, mark)
+            conductance, kept = _conductance(chunk)
+            variance = np.square(conductance / self.unit) * (1.0 - kept)
+            # merged are positive numbers
+            weight = np.maximum(variance, _NOTHING).astype(np.float32)
+            yield _Variance(chunk.u, chunk.v, weight, (kept > 0.0).astype(np.float32))
+
+    def write(self, directory: Path, n_edges: int, n_nodes: int) -> None:
+        """Write the relative ones in the order of the edges, which are there already."""
+        room, first = reserved_array(directory / VARIANCES, (n_edges,), np.float32), 0
+        with pa.memory_map(str(directory / _EDGES)) as source:
+            weights = pa.ipc.open_file(source).read_all()["weight"]
+            for each in merged_ranges(self, n_nodes=n_nodes):
+                rows = slice(first, first + each.weight.size)
+                squared = np.square(weights[rows].to_numpy() / self.unit)
+                is_some = each.weight > _TELLING
+                np.divide(each.weight, squared, out=room[rows], where=is_some, casting="unsafe")
+                first = rows.stop
 
 
-def _write_variances(directory: Path, n_edges: int, merged: Iterable[MergedEdges]) -> None:
-    """Write them in the order of the edges, which are there already."""
-    room, first = reserved_array(directory / VARIANCES, (n_edges,), np.float32), 0
-    with pa.memory_map(str(directory / _EDGES)) as source:
-        weights = pa.ipc.open_file(source).read_all()["weight"]
-        for each in merged:
-            n_here = each.weight.size
-            conductance = weights.slice(first, n_here).to_numpy()
-            room[first : first + n_here] = each.weight / np.square(conductance)
-            first += n_here
+def _conductance(chunk: EdgeChunk) -> tuple[FloatArray, FloatArray]:
+    """(n_records,) float64 conductances and probabilities, 0 of records that are gone."""
+    weight = np.asarray(chunk.weight, np.float64)
+    if chunk.keep_probability is None:
+        return weight, np.ones_like(weight)
+    kept = np.asarray(chunk.keep_probability, np.float64)
+    return np.divide(weight, kept, out=np.zeros_like(weight), where=kept > 0.0), kept
 
 
 def _save(array: AnyArray, path: Path) -> None:

@@ -137,7 +137,8 @@ def test_acknowledged_label_outlives_a_killed_api(lasting_server: Server) -> Non
     api.kill()
     eventually(lambda: is_gone(api.pid))
     eventually(server.is_ready)
-    assert server.client.labels("g").to_pylist() == [{"node": "a", "label": "x"}]
+    (kept,) = server.client.labels("g").to_pylist()
+    assert kept == {"node": "a", "label": "x", "origin": "given"}
     eventually(lambda: server.client.graph("g").edges_seen == 1)
 
 
