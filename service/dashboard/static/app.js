@@ -74,7 +74,7 @@ function chart(element, options, data) {
   }
   const made = new uPlot({ ...size(element), ...options }, data, element);
   charts.set(element, made);
-  new ResizeObserver(() => made.setSize(size(element))).observe(element);
+  new ResizeObserver(() => charts.get(element) === made && made.setSize(size(element))).observe(element);
 }
 
 const grown = new Map();
@@ -157,7 +157,15 @@ document.addEventListener("htmx:beforeCleanupElement", (event) => {
   charts.delete(event.target);
 });
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+// charts anew in the other colours; a page that came anew would lose what was typed
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const made of charts.values()) made.destroy();
+  charts.clear();
+  grown.clear();
+  drawBins();
+  drawCurves();
+  drawGrowth();
+});
 
 // ---------------------------------------------------------------------------- label next
 const skipped = [];
