@@ -173,7 +173,7 @@ def sets(
             for each in found.groups
         ),
     )
-    typer.echo("about what was asked is to be expected, and what is guaranteed never missed")
+    typer.echo("about what was asked is to be expected, and never less than what is guaranteed")
     typer.echo()
     if found.unpromised:
         one = ", ".join(map(str, found.unpromised))

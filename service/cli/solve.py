@@ -199,7 +199,7 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
         )
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))
-            yield f"never left out, since they have one label: {kept}"
+            yield f"of these classes no label was left out, as of one alone or suggested: {kept}"
     if (n_dropped := stats.get("n_labels_dropped")) is not None:
         yield (
             f"dropped {n_dropped:,} labels that the others contradict; `peewit labels doubtful` "

@@ -5,8 +5,7 @@ from typing import Any
 
 from peewit.solvers.kernels.compilation import njit
 
-_FIRST_SHARE = 1.0
-_DECAY = 0.25
+_DECAY = 0.25  # of how many walks must wait for each edge, from round to round
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +33,7 @@ def follow_walks(
     """
     left[start] = 1.0
     visited[0] = start
-    n_visited, n_gone, remaining, share = 1, 0, 1.0, _FIRST_SHARE
+    n_visited, n_gone, remaining, share = 1, 0, 1.0, 1.0
     waiting = [visited[0]]
     while remaining > enough and n_gone < most:
         share *= _DECAY
@@ -89,8 +88,8 @@ def likeliest_paths(
     likelihood: Any,
     is_settled: Any,
     before: Any,
-) -> Any:
-    """Likeliest way from ``start`` to each of ``targets``; how many of them were reached.
+) -> None:
+    """Likeliest way from ``start`` to each of ``targets``.
 
     ``before`` (n_nodes,) int32 becomes the node before each that was reached, on its way;
     ``likelihood`` (n_nodes,) float64 zeros that of the way, and ``is_settled`` (n_nodes,) bool of
@@ -115,4 +114,3 @@ def likeliest_paths(
                 likelihood[other] = found
                 before[other] = node
                 heappush(heap, (-found, other))
-    return reached

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray
+from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.row_ranges import row_blocks
 
@@ -39,7 +39,7 @@ class WalkRows:
             indptr=adjacency.indptr,
             indices=adjacency.indices,
             probability=np.concatenate(parts) if parts else np.zeros(0, np.float32),
-            degree=looped_degrees(graph),
+            degree=looped_degrees(graph.degree, np.diff(adjacency.indptr)),
         )
 
     @property
@@ -48,16 +48,16 @@ class WalkRows:
         return self.degree.size
 
 
-def looped_degrees(graph: Graph) -> FloatArray:
+def looped_degrees(degree: FloatArray, n_edges: Int64Array) -> FloatArray:
     """(n_nodes,) degrees with a loop of the mean weight of each node's edges; 1 without any."""
-    n_edges = np.diff(graph.adjacency.indptr)
-    looped = graph.degree * (1.0 + 1.0 / np.maximum(n_edges, 1))
+    looped = degree * (1.0 + 1.0 / np.maximum(n_edges, 1))
     return np.where(n_edges > 0, looped, 1.0)
 
 
 def probabilities(graph: Graph) -> Iterator[tuple[slice, Float32Array]]:
     """Entries of ``graph.adjacency`` in order, and the probability that a walk goes along each."""
-    adjacency, degree = graph.adjacency, looped_degrees(graph)
+    adjacency = graph.adjacency
+    degree = looped_degrees(graph.degree, np.diff(adjacency.indptr))
     for rows in row_blocks(graph.n_nodes):
         bounds = adjacency.indptr[rows.start : rows.stop + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))

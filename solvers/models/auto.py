@@ -22,6 +22,7 @@ from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.walk_rows import looped_degrees
 from peewit.solvers.models.auto_arms import (
     DENSITY_RTOL,
     TELEPORT,
@@ -343,8 +344,7 @@ class Auto(FeatureModel, Refinable):
         )
         potentials = full.solve(system)
         degree, n_edges = full.degrees()
-        looped = degree * (1.0 + 1.0 / np.maximum(n_edges, 1))  # a loop of the edges' mean weight
-        looped[n_edges == 0] = 1.0
+        looped = looped_degrees(degree, n_edges)
         # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
         system = replace(
             system,

@@ -7,13 +7,15 @@ sparsifier are dependent and even out degrees: those of replicas are not, and er
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.snapshots.store import VARIANCES, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.variances import VARIANCES
 
-_LEAST: float = 1e-6
+_LEAST: Final = 1e-6
 """Of a conductance stays so much: edges of a replica are those of the snapshot."""
 
 

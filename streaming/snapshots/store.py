@@ -17,7 +17,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import AnyArray, FloatArray, Int32Array
+from peewit.solvers.arrays import AnyArray, Int32Array
 from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
@@ -27,23 +27,16 @@ from peewit.streaming.durable_files import (
     publish_file,
     publish_json,
     remove_unfinished,
-    reserved_array,
     write_json,
 )
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.snapshots.variances import VARIANCES, write_variances
 from peewit.streaming.sparsifier.degrees import Damage
 
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
 _EDGES = "edges.arrow"
 _ORDER = "order.npy"
-VARIANCES = "variances.npy"
-"""(edges_kept,) float32 variance of each conductance over the coins, for its square (B27); of
-snapshots for which coins were thrown."""
-
-_NOTHING, _TELLING = 1e-37, 1e-30
-"""Least variances that are merged and that are told, for the square of the largest conductance."""
-
 WALKS = "walks"
 """How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
@@ -291,10 +284,9 @@ class SnapshotStore:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
         path = self.directory(number) / _EDGES
         try:
-            source = pa.memory_map(str(path))
+            return _mapped(path)
         except FileNotFoundError:
             raise self._missing(number) from None
-        return pa.ipc.open_file(source).read_all()
 
     def load(self, number: int) -> Snapshot:
         """Load one snapshot as a graph with its provenance.
@@ -383,7 +375,8 @@ class SnapshotStore:
             n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
             meta = replace(meta, edges_kept=n_edges)
             if meta.sampling_constant is not None:
-                _Variances.of(chunks).write(directory, n_edges, meta.n_nodes)
+                weight = _mapped(directory / _EDGES)["weight"]
+                write_variances(directory, chunks, weight, n_nodes=meta.n_nodes)
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -479,60 +472,9 @@ class _StoredEdges:
                 yield u, v, weight
 
 
-@dataclass(frozen=True, slots=True)
-class _Variance:
-    """The variances of some records in place of their conductances: an EdgeChunk."""
-
-    u: AnyArray
-    v: AnyArray
-    weight: AnyArray
-    keep_probability: AnyArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Variances:
-    """The variances of all records, anew each time, in units of the largest conductance squared.
-
-    They are float32 as records are, so that the same compiled code merges them.
-    """
-
-    chunks: Iterable[EdgeChunk]
-    unit: float
-
-    @classmethod
-    def of(cls, chunks: Iterable[EdgeChunk]) -> Self:
-        """Those of records; looks at all of them."""
-        largest = (_conductance(chunk)[0].max(initial=0.0) for chunk in chunks)
-        return cls(chunks, max(largest, default=0.0) or 1.0)
-
-    def __iter__(self) -> Iterator[_Variance]:
-        for chunk in self.chunks:
-            conductance, kept = _conductance(chunk)
-            variance = np.square(conductance / self.unit) * (1.0 - kept)
-            # merged are positive numbers
-            weight = np.maximum(variance, _NOTHING).astype(np.float32)
-            yield _Variance(chunk.u, chunk.v, weight, (kept > 0.0).astype(np.float32))
-
-    def write(self, directory: Path, n_edges: int, n_nodes: int) -> None:
-        """Write the relative ones in the order of the edges, which are there already."""
-        room, first = reserved_array(directory / VARIANCES, (n_edges,), np.float32), 0
-        with pa.memory_map(str(directory / _EDGES)) as source:
-            weights = pa.ipc.open_file(source).read_all()["weight"]
-            for each in merged_ranges(self, n_nodes=n_nodes):
-                rows = slice(first, first + each.weight.size)
-                squared = np.square(weights[rows].to_numpy() / self.unit)
-                is_some = each.weight > _TELLING
-                np.divide(each.weight, squared, out=room[rows], where=is_some, casting="unsafe")
-                first = rows.stop
-
-
-def _conductance(chunk: EdgeChunk) -> tuple[FloatArray, FloatArray]:
-    """(n_records,) float64 conductances and probabilities, 0 of records that are gone."""
-    weight = np.asarray(chunk.weight, np.float64)
-    if chunk.keep_probability is None:
-        return weight, np.ones_like(weight)
-    kept = np.asarray(chunk.keep_probability, np.float64)
-    return np.divide(weight, kept, out=np.zeros_like(weight), where=kept > 0.0), kept
+def _mapped(path: Path) -> pa.Table:
+    """The edges of a file, memory-mapped."""
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def _save(array: AnyArray, path: Path) -> None:

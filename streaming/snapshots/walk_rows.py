@@ -28,14 +28,19 @@ def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
     OSError
         The disk is full, or fails.
     """
-    directory = _directory(snapshots, number)
-    while not directory.exists():
-        with _writing:
-            if not directory.exists():
-                _write(snapshots, number, directory)
-        asked, directory = directory, _directory(snapshots, number)
-        if asked != directory:  # nodes were erased meanwhile
-            shutil.rmtree(asked, ignore_errors=True)
+    while True:
+        directory = _directory(snapshots, number)
+        try:
+            return _opened(directory)
+        except FileNotFoundError:  # not made yet, or nodes were erased since
+            with _writing:
+                if not directory.exists():
+                    _write(snapshots, number, directory)
+        if directory != _directory(snapshots, number):  # nodes were erased meanwhile
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _opened(directory: Path) -> WalkRows:
     parts = {
         name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in WalkRows.__dataclass_fields__
@@ -52,7 +57,8 @@ def _write(snapshots: SnapshotStore, number: int, directory: Path) -> None:
     adjacency = graph.adjacency
     try:
         with publish_directory(directory) as unfinished:
-            for name, values in (("indptr", adjacency.indptr), ("degree", looped_degrees(graph))):
+            degree = looped_degrees(graph.degree, np.diff(adjacency.indptr))
+            for name, values in (("indptr", adjacency.indptr), ("degree", degree)):
                 np.save(unfinished / f"{name}.npy", values)
             shape = adjacency.indices.shape
             indices = reserved_array(unfinished / "indices.npy", shape, np.int32)

@@ -19,6 +19,7 @@ from peewit.service.dashboard.pages import back_to, form_of, page, page_router, 
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes.common import Column, Seen, label_of
+from peewit.service.dashboard.routes.prediction_query import PredictionQuery
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
@@ -234,7 +235,7 @@ def _card(
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
     values["origin"] = question.origin
-    shown = node_values(request, graph, stores, question.node, column=column)
+    shown = node_values(request, graph, stores, question.node, PredictionQuery(), column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {

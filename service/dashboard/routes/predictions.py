@@ -197,7 +197,7 @@ def node_values(
     graph: GraphRecord,
     stores: Stores,
     node: str,
-    query: PredictionQuery = PredictionQuery(),  # noqa: B008 - it is frozen
+    query: PredictionQuery,
     *,
     column: str | None = None,
 ) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def test_what_was_asked_of_the_answer_is_told(peewit: Peewit, tmp_path: Path) ->
     told = " ".join((done.out + done.err).split())
     assert done.exit_code == 0
     assert "cross-validated accuracy 1 over 6 labels in 3 folds" in told
-    assert "never left out, since they have one label: odd" in told
+    assert "of these classes no label was left out, as of one alone or suggested: odd" in told
     assert "a diagnostic, not a certificate" in told
     assert "variances have a standard deviation of 12.5% or less" in told
     assert "variance" in peewit("predictions", "g").out.splitlines()[0]

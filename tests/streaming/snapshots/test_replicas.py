@@ -14,7 +14,8 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.replicas import VariancesNotKept, replicas
-from peewit.streaming.snapshots.store import VARIANCES, Snapshot, SnapshotStore
+from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
+from peewit.streaming.snapshots.variances import VARIANCES
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 from tests.streaming.snapshots.test_store import META
 
