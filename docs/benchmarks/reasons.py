@@ -54,12 +54,12 @@ def carried(name: str) -> None:
             densities=densities,
         )
         own = densities[node]
-        missed.append(float(np.abs((found.density - own) / (0.3 + own)).max()))
+        missed.append(float(np.abs((found.support - own) / (0.3 + own)).max()))
         followed.append(found.followed)
         predicted = int(solution.scores[node].argmax())
         is_own = labels.classes[found.places] == predicted
-        whole = found.density[predicted] or 1.0
-        parts.append(float(found.parts[is_own][:N_TOLD].sum() / whole))
+        whole = found.support[predicted] or 1.0
+        parts.append(float(found.added[is_own][:N_TOLD].sum() / whole))
         agreed.append(predicted == int(own.argmax()))
     typer.echo(
         f"{name:20} missed {max(missed):.4f}  followed {np.median(followed):.2f}  "

@@ -43,6 +43,8 @@ def why(
 ) -> None:
     """Say which labels speak for what is predicted of a node, and how walks come to them.
 
+    Of jobs with label_shares=true what labels add to the model's own scores is told.
+
     The first question after a snapshot reads it whole; further ones take a moment.
     """
     with open_session() as session:
@@ -62,8 +64,9 @@ def why(
         typer.echo(f"{node}: no label reaches it")
         return
     typer.echo(f"{node}: {predicted} ({file.meta.score} {found.score:.4f})")
-    densities = ", ".join(f"{each.label} {each.density:.4g}" for each in found.densities)
-    typer.echo(f"walks find, for what those from anywhere do: {densities}")
+    support = ", ".join(f"{each.label} {each.support:.4g}" for each in found.classes)
+    told = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
+    typer.echo(f"{told[found.by]}: {support}")
     typer.echo()
     _print_labels(f"for {predicted}", found.labels)
     if found.labels:

@@ -27,7 +27,7 @@ FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"}
 HEAVY_OPTIONS = frozenset(
     {
         *("refine", "variance", "bound", "cross_validate", "probabilities", "sets"),
-        *("without_doubtful", "replicas"),
+        *("without_doubtful", "replicas", "label_shares"),
     }
 )
 """Options of solve jobs with which any model takes long (`tasks.solve_options`)."""

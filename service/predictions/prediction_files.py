@@ -43,6 +43,7 @@ LEFT_OUT_SUFFIX: Final = ".left-out"
 GIVEN_SUFFIX: Final = ".npy"
 LABELS_SUFFIX: Final = ".labels"
 DENSITIES_SUFFIX: Final = ".densities"
+SHARES_SUFFIX: Final = ".shares"
 
 _META_KEY: Final = b"peewit"
 _MAGIC: Final = b"ARROW1"
@@ -622,6 +623,11 @@ def labels_path(path: Path) -> Path:
 def densities_path(path: Path) -> Path:
     """Path of the densities of classes that belong to a file of predictions, if any."""
     return path.with_suffix(DENSITIES_SUFFIX)
+
+
+def shares_path(path: Path) -> Path:
+    """Path of what each label adds to scores, beside a file of predictions, if it was kept."""
+    return path.with_suffix(SHARES_SUFFIX)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

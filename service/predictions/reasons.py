@@ -11,17 +11,20 @@ from peewit.service.predictions.prediction_files import (
     PredictionFile,
     densities_path,
     labels_path,
+    shares_path,
     write_arrays,
 )
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.tables.uploads import NodeId, node_array
-from peewit.service.wire.predictions import ClassDensity, LabelReason, NodeReasons
+from peewit.service.wire.predictions import ClassSupport, LabelReason, NodeReasons
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
-from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons
+from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons, shared_reasons
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walk_rows import WalkRows
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.label_shares import LinearModel
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
 
@@ -70,30 +73,37 @@ def node_reasons(
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
     nodes, classes = _labels_of(file)
     rows = walk_rows(snapshots, file.meta.snapshot)
-    densities = _densities_of(file)
-    names = file.meta.class_names
-    found = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
+    names, is_whole = file.meta.class_names, True
+    shares = _kept(shares_path(file.path))
+    if shares is not None:
+        found = shared_reasons(shares[dense], classes, n_classes=len(names))
+    else:
+        densities = _kept(densities_path(file.path))
+        is_whole = densities is not None
+        found = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
     predicted = next(
         (place for place, name in enumerate(names) if str(name) == str(prediction["label"])), -1
     )
     is_for = classes[found.places] == predicted
     told = _Told(file=file, rows=rows, node=dense, nodes=nodes, classes=classes, found=found)
-    labels, against = told.reasons([np.flatnonzero(is_for), np.flatnonzero(~is_for)], k)
-    largest = np.argsort(-found.density, kind="stable")[:_CLASSES_SHOWN]
+    rivals = np.flatnonzero(~is_for & (found.added > 0.0))
+    labels, against = told.reasons([np.flatnonzero(is_for), rivals], k)
+    largest = np.argsort(-found.support, kind="stable")[:_CLASSES_SHOWN]
     return NodeReasons(
         node=prediction["node"],
         label=prediction["label"],
         score=float(prediction["score"]),
-        densities=tuple(
-            ClassDensity(label=names[place], density=float(found.density[place]))
+        by="walks" if shares is None else "shares",
+        classes=tuple(
+            ClassSupport(label=names[place], support=float(found.support[place]))
             for place in largest.tolist()
         ),
         labels=labels,
         carried=sum(each.part for each in labels),
         against=against,
         followed=found.followed,
-        is_whole=densities is not None,
-        note=_note(file, found, predicted),
+        is_whole=is_whole,
+        note=_note(file, found, predicted, is_walked=shares is None),
     )
 
 
@@ -128,7 +138,7 @@ class _Told:
         return LabelReason(
             node=self._names([self.nodes[label]])[0],
             label=self.file.meta.class_names[code],
-            part=float(self.found.parts[place] / self.found.density[code]),
+            part=float(self.found.added[place] / self.found.whole[code]),
             way=None if named is None or None in named else tuple(named),
         )
 
@@ -148,29 +158,38 @@ def _labels_of(file: PredictionFile) -> tuple[Int64Array, Int64Array]:
         ) from None
 
 
-def _densities_of(file: PredictionFile) -> Float32Array | None:
+def _kept(path: Path) -> Float32Array | None:
+    """An array beside predictions, which few models keep."""
     try:
-        kept: Float32Array = np.load(densities_path(file.path), mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:  # of another model than auto, or refined
+        kept: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
         return None
     return kept
 
 
-def _note(file: PredictionFile, found: Reasons, predicted: int) -> str | None:
+def _note(file: PredictionFile, found: Reasons, predicted: int, *, is_walked: bool) -> str | None:
     if predicted < 0:
         return "no label reaches the node"
     told = []
-    is_auto = file.meta.model == DEFAULT_MODEL
-    if not is_auto:
+    model, names = file.meta.model, file.meta.class_names
+    favoured = int(found.support.argmax())
+    differs = favoured != predicted and found.support[favoured] > 0.0
+    if is_walked and model != DEFAULT_MODEL:
+        is_linear = issubclass(CATALOGUE.get(model, Model), LinearModel)
+        instead = "; solve with label_shares=true for what they add to its scores"
         told.append(
-            f"{file.meta.model} weighs labels in its own way; these are the ones that walks from "
-            "the node find"
+            f"{model} weighs labels in its own way; these are the ones that walks from the node "
+            f"find{instead if is_linear else ''}"
         )
-    favoured = int(found.density.argmax())
-    if favoured != predicted and found.density[favoured] > 0.0:
-        others = "other parts of auto" if is_auto else "the model"
+    if differs and is_walked:
+        others = "other parts of auto" if model == DEFAULT_MODEL else "the model"
         told.append(
-            f"walks from the node speak for {file.meta.class_names[favoured]!r}: {others} decided "
-            f"for {file.meta.class_names[predicted]!r}"
+            f"walks from the node speak for {names[favoured]!r}: {others} decided for "
+            f"{names[predicted]!r}"
+        )
+    if differs and not is_walked:
+        told.append(
+            f"the labels of {names[favoured]!r} add most: what puts classes right, such as "
+            f"class_mass or class_balance, decided for {names[predicted]!r}"
         )
     return "; ".join(told) or None

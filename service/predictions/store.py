@@ -30,6 +30,7 @@ from peewit.service.predictions.prediction_files import (
     LABELS_SUFFIX,
     LEFT_OUT_SUFFIX,
     PREDICTOR_SUFFIX,
+    SHARES_SUFFIX,
     SUFFIX,
     PredictionFile,
     file_name,
@@ -49,6 +50,7 @@ _COMPANIONS: Final = (
     LEFT_OUT_SUFFIX,
     LABELS_SUFFIX,
     DENSITIES_SUFFIX,
+    SHARES_SUFFIX,
 )
 _SUFFIXES: Final = (*_COMPANIONS, SUFFIX)
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.assessment.calibration import (
@@ -22,10 +23,11 @@ from peewit.solvers.assessment.calibration import (
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
-from peewit.solvers.iteration_loop import Cancelled, Progress
+from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.label_sample import DOUBT
+from peewit.solvers.models.label_shares import LinearModel, label_shares
 from peewit.solvers.models.posterior_variance import posterior_variance
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -134,6 +136,8 @@ class Assessment:
         By which classes belong to sets; None unless asked for.
     stability : (n_nodes,) float32 or None
         Share of the replicas with the same class; None unless asked for.
+    label_shares : (n_nodes, n_labels) float32 or None
+        As of `peewit.solvers.models.label_shares`; None unless asked for.
     is_dropped : (n_labels,) bool or None
         Which labels the answer does without, as of `peewit.service.tasks.refit`.
     warnings : list of str
@@ -145,6 +149,7 @@ class Assessment:
     calibration: Calibration | None = None
     p_values: Float32Array | None = None
     stability: Float32Array | None = None
+    label_shares: Float32Array | None = None
     is_dropped: BoolArray | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -209,6 +214,28 @@ def _bound(answer: Answered, assessment: Assessment, cancelled: Cancelled) -> No
         "kind": "a diagnostic, not a certificate",
     }
     assessment.note("bound", figures, found.status)
+
+
+def share_out(
+    answer: Answered, assessment: Assessment, *, progress: Progress, cancelled: Cancelled
+) -> None:
+    """Add what each label adds to scores, by a model that can tell.
+
+    Raises
+    ------
+    StoppedEarly
+        Cancelled.
+    """
+    model, labels = answer.model, answer.labels
+    if not (isinstance(model, LinearModel) and isinstance(labels, Labels)):
+        return
+    watch = Watch(progress=progress, cancelled=cancelled)
+    try:
+        found = label_shares(model, answer.prepared, labels, answer.solution, watch)
+    except Stopped:
+        raise StoppedEarly from None
+    assessment.label_shares = found.shares
+    assessment.note("label_shares", {"largest_miss": found.largest_miss}, found.status)
 
 
 def leave_out(

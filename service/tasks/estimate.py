@@ -30,6 +30,7 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.embedded_base import EmbeddedModel
 from peewit.solvers.models.feature_model_base import GIVEN, FeatureModel
 from peewit.solvers.models.kernel_space_base import KernelSpaceModel
+from peewit.solvers.models.label_shares import shares_bytes
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
@@ -175,7 +176,7 @@ class Estimator:
     def _held_bytes(
         self, graph: GraphRecord, model: Model, options: SolveOptions, snapshot: SnapshotMeta
     ) -> int:
-        """What a solve holds for edges and nodes, of as many classes as there are now."""
+        """What a solve holds for edges and nodes, of as many labels as there are now."""
         n_nodes, n_edges = snapshot.n_nodes, snapshot.edges_kept
         again = graph_bytes(n_nodes, n_edges, model.graph_copies[1]) if options.replicas else 0
 
@@ -187,10 +188,11 @@ class Estimator:
                 for_nodes = max(for_nodes, refined_bytes(n_nodes, n_columns))
             return 2 * snapshot.edges_kept * model.entry_bytes(n_classes) + for_nodes
 
-        if held(_LEAST_CLASSES) == 0:  # classes cost a look at every label
-            return again
+        if held(_LEAST_CLASSES) == 0 and not options.label_shares:
+            return again  # classes cost a look at every label
         counts = self.labels.class_counts(graph.id, column=options.label_column)
-        return again + held(max(_LEAST_CLASSES, len(counts)))
+        shares = shares_bytes(n_nodes, sum(counts.values())) if options.label_shares else 0
+        return again + shares + held(max(_LEAST_CLASSES, len(counts)))
 
 
 def newest_snapshot(graph: GraphRecord) -> int:

@@ -33,6 +33,7 @@ from peewit.service.predictions.prediction_files import (
     given_path,
     predictor_path,
     require_few_classes,
+    shares_path,
     write_array,
     write_predictions,
 )
@@ -44,6 +45,7 @@ from peewit.service.tasks.assessment import (
     JudgedLabels,
     assess,
     leave_out,
+    share_out,
 )
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
@@ -194,6 +196,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         progress=phases.iteration,
         cancelled=cancelled,
     )
+    if options.label_shares and isinstance(labels, Labels):
+        with phases.phase("label shares"):
+            share_out(kept, assessment, progress=phases.iteration, cancelled=cancelled)
     read = partial(_told, labels=labels, calibration=assessment.calibration)
     told = read(solution)
     if options.replicas and isinstance(labels, Labels):
@@ -395,6 +400,8 @@ def _write(
         write_labels(directory / meta.file_name, kept)
     if solution.densities is not None and solution.densities.shape[1] <= MAX_SCORE_COLUMNS:
         write_array(densities_path(directory / meta.file_name), solution.densities)
+    if assessment.label_shares is not None:
+        write_array(shares_path(directory / meta.file_name), assessment.label_shares)
     if assessment.left_out_scores is not None and isinstance(labels, Labels):
         write_left_out(
             directory / meta.file_name,

@@ -17,6 +17,7 @@ from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable
 
@@ -152,6 +153,16 @@ class SolveOptions:
         ),
     )
 
+    label_shares: bool = option(
+        False,
+        Rule(
+            doc="Keep what each label adds to the score of each node, exactly, for the reasons of "
+            "predictions: four bytes for each node and label, and a linear solve for each label.",
+            kind=bool,
+        ),
+        needs=LinearModel,
+        verb="tell what each label adds",
+    )
     replicas: int = option(
         0,
         Rule(
@@ -175,9 +186,12 @@ class SolveOptions:
                 "must be left out where numbers are predicted, target='real', "
                 f"got {getattr(self, name)!r}",
             )
-        if self.replicas and (self.refine or self.target == "real"):
-            beside = "refine" if self.refine else "target='real'"
-            raise BadArgument("replicas", f"must be 0 beside {beside}, got {self.replicas}")
+        for name in ("replicas", "label_shares"):
+            if getattr(self, name) and (self.refine or self.target == "real"):
+                beside = "refine" if self.refine else "target='real'"
+                raise BadArgument(
+                    name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
+                )
         if self.replicas > MAX_REPLICAS:
             raise BadArgument("replicas", f"must be at most {MAX_REPLICAS}, got {self.replicas}")
         if self.cross_validate == 1:

@@ -135,7 +135,9 @@ class LabelReason:
     node: NodeId = described("Where the label is; a string where a float would not hold it.")
     label: Label
     part: float = described(
-        "Of the density of its class, (J15); at least, where walks were not followed to their end."
+        "Of the support of its class: of its density, (J15), at least, where walks were not "
+        "followed to their end; or of the sizes of all shares in its score, (J16), below 0 where "
+        "it speaks against its own class."
     )
     way: tuple[NodeId, ...] | None = described(
         "How walks from the node most likely come there, both ends included; null where that was "
@@ -144,29 +146,37 @@ class LabelReason:
 
 
 @record
-class ClassDensity:
+class ClassSupport:
     """How much speaks for a class."""
 
     label: Label
-    density: float = described("1 where walks from the node find it as those from anywhere do.")
+    support: float = described(
+        "By walks its density, 1 where those from the node find it as those from anywhere do; by "
+        "shares what its labels add to its score."
+    )
 
 
 @record
 class NodeReasons:
-    """Which labels speak for what is predicted of a node, by walks that restart at it."""
+    """Which labels speak for what is predicted of a node."""
 
     node: NodeId = described("A string where a float would not hold the integer.")
     label: Label | None = described("Null where no label reaches.")
     score: float = described("Of this label, as in the predictions.")
-    densities: tuple[ClassDensity, ...] = described("The largest five, the largest first.")
+    by: Literal["walks", "shares"] = described(
+        "walks that restart at the node; or shares: what each label adds to the model's own "
+        "scores, exactly, as solves with label_shares keep it."
+    )
+    classes: tuple[ClassSupport, ...] = described("The largest five, the largest first.")
     labels: tuple[LabelReason, ...] = described("Of the class predicted, the largest part first.")
-    carried: float = described("Part of the density of the class predicted that these carry.")
+    carried: float = described("Part of the support of the class predicted that these carry.")
     against: tuple[LabelReason, ...] = described(
-        "Of other classes, those that add most to their density; up to as many."
+        "Of other classes, those that add most to their support; up to as many."
     )
     followed: float = described("Share of the walks that were followed to their end.")
     is_whole: bool = described(
-        "Whether densities hold the walks that were not followed, too, as those of auto do."
+        "Whether all is known that supports the classes: shares do, and densities of auto, which "
+        "hold the walks that were not followed, too."
     )
     note: str | None = described("What to know of these reasons; null of nothing.")
 

@@ -3,7 +3,8 @@
 Walks from the node that stop with probability a at each step stop at labels; how often they do, for
 what walks from anywhere do, is the density of a class (K6). It is linear in the labels, so that
 each has an exact part of it (J15). Walks are followed as far as time allows; what the others would
-add to each class the densities of the nodes tell where they are.
+add to each class the densities of the nodes tell where they are. Models that are linear in their
+labels can keep what each label adds to their own scores (J16), which is then read.
 """
 
 from collections.abc import Sequence
@@ -31,19 +32,23 @@ class Reasons:
     Attributes
     ----------
     places : (n_found,) int64
-        Labels that were found, as places in what was given, those with the largest part first.
-    parts : (n_found,) float64
-        What each adds to the density of its class, at least (J15).
+        Labels that were found, as places in what was given, those that add most first.
+    added : (n_found,) float64
+        What each adds to the support of its class; by walks at least.
+    support : (n_classes,) float64
+        Of each class: its density, without those of other nodes that of the labels that were found,
+        or the sum of the shares of its labels.
+    whole : (n_classes,) float64
+        What parts are told of: the support, of shares the sum of their sizes.
     followed : float
-        Share of the walks that were followed to their end.
-    density : (n_classes,) float64
-        Of each class; without densities of other nodes that of the labels that were found.
+        Share of the walks that were followed to their end; 1 of shares.
     """
 
     places: Int64Array
-    parts: FloatArray
+    added: FloatArray
+    support: FloatArray
+    whole: FloatArray
     followed: float
-    density: FloatArray
 
 
 def reasons(
@@ -56,7 +61,7 @@ def reasons(
     densities: Float32Array | None = None,
     most_edges: int = MOST_EDGES,
 ) -> Reasons:
-    """Parts of labels in the densities of a node.
+    """What labels add to the densities of a node (J15).
 
     Parameters
     ----------
@@ -92,17 +97,41 @@ def reasons(
     places = np.flatnonzero(stopped[nodes])
     found = nodes[places]
     each = rows.degree.sum() / (rows.degree[found] * counts[classes[places]])
-    parts = stopped[found] * each
-    density = np.bincount(classes[places], parts, n_classes).astype(np.float64)
+    added = stopped[found] * each
+    density = np.bincount(classes[places], added, n_classes).astype(np.float64)
     if densities is not None:
         waiting = visited[left[visited] > 0.0]
         density = density + left[waiting] @ densities[waiting]
-    order = np.argsort(-parts, kind="stable")
+    order = np.argsort(-added, kind="stable")
     return Reasons(
         places=places[order],
-        parts=parts[order],
+        added=added[order],
+        support=density,
+        whole=density,
         followed=1.0 - float(left[visited].sum()),
-        density=density,
+    )
+
+
+def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int) -> Reasons:
+    """What labels add to the scores of a node (J16).
+
+    Parameters
+    ----------
+    shares : (n_labeled,) float32
+        The node's row of `peewit.solvers.models.label_shares.LabelShares`.
+    classes : (n_labeled,) int64
+    n_classes : int
+    """
+    added = shares.astype(np.float64)
+    places = np.flatnonzero(added)
+    places = places[np.argsort(-added[places], kind="stable")]
+    of_class: FloatArray = (classes == np.arange(n_classes)[:, None]).astype(np.float64)
+    return Reasons(
+        places=places,
+        added=added[places],
+        support=of_class @ added,
+        whole=of_class @ np.abs(added),
+        followed=1.0,
     )
 
 

@@ -28,7 +28,8 @@ from peewit.solvers.models.class_mass import (
     contrasts,
     normalized_masses,
 )
-from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
+from peewit.solvers.models.graph_model_base import PreparedGraph
+from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
@@ -54,7 +55,7 @@ _EPS: Final = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(GraphModel, GaussianField, Refinable):
+class _Harmonic(LinearModel, GaussianField, Refinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -408,6 +409,17 @@ class HFS(_Harmonic):
         """Harmonic functions of classes are probabilities."""
         return "probability"
 
+    def as_chosen(self, solution: Solution) -> "HFS":
+        """With the penalty that was chosen, and the harmonic function as it is."""
+        penalty = float(solution.stats["graph_penalty"])
+        return replace(self, graph_penalty=penalty, class_mass="none")
+
+    def reads_as_they_are(self, solution: Solution) -> bool:
+        """Whether scores are the harmonic function."""
+        if self.class_mass == "auto" and self.graph_penalty == "auto":
+            return solution.stats["class_mass"] == "none"
+        return self.class_mass in ("auto", "none")
+
     def _asked_reading(self, labels: Targets) -> ClassMass:
         if not isinstance(labels, Labels):
             return "none"
@@ -475,6 +487,15 @@ class StableHFS(_Harmonic):
     graph_penalty: float | Literal["auto"] = hyperparameter("auto", SOFT_PENALTY)
 
     is_stable: ClassVar[bool] = True
+    is_centred: ClassVar[bool] = True
+
+    def as_chosen(self, solution: Solution) -> "StableHFS":
+        """With the penalty that was chosen."""
+        return replace(self, graph_penalty=float(solution.stats["graph_penalty"]))
+
+    def reads_as_they_are(self, solution: Solution) -> bool:  # noqa: ARG002 - always
+        """Whether scores are the function."""
+        return True
 
 
 def even_penalty(labels: Labels, graph: Graph) -> float:

@@ -27,6 +27,7 @@ from peewit.solvers.models.class_balance import (
     share_miss,
 )
 from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
+from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.laplacian_kernel import accepted
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.solution import Solution
@@ -131,7 +132,7 @@ def _settled(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poisson(PoissonModel, Refinable):
+class Poisson(PoissonModel, LinearModel, Refinable):
     """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
 
     Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
@@ -159,6 +160,14 @@ class Poisson(PoissonModel, Refinable):
         if solution.status is Status.CANCELLED:
             return solution
         return self._balanced(labels, task, solution)
+
+    def as_chosen(self, solution: Solution) -> "Poisson":  # noqa: ARG002 - nothing is chosen
+        """Without class balance."""
+        return replace(self, class_balance="none")
+
+    def reads_as_they_are(self, solution: Solution) -> bool:  # noqa: ARG002 - as asked
+        """Whether scores are potentials."""
+        return self.class_balance == "none"
 
     def full_solution(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from peewit.service.client import Client, Conflict, NodeNotFound
-from peewit.service.predictions.prediction_files import labels_path
+from peewit.service.predictions.prediction_files import labels_path, shares_path
 from peewit.service.settings import Settings
 from peewit.service.wire.predictions import NodeReasons, PredictionReasons
 from tests.service.api.conftest import CSV, Api, bring_communities, serving
@@ -18,9 +19,13 @@ REASONS = "/graphs/g/predictions/node/reasons"
 LABELS = {"n3": "left", "n33": "right", "n10": "left", "n50": "right"}
 
 
-def solve(api: Api, model: str, **parameters: object) -> None:
+def solve(api: Api, model: str, **parameters: object) -> dict[str, Any]:
+    """The job, once it has ended."""
     body = {"kind": "solve", "model": model, "parameters": parameters}
-    api.run_job(api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
+    job_id = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+    api.run_job(job_id)
+    job: dict[str, Any] = api.call("GET", f"/jobs/{job_id}", 200).json()
+    return job
 
 
 def reasons(api: Api, query: str) -> NodeReasons:
@@ -47,8 +52,8 @@ def test_labels_of_the_nodes_own_side_speak_for_it(told: Api) -> None:
     assert sum(each.part for each in found.labels) == pytest.approx(found.carried)
     assert found.carried == pytest.approx(1.0, abs=0.02)
     assert found.followed > 0.99
-    assert [each.label for each in found.densities] == ["left", "right"]
-    assert found.densities[0].density > 1.0 > found.densities[1].density
+    assert [each.label for each in found.classes] == ["left", "right"]
+    assert found.classes[0].support > 1.0 > found.classes[1].support
     assert {each.node for each in found.against} == {"n33", "n50"}
     for each in found.labels:
         assert each.way is not None
@@ -72,14 +77,37 @@ def test_other_models_say_that_they_weigh_labels_otherwise(told: Api) -> None:
     found = reasons(told, "id=n7&model=stable-hfs")
     assert found.note is not None
     assert "stable-hfs weighs labels in its own way" in found.note
+    assert "label_shares=true" in found.note
     assert not found.is_whole
     assert found.label == "left"
     assert {each.label for each in found.labels} == {"left"}
 
 
+def test_shares_that_a_job_kept_are_told(told: Api) -> None:
+    for model, others in (("hfs", {"class_mass": "none"}), ("poisson", {})):
+        job = solve(told, model, label_shares=True, **others)
+        assert job["result"]["stats"]["label_shares"]["largest_miss"] < 1e-4
+        found = reasons(told, f"id=n7&model={model}&k=4")
+        assert (found.by, found.label, found.is_whole, found.note) == ("shares", "left", True, None)
+        assert {each.node for each in found.labels} == {"n3", "n10"}
+        assert sum(each.part for each in found.labels) == pytest.approx(found.carried)
+        assert found.carried == pytest.approx(1.0)
+        assert found.classes[0].label == "left"
+        assert found.classes[0].support > found.classes[1].support
+        if model == "hfs":
+            assert sum(each.support for each in found.classes) == pytest.approx(1.0)
+            assert found.classes[0].support == pytest.approx(found.score, rel=1e-5)
+
+
+def test_shares_are_refused_where_there_are_none(told: Api) -> None:
+    for model, others in (("auto", {}), ("hfs", {"refine": True}), ("hfs", {"target": "real"})):
+        body = {"kind": "solve", "model": model, "parameters": {"label_shares": True, **others}}
+        assert told.problem("POST", "/graphs/g/jobs", 422, json=body)["argument"] == "label_shares"
+
+
 def test_what_nothing_is_known_of_is_refused(told: Api) -> None:
     assert told.problem("GET", f"{REASONS}?id=n999", 404)["type"].endswith("node-not-found")
-    assert told.problem("GET", f"{REASONS}?id=n7&model=poisson", 404)["type"].endswith(
+    assert told.problem("GET", f"{REASONS}?id=n7&model=harmonic-mbo", 404)["type"].endswith(
         "predictions-not-found"
     )
 
@@ -109,6 +137,18 @@ def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
     assert not labels_path(kept.path).exists()
     solve(api, "auto")
     assert {each.node for each in reasons(api, "id=n7").labels} == {"n3"}
+
+
+def test_shares_of_an_erased_label_go(api: Api) -> None:
+    bring_communities(api)
+    api.put_labels(LABELS)
+    solve(api, "hfs", label_shares=True)
+    kept = api.stores.predictions.open(api.stores.predictions.find(api.stores.catalog.get("g")))
+    assert shares_path(kept.path).exists()
+    api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
+    assert {each.node for each in reasons(api, "id=n7").labels} == {"n3"}
+    api.ingest()
+    assert not shares_path(kept.path).exists()
 
 
 def test_a_node_that_no_label_reaches_has_no_reasons(api: Api) -> None:

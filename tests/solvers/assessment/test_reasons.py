@@ -58,12 +58,12 @@ def test_parts_are_those_of_an_inverse(graph: Graph, labels: Labels) -> None:
     for node in range(N_NODES):
         found = reasons(rows, node, labels.nodes, labels.classes, n_classes=3, most_edges=1 << 30)
         parts = np.zeros(labels.n_labeled)
-        parts[found.places] = found.parts
+        parts[found.places] = found.added
         np.testing.assert_allclose(parts, exact[node], rtol=1e-3, atol=1e-3)
         assert found.followed == pytest.approx(1.0, abs=2e-6)
-        assert np.all(np.diff(found.parts) <= 0.0)
+        assert np.all(np.diff(found.added) <= 0.0)
         of_classes = np.bincount(labels.classes, parts)
-        np.testing.assert_allclose(found.density, of_classes, rtol=1e-12)
+        np.testing.assert_allclose(found.support, of_classes, rtol=1e-12)
 
 
 @pytest.mark.parametrize("most_edges", [1, 30, 300, 3_000])
@@ -83,8 +83,8 @@ def test_parts_and_what_was_not_followed_are_the_density(
             densities=densities,
             most_edges=most_edges,
         )
-        np.testing.assert_allclose(found.density, densities[node], rtol=3e-3, atol=3e-3)
-        assert np.all(found.parts <= exact[node][found.places] * (1 + 1e-5))
+        np.testing.assert_allclose(found.support, densities[node], rtol=3e-3, atol=3e-3)
+        assert np.all(found.added <= exact[node][found.places] * (1 + 1e-5))
         assert 0.0 <= found.followed <= 1.0
 
 
@@ -134,10 +134,10 @@ def test_a_node_without_edges_speaks_for_itself_alone(graph: Graph) -> None:
     nodes = np.array([5, 59])
     found = reasons(rows, 59, nodes, np.array([0, 1]), n_classes=2)
     assert found.places.tolist() == [1]
-    assert found.density[0] == 0.0
+    assert found.support[0] == 0.0
     nothing = reasons(rows, 58, nodes, np.array([0, 1]), n_classes=2)
     assert nothing.places.size == 0
-    assert nothing.density.tolist() == [0.0, 0.0]
+    assert nothing.support.tolist() == [0.0, 0.0]
 
 
 def test_edges_that_no_walk_goes_along_are_passed_over() -> None:
