@@ -18,7 +18,6 @@ from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.estimators.feature_filter import filter_features
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
 from peewit.streaming.durable_files import fsync_directory, fsync_file
@@ -127,6 +126,9 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         files_of(stores).clean(graph_id)
 
     def _filtered(self, task: FilterTask, phases: Phases, child: Child) -> dict[str, Any]:
+        # with scikit-learn, which only this kind of job needs
+        from peewit.solvers.estimators.feature_filter import filter_features  # noqa: PLC0415
+
         paths = GraphPaths(root=task.graph_directory)
         directory = paths.filtered_features
         path = directory / file_name(task.job_id, task.attempt)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
@@ -49,7 +49,7 @@ class RiskCurve:
         rest = self.n_answered - self.n_wrong
         found = np.ones(rest.size)
         is_some = rest > 0
-        found[is_some] = beta.ppf(confidence, self.n_wrong[is_some] + 1, rest[is_some])
+        found[is_some] = betaincinv(self.n_wrong[is_some] + 1, rest[is_some], confidence)
         return found
 
     def threshold_place(self, max_error: float, confidence: float) -> int | None:

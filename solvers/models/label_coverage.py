@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 from peewit.solvers.models.label_groups import LabelGroups
@@ -95,6 +94,8 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
 
     More nodes would lie above a lower one, and with them labels whose arms err as far ones do.
     """
+    from scipy.stats import hypergeom  # noqa: PLC0415 - loads for half a second, seldom needed
+
     n_labels, n_nodes = of_labels.size, of_nodes.size
     least, best = 1.0, np.inf
     ranked = np.sort(of_labels)[::-1]

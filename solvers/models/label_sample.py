@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from peewit.solvers.arrays import FloatArray
 
@@ -69,7 +69,7 @@ class LabelSample:
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
         variance = np.maximum(_variance(nodes), _variance(left_out))
         spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
-        p_value = min(1.0, float(2.0 * norm.sf((away / spread).max()) * n_classes))
+        p_value = min(1.0, float(2.0 * ndtr(-(away / spread).max()) * n_classes))
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
             return cls(p_value=p_value, shares=shares, is_estimated=False)
         some = nodes[:: -(-len(nodes) // _MAX_NODES)]
