@@ -64,6 +64,7 @@ from peewit.service.wire.predictions import (
     Lookup,
     NodePrediction,
     Prediction,
+    PredictionRows,
     Suggestion,
     Suggestions,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "NotYet",
     "PeewitError",
     "Prediction",
+    "PredictionRows",
     "Predictions",
     "PredictionsNotFound",
     "Push",

@@ -203,6 +203,7 @@ class Client(Connected[httpx.BaseTransport]):
     download_predictions = _method(predictions_calls.download_predictions)
     prediction = _method(predictions_calls.prediction)
     look_up = _iterator(predictions_calls.look_up)
+    prediction_rows = _method(predictions_calls.prediction_rows)
     abstention = _method(judging_calls.abstention)
     sets = _method(judging_calls.sets)
     doubtful_labels = _method(judging_calls.doubtful_labels)

@@ -1,10 +1,10 @@
-"""Summary of a file of predictions: sizes of classes, margins, changes, some rows.
+"""Summary of a file of predictions: sizes of classes, margins, changes.
 
 Files never change, so that what was counted once is kept. A file is read a batch at a time.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.service.predictions.abstention import abstention, is_answered
+from peewit.service.predictions.abstention import abstention
+from peewit.service.predictions.filtered_rows import numbered_batches
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.evaluations import Abstention
 from peewit.service.wire.predictions import SetsOfPredictions
-from peewit.solvers.arrays import BoolArray, Int64Array
 
 N_BINS: Final = 20
 """Of the histogram of margins."""
@@ -111,87 +111,6 @@ class Summaries:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowFilter:
-    """Which rows of a file are wanted.
-
-    Attributes
-    ----------
-    label : str or int, optional
-        Only nodes predicted so.
-    margin_below : float, optional
-        Only nodes of a smaller margin.
-    score_from : float, optional
-        Only nodes that a label reaches, of no smaller score.
-    sets : LabelSets, optional
-        Only nodes whose set is certain, or those whose is not.
-    is_certain : bool
-        Which of them.
-    """
-
-    label: _Label | None = None
-    margin_below: float | None = None
-    score_from: float | None = None
-    sets: LabelSets | None = None
-    is_certain: bool = True
-
-    def mask(self, batch: pa.RecordBatch) -> BoolArray:
-        """Rows of a batch that are wanted."""
-        nodes = batch.column("node")
-        wanted: BoolArray = nodes.is_valid().to_numpy(zero_copy_only=False)
-        if self.label is not None:
-            wanted &= _is_label(batch.column("label"), self.label)
-        if self.margin_below is not None:
-            margin = batch.column("margin").to_numpy(zero_copy_only=False)
-            wanted &= margin < self.margin_below
-        if self.score_from is not None:
-            wanted &= is_answered(batch, self.score_from)
-        if self.sets is not None:
-            wanted &= (self.sets.sizes(batch) == 1) == self.is_certain
-        return wanted
-
-    def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that are wanted, some at a time."""
-        for batch in batches:
-            yield batch.filter(pa.array(self.mask(batch)))
-
-
-def rows(
-    file: PredictionFile, wanted: RowFilter, *, first: int = 0, limit: int = 50
-) -> tuple[Int64Array, int | None]:
-    """Dense ids of some rows in their order, and where the next page begins; None on the last.
-
-    Parameters
-    ----------
-    file : PredictionFile
-        To look through.
-    wanted : RowFilter
-        Which rows.
-    first : int
-        Rows before this one are passed over.
-    limit : int
-        Most rows.
-    """
-    found: list[int] = []
-    for start, batch in _batches(file):
-        if start + batch.num_rows <= first:
-            continue
-        mask = wanted.mask(batch)
-        mask[: max(first - start, 0)] = False
-        found += (np.flatnonzero(mask)[: limit + 1 - len(found)] + start).tolist()
-        if len(found) > limit:
-            break
-    following = found[limit] if len(found) > limit else None
-    return np.array(found[:limit], np.int64), following
-
-
-def _batches(file: PredictionFile) -> Iterator[tuple[int, pa.RecordBatch]]:
-    start = 0
-    for batch in file.batches():
-        yield start, batch
-        start += batch.num_rows
-
-
 def _summarize(file: PredictionFile) -> PredictionSummary:
     is_value = file.meta.score == "value"
     edges = _bounds(file, "label" if is_value else "margin")
@@ -251,24 +170,10 @@ def _count_labels(column: pa.Array) -> dict[_Label, int]:
     return {each["values"]: each["counts"] for each in found.to_pylist()}
 
 
-def _is_label(column: pa.Array, label: _Label) -> BoolArray:
-    if pa.types.is_dictionary(column.type):
-        names = column.dictionary.to_pylist()
-        if label not in names:
-            return np.zeros(len(column), bool)
-        found = pc.equal(column.indices, names.index(label))
-    elif isinstance(label, int) and pa.types.is_integer(column.type):
-        found = pc.equal(column, label)
-    else:
-        return np.zeros(len(column), bool)
-    is_label: BoolArray = found.fill_null(False).to_numpy(zero_copy_only=False)
-    return is_label
-
-
 def _compare(earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
     n_compared = min(earlier.n_nodes, later.n_nodes)
     n_changed = 0
-    for (start, left), right in zip(_batches(earlier), later.batches(), strict=False):
+    for (start, left), right in zip(numbered_batches(earlier), later.batches(), strict=False):
         n_rows = min(left.num_rows, right.num_rows, n_compared - start)
         before, after = (batch.column("label").slice(0, n_rows) for batch in (left, right))
         both = pa.types.is_dictionary(before.type) and pa.types.is_dictionary(after.type)

@@ -205,6 +205,14 @@ class Lookup(Provenance):
 
 
 @record
+class PredictionRows(Provenance):
+    """Some predictions in the order of the file, with where they come from."""
+
+    predictions: tuple[Prediction, ...]
+    next_row: int | None = described("For ?first=, of the next such page; null on the last one.")
+
+
+@record
 class Suggestion:
     """A node to label."""
 

@@ -12,8 +12,10 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.query_parameters import (
+    MAX_ID,
     ONE_GRAPH,
     NamedColumn,
+    PageSize,
     resource,
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
@@ -30,6 +32,7 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted, PredictionReader
@@ -40,7 +43,7 @@ from peewit.service.predictions.thresholds import (
 )
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, node_id
-from peewit.service.wire.predictions import Lookup, NodePrediction
+from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionRows
 from peewit.streaming.edges.table_formats import Format
 
 router = resource("predictions", ONE_GRAPH)
@@ -162,6 +165,46 @@ async def get_prediction(
     file, prediction = told
     return json_response(
         {**provenance(file), "prediction": _with_sets(file, [prediction], coverage)[0]}
+    )
+
+
+@router.get(
+    "/predictions/rows",
+    dependencies=[requires("read")],
+    response_model=PredictionRows,
+    responses=problems(GraphNotFound, UnknownJob, PredictionsNotFound, InvalidArgument),
+)
+def get_prediction_rows(
+    graph: GraphHere,
+    stores: StoresHere,
+    label: Annotated[str | None, Query(description="Only nodes predicted so.")] = None,
+    margin_below: Annotated[
+        float | None, Query(ge=0, description="Only nodes whose two best classes are closer.")
+    ] = None,
+    score_from: Annotated[
+        float | None, Query(description="Only nodes whose score is no less.")
+    ] = None,
+    first: Annotated[
+        int, Query(ge=0, le=MAX_ID, description="Where to begin: `next_row` of the page before.")
+    ] = 0,
+    limit: PageSize = 100,
+    model: Model = None,
+    job_id: JobId = None,
+    label_column: NamedColumn = None,
+) -> Response:
+    """A page of predictions, all or some, in the order of the file.
+
+    Name the `job` of the first page in the next ones: a new one may come in between.
+    """
+    job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    file = stores.predictions.open(job)
+    with refusing():
+        wanted = RowFilter.asked(
+            file, label=label, margin_below=margin_below, score_from=score_from
+        )
+    found, next_row = rows(file, wanted, first=first, limit=limit)
+    return json_response(
+        {**provenance(file), "predictions": file.lookup(found), "next_row": next_row}
     )
 
 

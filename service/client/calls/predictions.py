@@ -18,6 +18,7 @@ from peewit.service.wire.predictions import (
     Lookup,
     NodeId,
     NodePrediction,
+    PredictionRows,
 )
 
 _NODES_PER_REQUEST = 10_000
@@ -193,6 +194,59 @@ def look_up(
             is_repeatable=True,
         )
         yield Item(_with_given_ids((yield from read(Lookup, request)), asked))
+
+
+def prediction_rows(
+    graph: str,
+    *,
+    label: Label | None = None,
+    margin_below: float | None = None,
+    score_from: float | None = None,
+    first: int = 0,
+    limit: int = 100,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+) -> Call[PredictionRows]:
+    """A page of predictions, all or those of a class or of some certainty, in the file's order.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    label : str or int, optional
+        Only nodes predicted so.
+    margin_below, score_from : float, optional
+        Only nodes whose two best classes are closer than that; only those whose score is no less.
+    first : int
+        Where to begin: 0, or ``next_row`` of the page before, of the same job.
+    limit : int
+        Most rows, 1 to 1,000.
+    model, job, label_column : str, optional
+        As in `predictions`.
+
+    Raises
+    ------
+    InvalidArgument
+        The job predicts no such class, or numbers, which have no margins and scores.
+    PredictionsNotFound
+        Nothing has been predicted yet, or not by this model.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "rows",
+        label=label,
+        margin_below=margin_below,
+        score_from=score_from,
+        first=first,
+        limit=limit,
+        model=model,
+        job=job,
+        label_column=label_column,
+    )
+    return (yield from read(PredictionRows, request))
 
 
 def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[Predictions]:

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeFloat
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
-from peewit.service.dashboard.prediction_summary import RowFilter
 from peewit.service.jobs.job import Job
+from peewit.service.predictions.filtered_rows import RowFilter, class_named
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
@@ -112,7 +112,8 @@ def predicting_job(
 
 
 def _label_in(file: PredictionFile, text: str) -> str | int | None:
-    """The class that is written so."""
+    """The class that is written so; where there is none the text, which no row has."""
     if not text:
         return None
-    return next((name for name in file.meta.class_names if str(name) == text), text)
+    found = class_named(file, text)
+    return text if found is None else found

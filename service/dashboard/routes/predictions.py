@@ -18,7 +18,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
 from peewit.service.dashboard.node_media import Item, Items
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
-from peewit.service.dashboard.prediction_summary import Summaries, rows
+from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.dashboard.routes.prediction_query import (
     Asked,
@@ -28,6 +28,7 @@ from peewit.service.dashboard.routes.prediction_query import (
     predicting_job,
 )
 from peewit.service.dashboard.svg_geometry import SmallGraph
+from peewit.service.predictions.filtered_rows import rows
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons

@@ -49,6 +49,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/jobs/j:predict"): "read",
     ("GET", "/v1/graphs/g/predictions"): "read",
     ("GET", "/v1/graphs/g/predictions/node?id=a"): "read",
+    ("GET", "/v1/graphs/g/predictions/rows"): "read",
     ("POST", "/v1/graphs/g/predictions:lookup"): "read",
     ("POST", "/v1/graphs/g/predictions:evaluate"): "read",
     ("GET", "/v1/graphs/g/predictions/abstention?max_error=.1"): "read",

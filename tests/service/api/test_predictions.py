@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from pydantic import TypeAdapter
 
-from peewit.service.wire.predictions import Lookup, NodePrediction
+from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionRows
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, bring_communities
 
 COLUMNS = ["node", "label", "score", "margin", "reachable", "score:left", "score:right"]
@@ -183,3 +183,30 @@ def test_the_freshest_predictions_are_told_as_soon_as_their_job_has_ended(
         found = api.call("GET", "/graphs/g/predictions/node?id=n7", 200).json()
         assert (found["job"], found["labels_seq"]) == (job, labels_seq)
         assert found["prediction"]["label"] == label
+
+
+def test_pages_of_rows_are_the_table(solved: Api) -> None:
+    found = solved.call("GET", "/graphs/g/predictions?format=csv", 200)
+    table = read(found.content, CSV)
+    told, first = [], 0
+    while first is not None:
+        answer = solved.call("GET", f"/graphs/g/predictions/rows?first={first}&limit=7", 200)
+        page = TypeAdapter(PredictionRows).validate_json(answer.content, extra="forbid")
+        assert 0 < len(page.predictions) <= 7
+        told += [each.node for each in page.predictions]
+        first = page.next_row
+    assert told == table["node"].to_pylist()
+
+
+def test_rows_are_those_of_a_class_and_of_small_margin(solved: Api) -> None:
+    answer = solved.call("GET", "/graphs/g/predictions/rows?limit=1000", 200).json()
+    everything = answer["predictions"]
+    lefts = [each for each in everything if each["label"] == "left"]
+    margin = sorted(each["margin"] for each in lefts)[20]
+    score = sorted(each["score"] for each in lefts)[5]
+    query = f"label=left&margin_below={margin}&score_from={score}"
+    some = solved.call("GET", f"/graphs/g/predictions/rows?{query}", 200).json()["predictions"]
+    assert some == [each for each in lefts if each["margin"] < margin and each["score"] >= score]
+    assert 0 < len(some) < len(lefts) < len(everything)
+    problem = solved.problem("GET", "/graphs/g/predictions/rows?label=middle", 422)
+    assert problem["argument"] == "label"

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.dashboard.prediction_summary import RowFilter, Summaries, rows
+from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.predictions import prediction_files
+from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
     PredictionMeta,

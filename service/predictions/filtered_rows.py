@@ -1,0 +1,143 @@
+"""Rows of a prediction file that have a class, a margin, a score or a set, page by page.
+
+A page begins where the one before ended, so that none reads the file from its beginning.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.service.predictions.abstention import is_answered
+from peewit.service.predictions.label_sets import LabelSets
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """Which rows of a file are wanted.
+
+    Attributes
+    ----------
+    label : str or int, optional
+        Only nodes predicted so.
+    margin_below : float, optional
+        Only nodes of a smaller margin.
+    score_from : float, optional
+        Only nodes that a label reaches, of no smaller score.
+    sets : LabelSets, optional
+        Only nodes whose set is certain, or those whose is not.
+    is_certain : bool
+        Which of them.
+    """
+
+    label: str | int | None = None
+    margin_below: float | None = None
+    score_from: float | None = None
+    sets: LabelSets | None = None
+    is_certain: bool = True
+
+    @classmethod
+    def asked(
+        cls,
+        file: PredictionFile,
+        *,
+        label: str | None,
+        margin_below: float | None,
+        score_from: float | None,
+    ) -> "RowFilter":
+        """A filter of a file, which must have what it asks for.
+
+        Raises
+        ------
+        BadArgument
+            The class is not among those predicted, or the file holds numbers.
+        """
+        given = {"label": label, "margin_below": margin_below, "score_from": score_from}
+        names = [name for name, value in given.items() if value is not None]
+        if names and file.meta.score == "value":
+            raise BadArgument(names[0], "must be left out: numbers are predicted, not classes")
+        found = None if label is None else class_named(file, label)
+        if label is not None and found is None:
+            raise BadArgument("label", f"must be a class that is predicted, got {label!r}")
+        return cls(label=found, margin_below=margin_below, score_from=score_from)
+
+    def mask(self, batch: pa.RecordBatch) -> BoolArray:
+        """Rows of a batch that are wanted."""
+        nodes = batch.column("node")
+        wanted: BoolArray = nodes.is_valid().to_numpy(zero_copy_only=False)
+        if self.label is not None:
+            wanted &= _is_label(batch.column("label"), self.label)
+        if self.margin_below is not None:
+            margin = batch.column("margin").to_numpy(zero_copy_only=False)
+            wanted &= margin < self.margin_below
+        if self.score_from is not None:
+            wanted &= is_answered(batch, self.score_from)
+        if self.sets is not None:
+            wanted &= (self.sets.sizes(batch) == 1) == self.is_certain
+        return wanted
+
+    def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted, some at a time."""
+        for batch in batches:
+            yield batch.filter(pa.array(self.mask(batch)))
+
+
+def rows(
+    file: PredictionFile, wanted: RowFilter, *, first: int = 0, limit: int = 50
+) -> tuple[Int64Array, int | None]:
+    """Dense ids of some rows in their order, and where the next page begins; None on the last.
+
+    Parameters
+    ----------
+    file : PredictionFile
+        To look through.
+    wanted : RowFilter
+        Which rows.
+    first : int
+        Rows before this one are passed over.
+    limit : int
+        Most rows.
+    """
+    found: list[int] = []
+    for start, batch in numbered_batches(file):
+        if start + batch.num_rows <= first:
+            continue
+        mask = wanted.mask(batch)
+        mask[: max(first - start, 0)] = False
+        found += (np.flatnonzero(mask)[: limit + 1 - len(found)] + start).tolist()
+        if len(found) > limit:
+            break
+    following = found[limit] if len(found) > limit else None
+    return np.array(found[:limit], np.int64), following
+
+
+def class_named(file: PredictionFile, text: str) -> str | int | None:
+    """The class that is written so; None where there is none."""
+    return next((name for name in file.meta.class_names if str(name) == text), None)
+
+
+def numbered_batches(file: PredictionFile) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of a file, each behind the number of its first row."""
+    start = 0
+    for batch in file.batches():
+        yield start, batch
+        start += batch.num_rows
+
+
+def _is_label(column: pa.Array, label: str | int) -> BoolArray:
+    if pa.types.is_dictionary(column.type):
+        names = column.dictionary.to_pylist()
+        if label not in names:
+            return np.zeros(len(column), bool)
+        found = pc.equal(column.indices, names.index(label))
+    elif isinstance(label, int) and pa.types.is_integer(column.type):
+        found = pc.equal(column, label)
+    else:
+        return np.zeros(len(column), bool)
+    is_label: BoolArray = found.fill_null(False).to_numpy(zero_copy_only=False)
+    return is_label
