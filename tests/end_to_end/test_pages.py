@@ -23,6 +23,7 @@ MARK = "@@ next @@"
 IN_BASH = {
     *(
         "accounts",
+        "agents",
         "commands",
         "decisions",
         "delta",
@@ -131,13 +132,26 @@ def test_suggested_scans_are_labeled(home: Home, tmp_path: Path) -> None:
     run("scans", home, tmp_path)
 
 
+def test_an_agent_is_given_tools(home: Home, tmp_path: Path) -> None:
+    run("agents", home, tmp_path)
+
+
 def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     run("erase", home, tmp_path)
 
 
 @pytest.mark.parametrize(
     "section",
-    ["accounts", "delta", "forgetting", "papers", "retract", "spam", "verdicts", "window"],
+    [
+        "accounts",
+        "delta",
+        "forgetting",
+        "papers",
+        "retract",
+        "spam",
+        "verdicts",
+        "window",
+    ],
 )
 def test_walks_need_nothing_but_what_they_make(home: Home, tmp_path: Path, section: str) -> None:
     run(section, home, tmp_path)

@@ -1,0 +1,40 @@
+"""`peewit mcp`: tools for agents."""
+
+import os
+from typing import Annotated
+
+import anyio
+import typer
+
+from peewit.service.cli.session import command_group
+from peewit.service.settings import Settings
+
+app = command_group()
+
+
+@app.command()
+def mcp(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Of a Peewit server, which gets the key of PEEWIT_API_KEY; PEEWIT_URL by default, "
+            "else the home of this machine.",
+        ),
+    ] = None,
+) -> None:
+    """Serve tools for agents by the Model Context Protocol.
+
+    An agent starts this command itself and speaks on its standard input and output. Without a
+    server it works on PEEWIT_HOME as other commands do, within the scopes of the key of
+    PEEWIT_API_KEY once the home has keys. Needs the extra mcp.
+    """
+    try:
+        from peewit.service.mcp.server import serve  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        raise RuntimeError(
+            "peewit mcp needs the SDK mcp; install it with `pip install 'peewit[mcp]'`"
+        ) from error
+    anyio.run(serve, url or os.environ.get("PEEWIT_URL") or None, Settings())
