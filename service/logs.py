@@ -15,6 +15,7 @@ import structlog
 
 from peewit.service.redaction import redacted
 from peewit.service.settings import LogFormat, LogLevel
+from peewit.service.tracing.spans import add_trace_id
 
 _QUIET: Final = ("alembic", "asyncio", "distributed", "fsspec", "numba")
 """Libraries whose news below a warning concern nobody here."""
@@ -64,13 +65,14 @@ def configure_logging(level: LogLevel, log_format: LogFormat = "console") -> Non
     """Send what structlog and `logging` log from ``level`` on to stderr.
 
     JSON has ``timestamp``, ``level``, ``logger``, ``event``, what is bound by structlog's context
-    variables, and ``exception`` with its frames. Text is colored on a terminal, plain elsewhere.
-    Warnings and exceptions that nobody catches are logged too.
+    variables, ``trace_id`` within a trace, and ``exception`` with its frames. Text is colored on a
+    terminal, plain elsewhere. Warnings and exceptions that nobody catches are logged too.
     """
     choice = LogChoice(level=level, log_format=log_format)
     _chosen[0] = choice
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        add_trace_id,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

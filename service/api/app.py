@@ -148,6 +148,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_tags=_TAGS,
         generate_unique_id_function=lambda route: route.name,  # of methods of generated clients
         lifespan=_lifespan(stores, stopping, streams),
+        # its own spans would tell addresses, which name nodes; ours are of `Observed`
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.stores = stores
     app.state.rates = RateLimits(settings.rate_limit)

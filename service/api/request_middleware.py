@@ -7,6 +7,7 @@ that such a fault has its id in the log and in the answer.
 import re
 from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, Final
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from peewit.service.api.request_metrics import RequestMetrics
+from peewit.service.tracing.spans import tracing
 
 HEADER: Final = "X-Request-ID"
 
@@ -27,6 +29,9 @@ NO_ROUTE: Final = "(none)"
 
 _NAME: Final = HEADER.lower().encode()
 _SAFE: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}")
+
+_UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_NO_SPAN: Final = nullcontext()
 
 _log = structlog.get_logger(__name__)
 
@@ -114,6 +119,15 @@ class Observed:
             return
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
+        with _traced(scope) as span:
+            status = await self._observe(scope, receive, send, request_id)
+            if span is not None:
+                span.answered(scope["method"], _route(scope), status)
+
+    async def _observe(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str
+    ) -> int | None:
+        """Status of the answer, once it is sent; None where there was none."""
         header = (_NAME, request_id.encode())
         status: int | None = None
         is_told = False
@@ -147,6 +161,7 @@ class Observed:
                 self._tell(scope, status, perf_counter() - began)
             self._metrics.end()
             reset_contextvars(**bound)
+        return status
 
     def _tell(self, scope: Scope, status: int | None, seconds: float) -> None:
         method, route = scope["method"], _route(scope)
@@ -171,6 +186,14 @@ class Observed:
 def _route(scope: Scope) -> str:
     """The template of the path, as ``/v1/graphs/{graph}``."""
     return getattr(scope.get("route"), "path", NO_ROUTE)
+
+
+def _traced(scope: Scope) -> AbstractContextManager[Any]:
+    """A span of the request, or nothing: of what looks whether the server is well there is none."""
+    found = tracing()
+    if found is None or scope["path"] in _UNTRACED:
+        return _NO_SPAN
+    return found.request(scope["method"], scope["headers"])
 
 
 def _request_id(scope: Scope) -> str:

@@ -100,6 +100,9 @@ _MEMBERS: Final = {
 """In the order of ``peewit --help``."""
 
 
+_ROLES: Final = frozenset({"serve", "api", "worker", "ingest"})
+
+
 class _Commands(LazyGroup):
     """All commands and groups."""
 
@@ -110,9 +113,12 @@ class _Commands(LazyGroup):
         if "--help" not in args and not ctx.resilient_parsing:
             from peewit.service.logs import configure_logging  # noqa: PLC0415 - help starts fast
             from peewit.service.settings import Settings, prepare_environment  # noqa: PLC0415
+            from peewit.service.tracing.spans import start_tracing  # noqa: PLC0415
 
             prepare_environment(Settings())
             configure_logging("error")  # commands that stay say more
+            if args[0] not in _ROLES:  # which do it once they log as they are told to
+                start_tracing("command")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -50,6 +50,7 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
+from peewit.service.tracing.spans import start_tracing
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -138,6 +139,7 @@ def ingest(
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
         _follow(settings, until_stdin_ends=until_stdin_ends)
         return
+    start_tracing("ingest")
     if metrics_port is not None:
         raise typer.BadParameter("--metrics-port needs --follow")
     if name is None:
@@ -199,6 +201,7 @@ def ended_when_stopped(what_now: str) -> Iterator[None]:
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     configure_logging(settings.log_level, settings.log_format)
+    start_tracing("ingest")
     with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()

@@ -17,6 +17,7 @@ from peewit.service.logs import configure_logging, log_choice
 from peewit.service.process_lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.settings import Settings
 from peewit.service.supervisor import Supervisor, peewit_roles, sole_supervisor
+from peewit.service.tracing.spans import start_tracing
 from peewit.service.worker.worker import Worker
 
 app = command_group()
@@ -89,6 +90,7 @@ def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = 
     """Run the jobs that wait in the queue."""
     settings = Settings(**given(metrics_port=metrics_port))
     configure_logging(settings.log_level, settings.log_format)
+    start_tracing("worker")
     with StopSignal() as stop, open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()

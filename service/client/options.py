@@ -2,6 +2,7 @@
 
 import os
 import ssl
+import sys
 from abc import abstractmethod
 from importlib.metadata import version
 from typing import Any, Final, Generic, TypeVar
@@ -83,7 +84,7 @@ class Connected(Generic[Transport]):
     def _arguments(self, request: Request) -> dict[str, Any]:
         """A request as both kinds of httpx client want it, but for a body that is no JSON."""
         body = {} if request.body is None else request.body.headers
-        headers = {**request.headers, **body}
+        headers = {**request.headers, **body, **_present_trace()}
         return {
             "method": request.method,
             "url": request.path,
@@ -94,3 +95,16 @@ class Connected(Generic[Transport]):
                 self.timeout_seconds, read=self.timeout_seconds + request.wait_seconds
             ),
         }
+
+
+def _present_trace() -> dict[str, str]:
+    """Headers that name the caller's present span, as its propagators write it, if there is one.
+
+    Who has one has loaded OpenTelemetry; nobody else pays for it.
+    """
+    headers: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry import propagate  # noqa: PLC0415 - of callers who have it
+
+        propagate.inject(headers)
+    return headers

@@ -178,6 +178,7 @@ pushes = Table(
     Column("content", LargeBinary),
     Column("is_alone", Boolean, nullable=False, default=False),
     _owner(),
+    Column("traceparent", Text),
     UniqueConstraint("graph_id", "idempotency_key"),
     Index(None, "graph_id", "file_id", "position"),
 )
@@ -333,6 +334,7 @@ jobs = Table(
     _time("started_at"),
     _time("finished_at"),
     _owner(),
+    Column("traceparent", Text),
     UniqueConstraint("graph_id", "idempotency_key"),
     CheckConstraint("lane IN ('fast', 'heavy')", name="lane"),
     CheckConstraint(

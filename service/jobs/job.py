@@ -188,6 +188,8 @@ class Job:
     owner : str, optional
         Prefix of the key that asked for it, of equal jobs the first; None where nobody had a key,
         for jobs that follow by themselves, and before owners were noted.
+    traceparent : str, optional
+        The span that led to it, of equal jobs the first; None where nothing is traced.
     """
 
     id: str
@@ -216,6 +218,7 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     owner: str | None
+    traceparent: str | None = None
 
     @property
     def short_id(self) -> str:

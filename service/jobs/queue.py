@@ -40,6 +40,7 @@ from peewit.service.jobs.job import (
     LeaseLost,
     UnknownJob,
 )
+from peewit.service.tracing.spans import traceparent
 from peewit.solvers.arguments import BadArgument
 
 LEASE_SECONDS: Final = 6.0
@@ -431,6 +432,7 @@ def _new_row(spec: JobSpec) -> dict[str, Any]:
         "max_attempts": spec.max_attempts,
         "owner": spec.owner,
         "snapshot": spec.snapshot,
+        "traceparent": traceparent(),
     }
 
 

@@ -31,6 +31,7 @@ from peewit.service.tasks.forecast import Forecast, last_equal
 from peewit.service.tasks.kind_list import KINDS, kind_of
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, Stopped
+from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
 from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
@@ -50,9 +51,10 @@ _log = structlog.get_logger(__name__)
 class _Attempt:
     """A job that this worker runs, and why it may have to stop."""
 
-    def __init__(self, job: Job, forecast: Forecast) -> None:
+    def __init__(self, job: Job, forecast: Forecast, traced: AttemptSpan) -> None:
         self.job = job
         self.forecast = forecast
+        self.traced = traced
         self.is_cancelled = Event()
         self.is_lost = Event()
 
@@ -186,17 +188,26 @@ class Worker:
 
         With ``waits_for_room`` the attempt does not count that found the disk full.
         """
-        with bound_contextvars(
-            job=job.id, attempt=job.attempt, lane=job.lane, graph_id=job.graph_id
+        with (
+            bound_contextvars(
+                job=job.id, attempt=job.attempt, lane=job.lane, graph_id=job.graph_id
+            ),
+            attempt_span(job) as traced,
         ):
-            self._run_attempt(job, child, gives_up, waits_for_room=waits_for_room)
+            self._run_attempt(job, child, gives_up, traced, waits_for_room=waits_for_room)
 
     def _run_attempt(
-        self, job: Job, child: WarmChild, gives_up: Callable[[], bool], *, waits_for_room: bool
+        self,
+        job: Job,
+        child: WarmChild,
+        gives_up: Callable[[], bool],
+        traced: AttemptSpan,
+        *,
+        waits_for_room: bool,
     ) -> None:
         _log.info("attempt started", kind=job.kind, model=job.model)
         last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
-        attempt = _Attempt(job, Forecast(last))
+        attempt = _Attempt(job, Forecast(last), traced)
         with self._lock:
             self._attempts.append(attempt)
         began = monotonic()
@@ -207,8 +218,10 @@ class Worker:
                 _log.error("disk full", error=answer.error, again_in_seconds=_FULL_DISK_SECONDS)
                 self._is_stopping.wait(_FULL_DISK_SECONDS)
                 answer = Stopped()
+            traced.stages.begin("publishing")
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
+            traced.note_outcome(outcome)
             if isinstance(answer, Done) and "warm" in answer.result:
                 self._metrics.note_solve(job, is_warm=answer.result["warm"])
             _log.info("attempt ended", status=ended.status, error=ended.error)
@@ -227,6 +240,7 @@ class Worker:
 
     def _answer(self, attempt: _Attempt, child: WarmChild, gives_up: Callable[[], bool]) -> Answer:
         job = attempt.job
+        attempt.traced.stages.begin("capturing")
         try:
             graph = Catalog(self._database).get_by_id(job.graph_id)
             task = kind_of(job.kind).capture(job, graph, self._stores)
@@ -241,6 +255,8 @@ class Worker:
     def _note(self, attempt: _Attempt, advanced: Advanced) -> None:
         """Store the progress; learn whether to stop."""
         job, forecast = attempt.job, attempt.forecast
+        if advanced.stage is not None:
+            attempt.traced.stages.begin(advanced.stage)
         forecast.take(advanced)
         try:
             if self._queue.progress(
