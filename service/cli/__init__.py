@@ -74,6 +74,7 @@ _MEMBERS: Final = {
     "suggest": Member(
         "suggest", "Say which nodes to label next: those whose label would help most."
     ),
+    "labelstudio": Member("label_studio", "Label with Label Studio: tasks out, annotations in."),
     "mcp": Member("mcp", "Serve tools for agents by the Model Context Protocol."),
     "watch": Member(
         "watch", "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C."

@@ -95,7 +95,7 @@ def put(
         graph = session.graph(name)
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
-        labeling = _labeling(session)
+        labeling = labeling_of(session)
         rows = _rows_of(file, graph, columns, names or [], labeling.labels)
         try:
             receipt = labeling.put(graph, rows, unknown=unknown, origin=origin)
@@ -215,12 +215,13 @@ def remove(
     with open_session() as session:
         graph = session.graph(name)
         ids = [node_id(node, graph.settings.node_ids) for node in nodes]
-        receipt = _labeling(session).delete(graph, ids, column=label_column or "")
+        receipt = labeling_of(session).delete(graph, ids, column=label_column or "")
     text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text, receipt, as_json=json)
 
 
-def _labeling(session: Session) -> Labeling:
+def labeling_of(session: Session) -> Labeling:
+    """What puts labels into the graphs of a session."""
     return Labeling(
         database=session.database,
         labels=LabelStore(session.database),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
@@ -56,15 +57,15 @@ def suggest(
     --origin that is told: answers are not judged by them.
     """
     with open_session() as session:
-        graph = session.graph(name)
-        suggester = _suggester(session)
-        asked = None if strategy not in LOCATING else suggester.request_embedding(graph)
-        if asked is not None:
-            job = wait_for_job(session, asked, is_quiet=json)
-            if job.status is not JobStatus.SUCCEEDED:
-                print_failure(job)
-                raise typer.Exit(1)
-        found = suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
+        found = suggest_nodes(
+            session,
+            session.graph(name),
+            strategy,
+            n_nodes,
+            model=model,
+            label_column=label_column,
+            is_quiet=json,
+        )
     if json:
         print_json(_as_json(found))
         return
@@ -87,12 +88,29 @@ def suggest(
     say(f"put their labels with `peewit labels put {quote(name)} FILE --origin {found.origin}`")
 
 
-def _suggester(session: Session) -> Suggester:
-    return Suggester(
+def suggest_nodes(
+    session: Session,
+    graph: GraphRecord,
+    strategy: Strategy,
+    n_nodes: int,
+    *,
+    model: str | None = None,
+    label_column: str | None = None,
+    is_quiet: bool,
+) -> Suggestions:
+    """The suggestions, once the nodes are located; the command ends where they cannot be."""
+    suggester = Suggester(
         labels=LabelStore(session.database),
         predictions=prediction_reader(session),
         graphs_directory=session.settings.graphs_directory,
     )
+    asked = None if strategy not in LOCATING else suggester.request_embedding(graph)
+    if asked is not None:
+        job = wait_for_job(session, asked, is_quiet=is_quiet)
+        if job.status is not JobStatus.SUCCEEDED:
+            print_failure(job)
+            raise typer.Exit(1)
+    return suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
 
 
 def _as_json(found: Suggestions) -> dict[str, object]:

@@ -33,6 +33,7 @@ IN_BASH = {
         "iceberg",
         "kafka",
         "knn",
+        "labelstudio",
     ),
     *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
 }
@@ -146,6 +147,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
         "accounts",
         "delta",
         "forgetting",
+        "labelstudio",
         "papers",
         "retract",
         "spam",

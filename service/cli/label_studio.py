@@ -1,0 +1,266 @@
+"""`peewit labelstudio`: nodes out to Label Studio as tasks, and its annotations in as labels."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.labels import labeling_of
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    Session,
+    command_group,
+    open_session,
+    print_json,
+    say,
+    tell,
+)
+from peewit.service.cli.suggest import suggest_nodes
+from peewit.service.cli.table_files import LabelColumnOption, write_bytes
+from peewit.service.dashboard.node_media import Items
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.label_studio.annotations import Agreed, RefusedTask, agreed, read_export
+from peewit.service.label_studio.tasks import (
+    CONTROL,
+    IMAGE,
+    TEXT,
+    completed,
+    labeling_config,
+    shown_keys,
+    task,
+)
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.store import PredictionStore
+from peewit.service.predictions.suggestions import MAX_SAMPLE, Strategy
+from peewit.service.tables.uploads import BadUpload, NodeId, UploadedLabels, node_array, node_id
+from peewit.service.wire.labels import LabelOrigin
+
+app = command_group("Label with Label Studio: tasks out, annotations in.")
+
+_SHOWN: Final = 10
+
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="CLASS",
+        help="A class beside those of the labels and predictions; repeatable.",
+    ),
+]
+
+
+@app.command()
+def tasks(
+    name: GraphName,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Tasks to import, JSON.")
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the labeling configuration, XML."),
+    ] = None,
+    strategy: Annotated[
+        Strategy, typer.Option(help="How nodes are chosen, as of `peewit suggest`.")
+    ] = "margin",
+    n_nodes: Annotated[int, typer.Option("-k", min=1, max=MAX_SAMPLE, help="Most nodes.")] = 50,
+    classes: Classes = None,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Write suggested nodes as tasks for Label Studio, with what is predicted of them.
+
+    The text or picture that a node has in PEEWIT_ITEMS is part of its task.
+    """
+    with open_session() as session:
+        graph = session.graph(name)
+        found = suggest_nodes(
+            session, graph, strategy, n_nodes, label_column=label_column, is_quiet=json
+        )
+        known = _classes(session, graph, label_column, classes or [])
+        items = Items(session.settings.items_directory)
+        made = completed(
+            [
+                task(
+                    node,
+                    graph=name,
+                    origin=found.origin,
+                    shown=_shown(items, name, node),
+                    prediction=prediction,
+                    model_version=_version(found.file),
+                )
+                for node, prediction in zip(found.nodes, found.predictions, strict=True)
+            ]
+        )
+    if config is not None:
+        written = labeling_config(list(known.values()), shown=shown_keys(made))
+        write_bytes(config, [written.encode()])
+    write_bytes(output, [orjson.dumps(made, option=orjson.OPT_INDENT_2)])
+    tell(
+        f"wrote {len(made):,} tasks to {output}"
+        + ("" if config is None else f" and {len(known):,} choices to {config}"),
+        {"path": output, "n_tasks": len(made), "config": config, "classes": list(known.values())},
+        as_json=json,
+    )
+
+
+@app.command("labels")
+def put_annotations(
+    name: GraphName,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Export of Label Studio, JSON or JSON_MIN.", exists=True, dir_okay=False
+        ),
+    ],
+    classes: Classes = None,
+    control: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the choices in the configuration.")
+    ] = CONTROL,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Put what annotators chose in Label Studio as labels of suggested nodes.
+
+    Of several annotations of a node the last of each person counts, and of those the class that
+    most chose; a tie is refused. What was skipped says nothing. What breaks a rule is refused
+    alone, with the id of its task.
+    """
+    try:
+        exported = orjson.loads(file.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"{file} must be JSON: {error}") from error
+    export = read_export(exported, graph=name, control=control)
+    labels, ties = agreed(export.answers)
+    refused = [*export.refused, *ties]
+    with open_session() as session:
+        graph = session.graph(name)
+        known = _classes(session, graph, label_column, classes or [])
+        rows, wrong = _rows(session, graph, labels, known)
+        labeling = labeling_of(session)
+        n_accepted, seq = 0, graph.labels_seq
+        for origin, some in rows.items():
+            column = some if label_column is None else {label_column: some}
+            receipt = labeling.put(graph, column, unknown="refuse", origin=origin)
+            n_accepted, seq = n_accepted + receipt.accepted, receipt.labels_seq
+    refused += wrong
+    if json:
+        print_json(
+            {
+                "accepted": n_accepted,
+                "labels_seq": seq,
+                "n_skipped": export.n_skipped,
+                "n_unanswered": export.n_unanswered,
+                "refused": [asdict(each) for each in refused],
+            }
+        )
+    else:
+        _tell(n_accepted, seq, export.n_skipped, export.n_unanswered, refused)
+    if refused and not n_accepted:
+        raise typer.Exit(1)
+
+
+def _tell(
+    n_accepted: int, seq: int, n_skipped: int, n_unanswered: int, refused: Sequence[RefusedTask]
+) -> None:
+    say(
+        f"accepted {n_accepted:,} labels, labels_seq {seq}; {n_skipped:,} annotations skipped, "
+        f"{n_unanswered:,} without a choice"
+    )
+    for each in refused[:_SHOWN]:
+        say(f"  refused task {each.task}: {each.reason}")
+    if len(refused) > _SHOWN:
+        say(f"  and {len(refused) - _SHOWN:,} more; --json lists them all")
+
+
+def _rows(
+    session: Session,
+    graph: GraphRecord,
+    labels: Iterable[Agreed],
+    known: Mapping[str, int | str],
+) -> tuple[dict[LabelOrigin, UploadedLabels], list[RefusedTask]]:
+    """The labels by their origin, and what the graph does not take."""
+    taken: list[tuple[NodeId, Agreed]] = []
+    refused: list[RefusedTask] = []
+    for each in labels:
+        try:
+            node = node_id(each.node, graph.settings.node_ids)
+        except BadUpload as error:
+            refused.append(RefusedTask(task=each.task, reason=str(error)))
+            continue
+        if known and each.choice not in known:
+            reason = (
+                f"the choice must be a class of the graph, got {each.choice!r}; "
+                "--class takes it as a new one"
+            )
+            refused.append(RefusedTask(task=each.task, reason=reason))
+        else:
+            taken.append((node, each))
+    ids = node_array([node for node, _ in taken], graph.settings.node_ids)
+    nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+    rows: dict[LabelOrigin, UploadedLabels] = {}
+    are_known = nodes.knows(graph, ids).tolist()
+    for (node, each), is_known in zip(taken, are_known, strict=True):
+        if not is_known:
+            reason = f"the graph must know the node, got {each.node!r}"
+            refused.append(RefusedTask(task=each.task, reason=reason))
+            continue
+        origin: LabelOrigin = "random" if each.origin == "random" else "suggested"
+        of_origin = rows.setdefault(origin, UploadedLabels(nodes=[], labels=[]))
+        of_origin.nodes.append(node)
+        of_origin.labels.append(known.get(each.choice, each.choice))
+    return rows, refused
+
+
+def _classes(
+    session: Session, graph: GraphRecord, column: str | None, more: Sequence[str]
+) -> dict[str, int | str]:
+    """Classes of the labels, of the latest predictions and further ones, by how they are written.
+
+    Further ones are numbers where the others are.
+
+    Raises
+    ------
+    ValueError
+        The labels are real numbers.
+    """
+    found: list[Any] = list(
+        LabelStore(session.database).class_counts(graph.id, column=column or "")
+    )
+    store = PredictionStore(session.database, session.settings.graphs_directory)
+    job = store.latest(graph.id, None, column=column or "")
+    if job is not None:
+        found += store.read(job).meta.class_names
+    if any(isinstance(each, float) for each in found):
+        raise ValueError("labels must be classes for Label Studio, got real numbers")
+    are_numbers = bool(found) and all(isinstance(each, int) for each in found)
+    found += [int(each) if are_numbers and each.lstrip("-").isdecimal() else each for each in more]
+    return {str(each): each for each in sorted(dict.fromkeys(found), key=_order)}
+
+
+def _order(label: int | str) -> tuple[bool, int, str]:
+    return (True, 0, label) if isinstance(label, str) else (False, label, "")
+
+
+def _shown(items: Items, graph: str, node: NodeId) -> dict[str, str]:
+    """Text or picture of a node; a picture as a data URI, as Label Studio asks nothing of us."""
+    item = items.find(graph, str(node))
+    if item is None:
+        return {}
+    if not item.is_picture:
+        return {TEXT: item.text()}
+    content = base64.b64encode(item.path.read_bytes()).decode()
+    return {IMAGE: f"data:{item.media_type};base64,{content}"}
+
+
+def _version(file: PredictionFile | None) -> str | None:
+    """What predictions are told to be of."""
+    if file is None:
+        return None
+    return f"{file.meta.model}, snapshot {file.meta.snapshot}, labels {file.meta.labels_seq}"

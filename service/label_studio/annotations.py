@@ -1,0 +1,272 @@
+"""Labels from what Label Studio exports, as JSON or as JSON_MIN.
+
+Of several answers to one node the last of each person counts, and of those the class that most
+chose. A tie is no label: somebody has to look again. What cannot be read is refused alone, with the
+id of its task.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from peewit.service.label_studio.tasks import CONTROL, NODE
+
+ORIGINS: Final = ("suggested", "random")
+"""What a task may say of its node; any other counts as suggested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one person says of one node.
+
+    Attributes
+    ----------
+    node, choice : str
+        As the task and the configuration write them.
+    origin : str
+        How the node was chosen.
+    task : str
+        Id of the task.
+    annotator : str
+        Id or e-mail address of who has answered; made of the answer where it is left out.
+    at : datetime, optional
+        When it was given or changed last.
+    """
+
+    node: str
+    choice: str
+    origin: str
+    task: str
+    annotator: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedTask:
+    """Something of an export that is no label.
+
+    Attributes
+    ----------
+    task : str
+        Id of the task; its place in the file, from 0, where it has none.
+    reason : str
+        The rule that it breaks.
+    """
+
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """What an export says.
+
+    Attributes
+    ----------
+    answers : list of Answer
+        One for each annotation.
+    refused : list of RefusedTask
+        What cannot be read.
+    n_skipped : int
+        Annotations that were skipped or cancelled.
+    n_unanswered : int
+        Tasks and annotations without a choice.
+    """
+
+    answers: list[Answer]
+    refused: list[RefusedTask]
+    n_skipped: int
+    n_unanswered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """The label of a node, by those who have answered.
+
+    Attributes
+    ----------
+    node, choice, origin : str
+        As of `Answer`.
+    task : str
+        Id of the last task that asked for it.
+    annotators : tuple of str
+        Who chose it.
+    """
+
+    node: str
+    choice: str
+    origin: str
+    task: str
+    annotators: tuple[str, ...]
+
+
+class _NoAnswer(Exception):
+    """There is no choice, and nothing is wrong."""
+
+
+def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Export:
+    """The answers of an export.
+
+    Parameters
+    ----------
+    exported : object
+        The parsed file: a list of tasks.
+    graph : str
+        Name of the graph; tasks that name another one are refused.
+    control : str
+        Name of the choices in the labeling configuration.
+
+    Raises
+    ------
+    ValueError
+        It is no list of objects.
+    """
+    if not isinstance(exported, list) or not all(isinstance(each, dict) for each in exported):
+        raise ValueError("the export must be a list of tasks, as JSON or JSON_MIN of Label Studio")
+    answers: list[Answer] = []
+    refused: list[RefusedTask] = []
+    n_skipped = n_unanswered = 0
+    for place, row in enumerate(exported):
+        task = str(row.get("id", place))
+        try:
+            data = row["data"] if "annotations" in row else row
+            node, origin = _asked(data, graph)
+            annotations = list(_annotations(row, control))
+        except ValueError as error:
+            refused.append(RefusedTask(task=task, reason=str(error)))
+            continue
+        n_unanswered += not annotations
+        for annotation in annotations:
+            if annotation.get("was_cancelled") or annotation.get("skipped"):
+                n_skipped += 1
+                continue
+            try:
+                choice = _choice(annotation, control)
+                answers.append(
+                    Answer(
+                        node=node,
+                        choice=choice,
+                        origin=origin,
+                        task=task,
+                        annotator=_annotator(annotation, task),
+                        at=_time(annotation),
+                    )
+                )
+            except _NoAnswer:
+                n_unanswered += 1
+            except ValueError as error:
+                refused.append(RefusedTask(task=task, reason=str(error)))
+    return Export(answers=answers, refused=refused, n_skipped=n_skipped, n_unanswered=n_unanswered)
+
+
+def agreed(answers: Iterable[Answer]) -> tuple[list[Agreed], list[RefusedTask]]:
+    """The label of each node that people agree on, and the nodes that they do not."""
+    of_node: dict[str, list[Answer]] = defaultdict(list)
+    for each in answers:
+        of_node[each.node].append(each)
+    labels, ties = [], []
+    for node, given in of_node.items():
+        latest = {each.annotator: each for each in sorted(given, key=_age)}
+        votes = Counter(each.choice for each in latest.values()).most_common(2)
+        task = given[-1].task
+        if len(votes) == 2 and votes[0][1] == votes[1][1]:
+            split = " and ".join(repr(choice) for choice, _ in votes)
+            reason = f"annotators must agree on one class more than on others, got {split} alike"
+            ties.append(RefusedTask(task=task, reason=reason))
+            continue
+        choice = votes[0][0]
+        chosen = [each for each in latest.values() if each.choice == choice]
+        labels.append(
+            Agreed(
+                node=node,
+                choice=choice,
+                origin=chosen[-1].origin,
+                task=task,
+                annotators=tuple(each.annotator for each in chosen),
+            )
+        )
+    return labels, ties
+
+
+def _asked(data: object, graph: str) -> tuple[str, str]:
+    """Node of a task, and how it was chosen."""
+    if not isinstance(data, dict):
+        raise ValueError("data must be an object")
+    node = data.get(NODE)
+    if isinstance(node, bool) or not isinstance(node, str | int) or node == "":
+        raise ValueError(f"data must have {NODE!r}, the id of a node, got {node!r}")
+    if data.get("graph", graph) != graph:
+        raise ValueError(f"data must be of graph {graph!r}, got {data['graph']!r}")
+    origin = data.get("origin")
+    return str(node), origin if origin in ORIGINS else ORIGINS[0]
+
+
+def _annotations(row: Mapping[str, Any], control: str) -> Iterator[Mapping[str, Any]]:
+    """The annotations of a task, in the form that JSON has."""
+    if "annotations" in row:
+        if not isinstance(row["annotations"], list):
+            raise ValueError("annotations must be a list")
+        for each in row["annotations"]:
+            if not isinstance(each, dict):
+                raise ValueError("annotations must be objects, or export them whole")
+            yield each
+    elif "completions" in row:
+        raise ValueError("annotations must be those of Label Studio 1.0 or newer")
+    elif control in row:
+        value = row[control]
+        choices = [value] if isinstance(value, str) else _choices_of(value)
+        yield {
+            "id": row.get("annotation_id"),
+            "completed_by": row.get("annotator"),
+            "created_at": row.get("created_at"),
+            "updated_at": row.get("updated_at"),
+            "result": [{"from_name": control, "type": "choices", "value": {"choices": choices}}],
+        }
+
+
+def _choices_of(value: object) -> Sequence[object]:
+    """Choices of a region, where JSON_MIN has not made one word of them."""
+    regions = value if isinstance(value, list) else [value]
+    return [
+        choice
+        for each in regions
+        for choice in (each.get("choices", [each]) if isinstance(each, dict) else [each])
+    ]
+
+
+def _choice(annotation: Mapping[str, Any], control: str) -> str:
+    """The one choice of an annotation."""
+    result = annotation.get("result")
+    if not isinstance(result, list):
+        raise ValueError("result must be a list")
+    choices = [
+        choice
+        for each in result
+        if isinstance(each, dict) and each.get("from_name") == control
+        for choice in _choices_of(each.get("value"))
+    ]
+    if not choices:
+        raise _NoAnswer
+    if len(choices) > 1 or not isinstance(choices[0], str) or not choices[0]:
+        raise ValueError(f"{control!r} must be one choice, got {choices!r}")
+    return choices[0]
+
+
+def _annotator(annotation: Mapping[str, Any], task: str) -> str:
+    """Who has answered: an id, or an e-mail address where the export has one."""
+    found = annotation.get("completed_by")
+    if isinstance(found, dict):
+        found = found.get("email") or found.get("id")
+    return str(found) if found is not None else f"task {task}, {annotation.get('id')}"
+
+
+def _time(annotation: Mapping[str, Any]) -> datetime | None:
+    told = annotation.get("updated_at") or annotation.get("created_at")
+    return None if told is None else datetime.fromisoformat(str(told))
+
+
+def _age(answer: Answer) -> float:
+    """What answers are sorted by, oldest first; without a time they are older than any."""
+    return float("-inf") if answer.at is None else answer.at.timestamp()
