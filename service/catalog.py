@@ -18,10 +18,18 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import graphs, label_events
+from peewit.service.database.tables import (
+    feature_sets,
+    files,
+    graphs,
+    label_events,
+    pushes,
+    sources,
+)
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import (
     AutoSolve,
+    GraphConflict,
     GraphSettings,
     SnapshotEvery,
     require_same_fixed,
@@ -233,6 +241,50 @@ class Catalog:
             )
             cancel_jobs(graph_id, connection)
 
+    def renew_empty(
+        self,
+        graph_id: str,
+        change: Callable[[GraphSettings], GraphSettings],
+        *,
+        cancel_jobs: Callable[[str, Connection], object],
+    ) -> GraphRecord:
+        """Another graph of that name in place of one that nothing has ever come to.
+
+        Parameters
+        ----------
+        graph_id : str
+            Which graph.
+        change : callable
+            From its settings to those of the new one, the fixed ones included.
+        cancel_jobs : callable
+            As of `delete`.
+
+        Raises
+        ------
+        GraphNotFound
+            There is no such graph.
+        GraphConflict
+            Something has come to it, or is on its way.
+        ValueError
+            A setting breaks its rule.
+        """
+        with self._database.write() as connection:
+            record = _record(lock_graph(connection, graph_id))
+            if not _is_empty(connection, record):
+                raise GraphConflict(
+                    "node_ids",
+                    f"is fixed at {record.settings.node_ids!r} once something has come to the "
+                    "graph; create another graph",
+                )
+            wanted = change(record.settings)
+            mine = graphs.c.id == graph_id
+            gone = update(graphs).where(mine).values(state="deleted", deleted_at=now())
+            connection.execute(gone)
+            cancel_jobs(graph_id, connection)
+            statement = insert(graphs).values(id=uuid4().hex, **asdict(wanted)).returning(graphs)
+            with _unique_name(wanted.name):
+                return _record(connection.execute(statement).one())
+
     def purge_deleted(self, older_than_seconds: float, graphs_directory: Path) -> Sequence[str]:
         """Remove files, then rows of graphs deleted long enough ago; their ids.
 
@@ -275,6 +327,19 @@ class Catalog:
                     connection.execute(delete(label_events).where(mine, old))
         with self._database.write() as connection:
             connection.execute(delete(graphs).where(graphs.c.id == graph_id))
+
+
+def _is_empty(connection: Connection, record: GraphRecord) -> bool:
+    """Whether no row says that anything has come to a graph."""
+    if record.labels_seq or record.features_version or record.erasures_seq:
+        return False
+    return all(
+        connection.execute(
+            select(each.c.graph_id).where(each.c.graph_id == record.id).limit(1)
+        ).first()
+        is None
+        for each in (sources, files, pushes, feature_sets)
+    )
 
 
 @contextmanager

@@ -21,6 +21,11 @@ class GraphPaths:
         return self.root / "pushes"
 
     @property
+    def uploads(self) -> Path:
+        """Files that were sent by a page and wait for somebody to say what is in them."""
+        return self.root / "uploads"
+
+    @property
     def staging(self) -> Path:
         """Copies of files while they are read."""
         return self.root / "staging"

@@ -9,12 +9,15 @@ from fastapi import Response
 from peewit.service.api.bodies import JSON
 
 
-def json_response(content: Mapping[str, Any]) -> Response:
+def json_response(content: Mapping[str, Any], *, status: int = 200) -> Response:
     """An answer that nothing checks on its way; its route names its schema, and tests compare.
 
     Parameters
     ----------
     content : mapping
         What orjson can write; numpy's numbers too.
+    status : int
+        Of the answer.
     """
-    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
+    text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(text, status_code=status, media_type=JSON)

@@ -13,16 +13,20 @@ from peewit.service.dashboard.pages import STATIC
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
+    edge_files,
     graphs,
     jobs,
     judging,
+    label_files,
     label_next,
     labels,
     models,
+    new_graph,
     predictions,
     sign_in,
 )
 from peewit.service.dashboard.sessions import Sessions
+from peewit.service.dashboard.uploads import Uploads
 from peewit.service.settings import Settings
 
 _ASSETS: Final = SimpleNamespace(path="/static/{path}")
@@ -54,7 +58,21 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.summaries = Summaries()
     app.state.rounds = Rounds(stores.suggester, stores.labels)
     app.state.items = Items(stores.settings.items_directory)
-    for each in (sign_in, graphs, labels, jobs, models, predictions, judging, label_next):
+    app.state.uploads = Uploads(stores.settings)
+    app.state.uploads.sweep()
+    for each in (
+        sign_in,
+        new_graph,
+        graphs,
+        edge_files,
+        labels,
+        label_files,
+        jobs,
+        models,
+        predictions,
+        judging,
+        label_next,
+    ):
         app.include_router(each.router)
     app.mount("/static", _Assets(directory=STATIC), name="static")
     return app

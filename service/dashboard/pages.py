@@ -19,6 +19,7 @@ from peewit.service.api import errors
 from peewit.service.api.auth import KeyMissing
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.dashboard.access import ForeignForm, Viewer
+from peewit.service.dashboard.next_step import next_step
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
 
@@ -203,7 +204,11 @@ def _environment() -> Environment:
         ),
         "json": lambda value: orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode(),
     }
-    environment.globals |= {"static": _static, "now": lambda: datetime.now(UTC)}
+    environment.globals |= {
+        "static": _static,
+        "now": lambda: datetime.now(UTC),
+        "next_step": lambda request, graph: next_step(graph, request.app.state.stores),
+    }
     return environment
 
 

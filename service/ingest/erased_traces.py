@@ -124,8 +124,11 @@ class Traces:
     def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
         """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting.
 
+        Files that were uploaded and not taken yet go as they are: nobody has said what is in them.
         Of each node out of those up to the last turn before its erasure, by the erasure's id.
         """
+        if self.paths.uploads.exists():
+            shutil.rmtree(self.paths.uploads)
         turns = sorted(set(last_turns.values()))
         position = turns[-1]
         named = [

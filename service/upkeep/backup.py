@@ -56,6 +56,7 @@ from peewit.streaming.snapshots.checkpoints import CheckpointStore
 
 WORK_DIRECTORIES: Final = (
     "staging",
+    "uploads",
     "knn_work",
     "certify",
     "refine",

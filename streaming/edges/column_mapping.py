@@ -143,6 +143,15 @@ CHANGES: Final = EdgeColumns(op="op")
 
 def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; empty where that is not obvious."""
+    found = obvious_ends(names)
+    if found is None:
+        return ""
+    src, dst = found
+    return f"; where {src} and {dst} are the ends, say src={src!r}, dst={dst!r}"
+
+
+def obvious_ends(names: Sequence[str]) -> tuple[str, str] | None:
+    """The columns that look like ends by their names; None where that is not obvious."""
     words = {name: _BETWEEN_WORDS.split(name.lower().removesuffix("id")) for name in names}
     found = [
         (one, other)
@@ -151,7 +160,4 @@ def suggestion(names: Sequence[str]) -> str:
         for other, of_other in words.items()
         if src in of_one and [dst if word == src else word for word in of_one] == of_other
     ]
-    if len(found) != 1:
-        return ""
-    src, dst = found[0]
-    return f"; where {src} and {dst} are the ends, say src={src!r}, dst={dst!r}"
+    return found[0] if len(found) == 1 else None

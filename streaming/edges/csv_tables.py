@@ -120,10 +120,22 @@ def csv_batches(
         yield from _opened(file, layout, options, on_damaged)
 
 
-def csv_header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], int, "OpenCSV"]:
-    """Names of the columns, the line of the first row, and how to read rows of some columns."""
+def csv_header(
+    file: BinaryIO,
+    wanted: Sequence[str],
+    *,
+    on_damaged: Callable[[int, str, str], None] | None = None,
+) -> tuple[list[str], int, "OpenCSV"]:
+    """Names of the columns, the line of the first row, and how to read rows of some columns.
+
+    ``on_damaged`` as of `csv_batches`.
+    """
     layout, rejoined = _layout(file, wanted)
-    return layout.names, layout.first_line, lambda options: _opened(rejoined, layout, options)
+
+    def read(options: pa.csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
+        return _opened(rejoined, layout, options, on_damaged)
+
+    return layout.names, layout.first_line, read
 
 
 def n_csv_columns(file: BinaryIO) -> int:

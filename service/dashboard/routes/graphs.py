@@ -1,9 +1,9 @@
 """All graphs, and one: how it grows, what waits, what was refused, how accurate it is."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
@@ -13,6 +13,7 @@ from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.next_step import next_step
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
 from peewit.service.dashboard.svg_geometry import Spectrum
@@ -53,6 +54,19 @@ def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Respon
 def show_live(request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = "") -> Response:
     """What changes on that page."""
     return piece(request, "graph_live.html", seen=seen, graph=graph, **_live(graph, stores))
+
+
+@router.get("/graphs/{graph}/next-step", dependencies=[viewing("read")])
+def show_next_step(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    seen: Seen = "",
+    here: Annotated[str, Query(max_length=300)] = "",
+) -> Response:
+    """What to do next with a graph; ``here`` is the page that shows it."""
+    step = next_step(graph, stores)
+    return piece(request, "next_step.html", seen=seen, graph=graph, step=step, here=here)
 
 
 @router.get("/graphs/{graph}/growth", dependencies=[viewing("read")])

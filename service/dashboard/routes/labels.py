@@ -1,22 +1,17 @@
 """Labels: how many of each, search, add, change, take back, a file of them, and their history."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.bodies import TableOrJsonBody
-from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.labels import put_labels
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, Seen, label_of
-from peewit.service.labels.label_entry import UnknownNodes
 from peewit.service.tables.uploads import UploadedLabels, node_id
 
 router = page_router()
@@ -37,6 +32,7 @@ def show_labels(
     column: Column = "",
     before: Before = None,
     history_before: Before = None,
+    put: Annotated[int | None, Query(ge=0)] = None,
 ) -> Response:
     """The labels of a graph, of one column."""
     asked = label_of(label, stores.labels, graph.id, column) if label else None
@@ -55,6 +51,8 @@ def show_labels(
         "labels.html",
         graph=graph,
         column=column,
+        n_put=put,
+        max_bytes=stores.settings.max_body_bytes,
         columns=stores.labels.columns(graph.id),
         prefix=prefix,
         label=label,
@@ -90,26 +88,6 @@ async def remove_one(request: Request, graph: GraphHere, stores: StoresHere) -> 
     delete = partial(stores.labeling.delete, graph, [node], column=form.get("label_column", ""))
     await run_in_threadpool(delete)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
-
-
-@router.post("/graphs/{graph}/labels/file", dependencies=[viewing("label")])
-async def put_file(
-    graph: GraphHere,
-    stores: StoresHere,
-    body: TableOrJsonBody,
-    column: Column = "",
-    unknown: UnknownNodes = "refuse",
-) -> Response:
-    """Take a file of labels, as ``PUT /v1/graphs/{g}/labels`` does."""
-    receipt = await put_labels(
-        graph=graph,
-        stores=stores,
-        body=body,
-        unknown=unknown,
-        label_column=[column] if column else None,
-        origin="imported",
-    )
-    return json_response(asdict(receipt))
 
 
 def _put(graph: GraphRecord, stores: Stores, form: Mapping[str, str]) -> None:

@@ -217,30 +217,90 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 // -------------------------------------------------------------------------------- uploads
 const TYPES = {
-  csv: "text/csv",
-  ndjson: "application/x-ndjson",
-  jsonl: "application/x-ndjson",
-  parquet: "application/vnd.apache.parquet",
-  arrow: "application/vnd.apache.arrow.stream",
+  csv: "text/csv", tsv: "text/csv", tab: "text/csv", txt: "text/csv",
+  ndjson: "application/x-ndjson", jsonl: "application/x-ndjson", json: "application/x-ndjson",
+  parquet: "application/vnd.apache.parquet", pq: "application/vnd.apache.parquet",
+  arrow: "application/vnd.apache.arrow.stream", arrows: "application/vnd.apache.arrow.stream",
+  ipc: "application/vnd.apache.arrow.stream", feather: "application/vnd.apache.arrow.stream",
 };
 
-document.addEventListener("submit", async (event) => {
+const MEBIBYTE = 2 ** 20;
+const mebibytes = (bytes) => `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
+
+function typeOf(name) {
+  const plain = name.toLowerCase().replace(/\.(gz|zst|zstd)$/, "");
+  return TYPES[plain.split(".").at(-1)];
+}
+
+function why(form, file) {
+  if (!typeOf(file.name)) return `The name must end with one of ${Object.keys(TYPES).join(", ")}, perhaps with .gz or .zst behind it.`;
+  const most = Number(form.dataset.maxBytes);
+  if (file.size > most) return `The file has ${mebibytes(file.size)}, and a page takes ${mebibytes(most)} at most. Have the server read it from a place.`;
+  return null;
+}
+
+document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.dataset.upload) return;
   event.preventDefault();
   const [file] = form.elements.file.files;
   const outcome = form.querySelector(".outcome");
-  const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
-  if (!type) {
-    outcome.textContent = `The name must end with one of ${Object.keys(TYPES).join(", ")}.`;
-    return;
-  }
-  outcome.textContent = "sending";
-  const answer = await fetch(form.dataset.upload, { method: "POST", body: file, headers: { "Content-Type": type, "HX-Request": "true" } });
-  const said = await answer.json();
-  outcome.classList.toggle("fault", !answer.ok);
-  outcome.textContent = answer.ok ? `${said.accepted} labels put` : said.detail;
-  if (answer.ok) setTimeout(() => location.reload(), 1000);
+  const button = form.querySelector("button");
+  const fail = (text) => {
+    button.disabled = false;
+    outcome.classList.add("fault");
+    outcome.textContent = text;
+  };
+  const refused = why(form, file);
+  if (refused) return fail(refused);
+  outcome.classList.remove("fault");
+  const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0, ariaLabel: `Sending ${file.name}` });
+  const said = document.createElement("span");
+  outcome.replaceChildren(bar, " ", said);
+  button.disabled = true;
+  const request = new XMLHttpRequest();
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    bar.value = loaded / total;
+    said.textContent = loaded < total ? `${mebibytes(loaded)} of ${mebibytes(total)}` : "looking at it";
+    if (loaded === total) bar.removeAttribute("value");
+  });
+  request.addEventListener("load", () => {
+    const elsewhere = request.getResponseHeader("HX-Redirect"); // to sign in
+    if (elsewhere) return location.assign(elsewhere);
+    try {
+      const answer = JSON.parse(request.responseText);
+      if (request.status === 201) location.assign(answer.location);
+      else fail(answer.detail);
+    } catch {
+      fail(`The server answered ${request.status}.`);
+    }
+  });
+  request.addEventListener("error", () => fail("The file did not arrive; try again."));
+  const address = new URL(form.dataset.upload, location.href);
+  address.searchParams.set("name", file.name);
+  request.open("POST", address);
+  request.setRequestHeader("Content-Type", typeOf(file.name));
+  request.setRequestHeader("HX-Request", "true");
+  request.send(file);
+});
+
+// What a form asks for may last: a bar says so until the next page is there.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.dataset.lasts || event.defaultPrevented) return;
+  const bar = Object.assign(document.createElement("progress"), { ariaLabel: form.dataset.lasts });
+  const line = document.createElement("p");
+  line.className = "busy-line";
+  line.role = "status";
+  line.append(bar, ` ${form.dataset.lasts}`);
+  form.append(line);
+  for (const each of all("button", form)) setTimeout(() => { each.disabled = true; }); // sent by then
+});
+
+window.addEventListener("pageshow", (event) => {
+  if (!event.persisted) return; // back to a page that had sent a form
+  for (const each of all("button[disabled]")) each.disabled = false;
+  for (const each of all(".busy-line", document)) if (each.closest("form")) each.remove();
 });
 
 // --------------------------------------------------------------------------------- faults

@@ -1,0 +1,138 @@
+"""Column choices: which column of a file is what, as the address of its page says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.labels.label_entry import UnknownNodes
+from peewit.service.tables.table_heads import TableHead
+from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
+
+Name = Annotated[str, Query(max_length=1000)]
+
+_NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
+_LABEL_NAMES = ("label", "class", "target", "y", "category")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeChoice:
+    """What the columns of a file of edges are, and how many bad rows may be left out.
+
+    Attributes
+    ----------
+    src, dst, weight, op, time : str
+        Columns; empty where there is none.
+    max_bad_rows : int
+        Most rows that break a rule.
+    is_data : bool
+        Whether the first line of text holds data.
+    """
+
+    src: Name = ""
+    dst: Name = ""
+    weight: Name = ""
+    op: Name = ""
+    time: Name = ""
+    max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0
+    is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that are there, as sources and calls take them."""
+        return {name: value for name in COLUMN_NAMES if (value := getattr(self, name))}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both ends are there."""
+        return bool(self.src and self.dst)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The same as it stands in an address."""
+        return _in_address(self)
+
+    @classmethod
+    def proposed(cls, head: TableHead, graph: GraphRecord, *, is_data: bool) -> "EdgeChoice":
+        """What the names of the columns tell; people look at it before it holds."""
+        names = head.names
+        kept = graph.settings.columns_of_edges
+        usual = EdgeColumns(src=kept.get("src", "src"), dst=kept.get("dst", "dst"))
+        ends = usual.nodes if set(usual.nodes) <= set(names) else obvious_ends(names)
+        if ends is None and len(names) == 2:
+            ends = names[0], names[1]
+        src, dst = ends or ("", "")
+        op, time = (_among(names, kept.get(each, "")) for each in ("op", "time"))
+        weight = _among(names, kept.get("weight", "weight"))
+        return cls(src=src, dst=dst, weight=weight, op=op, time=time, is_data=is_data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelChoice:
+    """What the columns of a file of labels are, and where they go.
+
+    Attributes
+    ----------
+    node, label : str
+        Columns.
+    into : str
+        The column of labels of the graph that they go to; empty is the one without a name.
+    unknown : {"refuse", "keep"}
+        What becomes of labels of nodes that the graph does not know.
+    is_data : bool
+        Whether the first line of text holds data.
+    """
+
+    node: Name = ""
+    label: Name = ""
+    into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""
+    unknown: Annotated[UnknownNodes, Query()] = "refuse"
+    is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both columns are there."""
+        return bool(self.node and self.label)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The same as it stands in an address."""
+        return _in_address(self)
+
+    @classmethod
+    def proposed(
+        cls, head: TableHead, graph: GraphRecord, *, into: str, is_data: bool
+    ) -> "LabelChoice":
+        """What the names of the columns tell; people look at it before it holds."""
+        names, kept = head.names, graph.settings.columns
+        node = _first(names, (kept.get("node", "node"), *_NODE_NAMES))
+        label = _first(names, (into, kept.get("label", "label"), *_LABEL_NAMES))
+        if len(names) == 2:
+            node = node or next((each for each in names if each != label), "")
+            label = label or next((each for each in names if each != node), "")
+        return cls(node=node, label=label, into=into, is_data=is_data)
+
+
+EdgesChosen = Annotated[EdgeChoice, Depends()]
+LabelsChosen = Annotated[LabelChoice, Depends()]
+
+
+def _in_address(choice: EdgeChoice | LabelChoice) -> dict[str, Any]:
+    values = {each.name: getattr(choice, each.name) for each in fields(choice)}
+    if values.pop("is_data"):
+        values["first_line_is_data"] = 1
+    return {name: value for name, value in values.items() if value not in {"", 0}}
+
+
+def _among(names: Sequence[str], name: str) -> str:
+    return name if name in names else ""
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> str:
+    """The first of the wanted names that a table has, in whatever case it writes it."""
+    written: Mapping[str, str] = {name.casefold(): name for name in reversed(names)}
+    return next((written[each.casefold()] for each in wanted if each.casefold() in written), "")

@@ -1,0 +1,193 @@
+"""Edge intake: files of edges, sent or lying somewhere, looked at and then taken."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from peewit.service.api.schemas.bodies_and_problems import refusing
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.column_choices import EdgeChoice
+from peewit.service.dashboard.uploads import Upload
+from peewit.service.inbox.confinement import SourceRules, require_within
+from peewit.service.inbox.edge_reports import FileReport, file_report
+from peewit.service.inbox.file_times import FileTimes
+from peewit.service.inbox.inbox_records import PushRecord
+from peewit.service.tables.column_names import edge_columns
+from peewit.service.tables.table_heads import TableHead, table_head
+from peewit.service.tables.uploads import decoding_bytes
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.conversion import edge_format
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.edges.staging import open_file_system, stage
+from peewit.streaming.edges.table_formats import Format, open_table
+
+_NO_COLUMN: Final = "\n(no column)"
+"""A name that no header line has."""
+
+MAX_BAD_ROWS_LOOKED_FOR: Final = 10_000
+"""Bad rows of a file that are counted before it is taken; each is held in memory meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Files that a source would read.
+
+    Attributes
+    ----------
+    url : str
+        Where they are.
+    files : sequence of EdgeFile
+        Those that are there now.
+    """
+
+    url: str
+    files: Sequence[EdgeFile]
+
+
+def upload_file(upload: Upload) -> EdgeFile:
+    """An upload as a file of edges."""
+    status = upload.path.stat()
+    return EdgeFile(path=str(upload.path), size=status.st_size, version=str(status.st_mtime_ns))
+
+
+def files_at(url: str, stores: Stores) -> Place:
+    """The files of a place that is open to sources added over HTTP.
+
+    Raises
+    ------
+    peewit.service.inbox.confinement.SourceRefused
+        It is open to nobody, or leads out of what is.
+    InvalidArgument
+        It cannot be read.
+    """
+    home = stores.settings.home
+    within = SourceRules.of(stores.settings).place_of(url)
+    with refusing():
+        try:
+            files = EdgeFiles(url).list()
+        except OSError as error:
+            raise BadArgument("url", f"must name files that can be read: {error}") from error
+    for file in files:
+        require_within(file.path, within, home=home)
+    return Place(url=url, files=files)
+
+
+def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
+    """Names and first rows of a file; raises `BadUpload`."""
+    table_format, compression = edge_format(file.path)
+    if compression is not None and table_format is Format.PARQUET:
+        raise BadUpload("a Parquet file must not be compressed as a whole")
+    file_system, path = open_file_system(file.path, file.storage_options)
+    has_names = not is_data
+    if compression is not None:
+        if "://" in file.path:
+            raise BadUpload("packed files elsewhere are not looked into; name their columns")
+        with open_table(path, compression) as content:
+            return table_head(content, table_format, has_names=has_names)
+    with file_system.open(path, "rb") as content:
+        if table_format in {Format.ARROW, Format.PARQUET}:
+            decoding_bytes(content, table_format, file.size, stores.upload_limits)
+            content.seek(0)
+        return table_head(content, table_format, has_names=has_names)
+
+
+def proposal(
+    file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice
+) -> tuple[TableHead, EdgeChoice]:
+    """Names and first rows of a file, and the choice; what its names tell where none is made."""
+    head = head_of(file, stores, is_data=choice.is_data)
+    if choice.named:
+        return head, choice
+    is_data = choice.is_data or not head.has_names
+    return head, EdgeChoice.proposed(head, graph, is_data=is_data)
+
+
+def look(file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice) -> FileReport:
+    """What the graph would take of a file; reads all of it."""
+    looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
+    columns = _columns(graph, choice)
+    with _work_directory(graph, stores) as directory:
+        return file_report(
+            graph,
+            replace(file, columns=columns, max_bad_rows=looked_for),
+            directory,
+            max_bad_rows=choice.max_bad_rows,
+            times=FileTimes.of(graph, stores.settings.graphs_directory),
+        )
+
+
+def take(
+    upload: Upload, graph: GraphRecord, stores: Stores, choice: EdgeChoice, *, owner: str | None
+) -> tuple[PushRecord, int]:
+    """The push of an upload, which is removed, and how many bad rows were left out.
+
+    A file of equal content whose columns are read alike is the same push.
+
+    Raises
+    ------
+    BadEdges, BadUpload, TableTooLarge, BacklogFull, InvalidArgument
+        As of a push.
+    """
+    columns = _columns(graph, choice)
+    file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
+    kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
+    with (
+        named_as(upload),
+        _work_directory(graph, stores) as directory,
+        stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged,
+        Path(staged.local_path).open("rb") as content,
+    ):
+        key = sha256(repr((staged.digest, staged.columns, columns)).encode()).hexdigest()
+        push = stores.pushes.add(
+            graph,
+            content,
+            Format.PARQUET,
+            body_digest=key,
+            columns=staged.columns,
+            idempotency_key=key,
+            owner=owner,
+            limits=stores.upload_limits,
+        )
+        n_bad = len(staged.bad_rows)
+    upload.remove()
+    return push, n_bad
+
+
+def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
+    """What is read; without a weight every edge counts 1, whatever the file has."""
+    with refusing():
+        columns = edge_columns(graph.settings.columns_of_edges, choice.named)
+    return columns if choice.weight else replace(columns, weight=_NO_COLUMN, needs_weight=False)
+
+
+@contextmanager
+def _work_directory(graph: GraphRecord, stores: Stores) -> Iterator[Path]:
+    """Where a copy of a file may lie; swept as uploads are where this process is killed."""
+    below = stores.paths(graph).uploads / "looks"
+    below.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=below) as directory:
+        yield Path(directory)
+
+
+@contextmanager
+def named_as(upload: Upload) -> Iterator[None]:
+    """Faults of an upload with its name, not with the place where it lies."""
+    try:
+        yield
+    except BadEdges as error:
+        reason = plain_text(error.reason, upload)
+        raise BadEdges(reason, argument=error.argument, row=error.row, value=error.value) from error
+
+
+def plain_text(text: str, upload: Upload) -> str:
+    """A text with the name of an upload for its path."""
+    return text.replace(str(upload.path), upload.name)

@@ -1,0 +1,130 @@
+"""Label intake: a file of labels that was sent, looked at and then put."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from peewit.service.api.schemas.bodies_and_problems import refusing
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.column_choices import LabelChoice
+from peewit.service.dashboard.uploads import Upload
+from peewit.service.labels.store import LabelReceipt
+from peewit.service.tables.table_heads import TableHead, table_head
+from peewit.service.tables.uploads import (
+    LabelColumns,
+    LabelValue,
+    NodeId,
+    TableTooLarge,
+    UploadedLabels,
+    decoding_bytes,
+    node_array,
+    read_labels,
+)
+from peewit.service.tables.uploads.labels import is_column_name
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.table_formats import Format
+
+_FIRST_ROWS: Final = 5
+_UNKNOWN_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReport:
+    """What a file of labels holds.
+
+    Attributes
+    ----------
+    n_labels : int
+        Rows.
+    first_rows : sequence of (node, label)
+        The first of them.
+    class_sizes : mapping
+        Nodes of each label, most frequent first.
+    n_unknown : int
+        Nodes that the graph does not know.
+    unknown : sequence
+        The first of these.
+    refusal : str, optional
+        Why the file would not be taken.
+    """
+
+    n_labels: int = 0
+    first_rows: Sequence[tuple[NodeId, LabelValue]] = ()
+    class_sizes: Mapping[LabelValue, int] | None = None
+    n_unknown: int = 0
+    unknown: Sequence[NodeId] = ()
+    refusal: str | None = None
+
+
+def proposal(
+    upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
+) -> tuple[TableHead, LabelChoice]:
+    """Names and first rows of a file, and the choice; what its names tell where none is made."""
+    limits = stores.upload_limits
+    with upload.opened() as file:
+        if upload.table_format in {Format.ARROW, Format.PARQUET}:
+            decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
+            file.seek(0)
+        head = table_head(file, upload.table_format, has_names=not choice.is_data)
+    if choice.node or choice.label:
+        return head, choice
+    is_data = choice.is_data or not head.has_names
+    return head, LabelChoice.proposed(head, graph, into=choice.into, is_data=is_data)
+
+
+def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReport:
+    """What of a file would be put; reads all of it."""
+    try:
+        given = _read(upload, graph, stores, choice)
+    except (BadTable, TableTooLarge) as error:
+        return LabelReport(refusal=str(error))
+    known = stores.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
+    unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
+    return LabelReport(
+        n_labels=len(given.nodes),
+        first_rows=list(zip(given.nodes, given.labels, strict=True))[:_FIRST_ROWS],
+        class_sizes=dict(Counter(given.labels).most_common()),
+        n_unknown=len(unknown),
+        unknown=unknown[:_UNKNOWN_SHOWN],
+        refusal=None if given.nodes else "the file holds no label",
+    )
+
+
+def take(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReceipt:
+    """Put the labels of a file, which is removed.
+
+    Raises
+    ------
+    BadUpload, TableTooLarge, BadLabels, LabelsRefused, InvalidArgument
+        As of ``PUT /v1/graphs/{g}/labels``.
+    """
+    given: Any = _read(upload, graph, stores, choice)
+    if choice.into:
+        given = {choice.into: given}
+    receipt = stores.labeling.put(graph, given, unknown=choice.unknown, origin="imported")
+    upload.remove()
+    return receipt
+
+
+def _read(
+    upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
+) -> UploadedLabels:
+    with refusing():
+        if choice.node == choice.label:
+            raise BadArgument("label", f"must be a column of its own, got {choice.label!r} twice")
+        if choice.into and not is_column_name(choice.into):
+            raise BadArgument(
+                "into", f"must be printable text without blanks at its ends, got {choice.into!r}"
+            )
+    with upload.opened() as file:
+        return read_labels(
+            file,
+            upload.table_format,
+            graph.settings.node_ids,
+            columns=LabelColumns(node=choice.node, label=choice.label),
+            limits=stores.upload_limits,
+            csv_is_text=stores.labels.are_text(graph.id, column=choice.into) is True,
+        )

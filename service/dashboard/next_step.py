@@ -1,0 +1,145 @@
+"""Next step: what stands between a graph and its predictions, and what to do about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.ingest_history import IngestHistory
+from peewit.service.inbox.inbox_records import FileStatus
+from peewit.service.jobs.ingest_steps import IngestSteps
+from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
+from peewit.service.jobs.worker_registry import WorkerRegistry
+
+Kind = Literal["reading", "edges", "refused", "labels", "class", "job", "solve", "again", "done"]
+
+_FILES_LOOKED_AT: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Edges that are being read, or wait for it.
+
+    Attributes
+    ----------
+    n_files, n_bytes : int
+        What waits.
+    fraction : float, optional
+        Part of the rows that is read; None where nobody knows how many there are.
+    doing : sequence of str
+        What ingest is at.
+    has_process : bool
+        Whether anybody is there to read them.
+    """
+
+    n_files: int
+    n_bytes: int
+    fraction: float | None
+    doing: Sequence[str]
+    has_process: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """What to do next with a graph.
+
+    Attributes
+    ----------
+    kind : str
+        Which step.
+    column : str
+        The column of labels that it is about.
+    reading : Reading, optional
+        Where edges are read.
+    job : Job, optional
+        That runs or waits, has failed, or made the freshest predictions.
+    has_worker : bool
+        Whether anybody is there to run a job.
+    """
+
+    kind: Kind
+    column: str = ""
+    reading: Reading | None = None
+    job: Job | None = None
+    has_worker: bool = True
+
+
+def next_step(graph: GraphRecord, stores: Stores) -> NextStep:
+    """What to do next; a few short questions to the database."""
+    reading = _reading(graph, stores)
+    if reading is not None:
+        return NextStep(kind="reading", reading=reading)
+    if graph.progress.snapshot is None:
+        files = stores.manifest.counts(graph.id)
+        return NextStep(kind="refused" if files["quarantined"] else "edges")
+    for status in (JobStatus.RUNNING, JobStatus.QUEUED):
+        found = stores.jobs.list(graph_id=graph.id, status=status, limit=1).jobs
+        if found:
+            alive = bool(WorkerRegistry(stores.database).alive(found[0].lane))
+            return NextStep(kind="job", job=found[0], has_worker=alive)
+    kept = stores.predictions.store.kept(graph.id)
+    column = _column(graph, stores, kept)
+    n_classes = stores.labels.count_to_two(graph.id, column=column)
+    freshest = kept[0] if kept else None
+    if n_classes < 2 and freshest is None:
+        return NextStep(kind="class" if n_classes else "labels", column=column)
+    if freshest is None:
+        failed = stores.jobs.newest(graph.id, "solve")
+        return NextStep(kind="solve", column=column, job=failed)
+    is_old = (freshest.snapshot or 0) < graph.progress.snapshot or (
+        freshest.labels_seq or 0
+    ) < graph.labels_seq
+    return NextStep(kind="again" if is_old else "done", column=column, job=freshest)
+
+
+def _column(graph: GraphRecord, stores: Stores, kept: Sequence[Job]) -> str:
+    """The column of labels that is worked with: of the freshest predictions, or one with labels."""
+    if kept:
+        return str(kept[0].parameters.get(LABEL_COLUMN, ""))
+    columns = stores.labels.columns(graph.id)
+    return "" if "" in columns or not columns else columns[0]
+
+
+def _reading(graph: GraphRecord, stores: Stores) -> Reading | None:
+    backlog = stores.manifest.backlog(graph.id)
+    steps = IngestSteps(stores.database).present()
+    mine = [each for each in steps if each.graph_id == graph.id and each.graph is not None]
+    if not backlog.n_files:
+        return None
+    stall_seconds = stores.settings.stall_seconds
+    return Reading(
+        n_files=backlog.n_files,
+        n_bytes=backlog.n_bytes,
+        fraction=_fraction(graph, stores),
+        doing=[each.doing(stall_seconds) for each in mine],
+        has_process=bool(steps) or bool(WorkerRegistry(stores.database).alive()),
+    )
+
+
+def _fraction(graph: GraphRecord, stores: Stores) -> float | None:
+    """Part of the waiting rows that is read; None where rows of some file are not known."""
+    waiting: FileStatus = "pending"
+    files = stores.manifest.list_files(graph.id, status=waiting, limit=_FILES_LOOKED_AT)
+    rows = [_rows_of(file.path, file.version) for file in files]
+    rows += [push.n_rows for push in stores.manifest.pushes.waiting(graph.id, limit=1000)]
+    counted = [each for each in rows if each is not None]
+    if not counted or len(counted) < len(rows) or not sum(counted):
+        return None
+    points = IngestHistory(stores.database).latest(graph.id, 1)
+    n_read = points[-1].edges_seen - graph.progress.edges_seen if points else 0
+    return min(max(n_read, 0) / sum(counted), 1.0)
+
+
+@lru_cache(maxsize=1024)
+def _rows_of(path: str, _version: str) -> int | None:
+    """Rows of a local file by its footer; None where that cannot be had for nothing."""
+    try:
+        return int(pa.parquet.read_metadata(path).num_rows) if Path(path).is_file() else None
+    except (OSError, pa.ArrowException):
+        return None

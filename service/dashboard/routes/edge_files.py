@@ -1,0 +1,332 @@
+"""Edges: a file that is sent, or a place that is read; columns and rows before it is taken."""
+
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Request, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+
+from peewit.service.api.auth import CallerHere
+from peewit.service.api.json_response import json_response
+from peewit.service.api.routes.sources_and_files import add_source
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
+from peewit.service.api.schemas.sources_and_pushes import SourceIn
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.column_choices import EdgeChoice, EdgesChosen
+from peewit.service.dashboard.edge_intake import (
+    MAX_BAD_ROWS_LOOKED_FOR,
+    files_at,
+    look,
+    plain_text,
+    proposal,
+    take,
+    upload_file,
+)
+from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router
+from peewit.service.dashboard.uploads import Holds, Upload, Uploads
+from peewit.service.inbox.confinement import SourceRules
+from peewit.service.live_sources.kinds import FILES, KINDS
+from peewit.service.tables.uploads import decoding_bytes
+from peewit.service.validation_rules import rule_of
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.table_formats import Format
+
+router = page_router()
+
+_CHUNK_BYTES: Final = 1 << 20
+_BAD_ROWS_SHOWN: Final = 10
+
+Url = Annotated[str, Query(max_length=2000)]
+Follow = Annotated[bool, Query()]
+PushId = Annotated[str, Query(alias="push", max_length=64)]
+LeftOut = Annotated[int, Query(ge=0)]
+
+
+@router.get("/graphs/{graph}/edges", dependencies=[viewing("read")])
+def show_edges(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    push_id: PushId = "",
+    left_out: LeftOut = 0,
+) -> Response:
+    """Where edges come from: a file that is sent, or a place."""
+    push = stores.manifest.pushes.get(graph.id, push_id, owner=caller.only) if push_id else None
+    return page(
+        request,
+        "edges.html",
+        graph=graph,
+        push=push,
+        left_out=left_out,
+        rules=SourceRules.of(stores.settings),
+        kinds=[FILES, *KINDS],
+        max_bytes=stores.settings.max_body_bytes,
+    )
+
+
+@router.post("/graphs/{graph}/edges/files", dependencies=[viewing("ingest")])
+async def send_file(
+    request: Request,
+    graph: GraphHere,
+    name: Annotated[str, Query(max_length=1000)] = "",
+) -> Response:
+    """Keep a file until its columns are known."""
+    upload = await received(request, graph, "edges", name)
+    return sent_to(request, f"/graphs/{graph.settings.name}/edges/files/{upload.id}")
+
+
+@router.get("/graphs/{graph}/edges/files/{upload_id}", dependencies=[viewing("ingest")])
+def show_file(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+) -> Response:
+    """The first rows of a file that was sent, and what its columns are."""
+    upload = _upload(request, graph, upload_id)
+    values = _columns_of(upload_file(upload), graph, stores, chosen, upload=upload)
+    address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
+    return page(request, "edge_columns.html", upload=upload, place=None, address=address, **values)
+
+
+@router.get("/graphs/{graph}/edges/files/{upload_id}/look", dependencies=[viewing("ingest")])
+async def look_through_file(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+) -> Response:
+    """What would be taken of it and what refused; reads it whole."""
+    upload = _upload(request, graph, upload_id)
+    async with stores.decoding.held(await decoding_of(upload, stores)):
+        report = await run_in_threadpool(look, upload_file(upload), graph, stores, chosen)
+    if report.refusal is not None:
+        report = replace(report, refusal=plain_text(report.refusal, upload))
+    address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
+    return await run_in_threadpool(
+        partial(_report_piece, request, graph, chosen, report, address=address, upload=upload)
+    )
+
+
+@router.post("/graphs/{graph}/edges/files/{upload_id}", dependencies=[viewing("ingest")])
+async def take_file(
+    graph: GraphHere,
+    request: Request,
+    stores: StoresHere,
+    caller: CallerHere,
+    upload_id: str,
+    chosen: EdgesChosen,
+) -> Response:
+    """Take a file as it was looked at."""
+    upload = _upload(request, graph, upload_id)
+    await run_in_threadpool(stores.pushes.require_room, graph.id)
+    async with stores.decoding.held(await decoding_of(upload, stores)):
+        push, n_bad = await run_in_threadpool(
+            partial(take, upload, graph, stores, chosen, owner=caller.name)
+        )
+    caller.require_own(push.owner)
+    query = {"push": push.id} | ({"left_out": str(n_bad)} if n_bad else {})
+    return back_to(f"/graphs/{graph.settings.name}/edges", **query)
+
+
+@router.post("/graphs/{graph}/edges/files/{upload_id}/remove", dependencies=[viewing("ingest")])
+def remove_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
+    """Give a file up."""
+    _upload(request, graph, upload_id).remove()
+    return back_to(f"/graphs/{graph.settings.name}/edges")
+
+
+@router.post("/graphs/{graph}/edges/files/{upload_id}/node-ids", dependencies=[viewing("admin")])
+def make_integers(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+) -> Response:
+    """Make a graph that is empty one of whole numbers, as the file has them."""
+    upload = _upload(request, graph, upload_id)
+    renewed = stores.catalog.renew_empty(
+        graph.id,
+        lambda settings: replace(settings, node_ids="int64"),
+        cancel_jobs=stores.jobs.cancel_graph,
+    )
+    uploads_of(request).move(upload, "edges", renewed.id)
+    return _to_columns(f"/graphs/{graph.settings.name}/edges/files/{upload.id}", chosen)
+
+
+@router.get("/graphs/{graph}/edges/place", dependencies=[viewing("ingest")])
+def show_place(
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    chosen: EdgesChosen,
+    url: Url,
+    follow: Follow = False,
+) -> Response:
+    """The first rows of the first file of a place, and what its columns are."""
+    place = files_at(url, stores)
+    first = place.files[0] if place.files else None
+    values = _columns_of(first, graph, stores, chosen, upload=None)
+    address = f"/graphs/{graph.settings.name}/edges/place"
+    fields = {"url": url, "follow": "1" if follow else ""}
+    return page(
+        request,
+        "edge_columns.html",
+        upload=None,
+        place=place,
+        address=address,
+        first=first,
+        fields=fields,
+        **values,
+    )
+
+
+@router.get("/graphs/{graph}/edges/place/look", dependencies=[viewing("ingest")])
+async def look_through_place(
+    request: Request, graph: GraphHere, stores: StoresHere, chosen: EdgesChosen, url: Url
+) -> Response:
+    """What would be taken of the first file of a place; reads it whole."""
+    place = await run_in_threadpool(files_at, url, stores)
+    report = None
+    if place.files and place.files[0].size <= stores.settings.max_body_bytes:
+        async with stores.decoding.held(2 * place.files[0].size):
+            report = await run_in_threadpool(look, place.files[0], graph, stores, chosen)
+    address = f"/graphs/{graph.settings.name}/edges/place"
+    return await run_in_threadpool(
+        partial(_report_piece, request, graph, chosen, report, address=address, place=place)
+    )
+
+
+@router.post("/graphs/{graph}/edges/place", dependencies=[viewing("ingest")])
+async def add_place(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
+    """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
+    form = await form_of(request)
+    columns = {
+        name: form[name] for name in ("src", "dst", "weight", "op", "time") if form.get(name)
+    }
+    bad_rows = form.get("max_bad_rows", "")
+    if bad_rows and not bad_rows.isdecimal():
+        raise InvalidArgument(
+            f"max_bad_rows must be a whole number, got {bad_rows!r}", argument="max_bad_rows"
+        )
+    try:
+        body = SourceIn.model_validate(
+            {
+                "url": form.get("url", "").strip(),
+                "kind": form.get("kind", FILES),
+                "follow": bool(form.get("follow")),
+                "columns": columns or None,
+                "max_bad_rows": int(bad_rows) if bad_rows else None,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidArgument(f"{first['loc'][0]} {rule_of(first)}") from error
+    await run_in_threadpool(add_source, body, graph, stores, caller, Response())
+    return back_to(f"/graphs/{graph.settings.name}/edges")
+
+
+async def received(request: Request, graph: GraphRecord, holds: Holds, name: str) -> Upload:
+    """The file of a request: its body under a name, or a field of a form where no script runs."""
+    uploads = uploads_of(request)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return await uploads.receive(graph.id, holds, name, request.stream())
+    async with request.form(max_files=1, max_fields=10) as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InvalidArgument("file must be chosen", argument="file")
+
+        async def chunks() -> Any:
+            while chunk := await file.read(_CHUNK_BYTES):
+                yield chunk
+
+        return await uploads.receive(graph.id, holds, file.filename or "", chunks())
+
+
+def sent_to(request: Request, path: str) -> Response:
+    """Where the page of a file is: told to a script, which goes there, or gone to."""
+    if "hx-request" in request.headers:
+        return json_response({"location": path}, status=HTTPStatus.CREATED)
+    return back_to(path)
+
+
+def report_piece(request: Request, template: str, **values: Any) -> Response:
+    """What was found in a file: a part of its page, or a page where no script runs."""
+    if is_piece(request):
+        return page(request, template, **values)
+    return page(request, "report_page.html", part=template, **values)
+
+
+def uploads_of(request: Request) -> Uploads:
+    """The files that wait."""
+    uploads: Uploads = request.app.state.uploads
+    return uploads
+
+
+def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
+    return uploads_of(request).get(graph.id, "edges", upload_id)
+
+
+def _to_columns(address: str, chosen: EdgeChoice) -> Response:
+    return back_to(address, **{name: str(value) for name, value in chosen.given.items()})
+
+
+async def decoding_of(upload: Upload, stores: Stores) -> int:
+    """What to hold of the decoding budget while a file is read."""
+
+    def count() -> int:
+        limits = stores.upload_limits
+        with upload.opened() as file:
+            return decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
+
+    return await run_in_threadpool(count)
+
+
+def _columns_of(
+    file: EdgeFile | None,
+    graph: GraphRecord,
+    stores: Stores,
+    chosen: EdgeChoice,
+    *,
+    upload: Upload | None,
+) -> dict[str, Any]:
+    """What the page of a file says of its columns, and why it cannot where it cannot."""
+    head = fault = None
+    if file is not None:
+        try:
+            head, chosen = proposal(file, graph, stores, chosen)
+        except (BadTable, OSError) as error:
+            fault = str(error) if upload is None else plain_text(str(error), upload)
+    is_text = upload is not None and upload.table_format is Format.CSV
+    has_integers = (
+        head is not None
+        and upload is not None
+        and not is_text
+        and any(head.are_integers(name) for name in (chosen.src, chosen.dst) if name in head.names)
+    )
+    return {
+        "graph": graph,
+        "head": head,
+        "fault": fault,
+        "chosen": chosen,
+        "is_text": is_text,
+        "wants_integers": has_integers and graph.settings.node_ids == "string",
+        "first": file,
+        "fields": {},
+    }
+
+
+def _report_piece(
+    request: Request, graph: GraphRecord, chosen: EdgeChoice, report: Any, **values: Any
+) -> Response:
+    return report_piece(
+        request,
+        "edge_report.html",
+        graph=graph,
+        chosen=chosen,
+        report=report,
+        n_shown=_BAD_ROWS_SHOWN,
+        looked_for=MAX_BAD_ROWS_LOOKED_FOR,
+        **{"upload": None, "place": None} | values,
+    )

@@ -1,0 +1,112 @@
+"""A file of labels that is sent: its columns and first rows before it is put."""
+
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.column_choices import LabelsChosen
+from peewit.service.dashboard.label_intake import look, proposal, take
+from peewit.service.dashboard.pages import back_to, page, page_router
+from peewit.service.dashboard.routes.common import Column
+from peewit.service.dashboard.routes.edge_files import (
+    decoding_of,
+    received,
+    report_piece,
+    sent_to,
+    uploads_of,
+)
+from peewit.service.dashboard.uploads import Upload
+from peewit.service.tables.uploads import TableTooLarge
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.table_formats import Format
+
+router = page_router()
+
+
+@router.post("/graphs/{graph}/labels/files", dependencies=[viewing("label")])
+async def send_labels(
+    request: Request, graph: GraphHere, name: str = "", into: Column = ""
+) -> Response:
+    """Keep a file until its columns are known."""
+    upload = await received(request, graph, "labels", name)
+    query = f"?{urlencode({'into': into})}" if into else ""
+    return sent_to(request, _address(graph, upload) + query)
+
+
+@router.get("/graphs/{graph}/labels/files/{upload_id}", dependencies=[viewing("label")])
+def show_labels_file(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+) -> Response:
+    """The first rows of a file that was sent, and what its columns are."""
+    upload = _upload(request, graph, upload_id)
+    head = fault = None
+    try:
+        head, chosen = proposal(upload, graph, stores, chosen)
+    except (BadTable, TableTooLarge) as error:
+        fault = str(error)
+    return page(
+        request,
+        "label_columns.html",
+        graph=graph,
+        upload=upload,
+        address=_address(graph, upload),
+        head=head,
+        fault=fault,
+        chosen=chosen,
+        columns=[each for each in stores.labels.columns(graph.id) if each],
+        is_text=upload.table_format is Format.CSV,
+    )
+
+
+@router.get("/graphs/{graph}/labels/files/{upload_id}/look", dependencies=[viewing("label")])
+async def look_through_labels(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+) -> Response:
+    """What would be put of it; reads it whole."""
+    upload = _upload(request, graph, upload_id)
+    async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
+        report = await run_in_threadpool(look, upload, graph, stores, chosen)
+    address = _address(graph, upload)
+    return await run_in_threadpool(
+        report_piece,
+        request,
+        "label_report.html",
+        graph=graph,
+        upload=upload,
+        chosen=chosen,
+        report=report,
+        address=address,
+    )
+
+
+@router.post("/graphs/{graph}/labels/files/{upload_id}", dependencies=[viewing("label")])
+async def take_labels(
+    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+) -> Response:
+    """Put a file as it was looked at."""
+    upload = _upload(request, graph, upload_id)
+    async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
+        receipt = await run_in_threadpool(take, upload, graph, stores, chosen)
+    query = {"put": str(receipt.accepted)}
+    if chosen.into:
+        query["label_column"] = chosen.into
+    return back_to(f"/graphs/{graph.settings.name}/labels", **query)
+
+
+@router.post("/graphs/{graph}/labels/files/{upload_id}/remove", dependencies=[viewing("label")])
+def remove_labels_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
+    """Give a file up."""
+    _upload(request, graph, upload_id).remove()
+    return back_to(f"/graphs/{graph.settings.name}/labels")
+
+
+def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
+    return uploads_of(request).get(graph.id, "labels", upload_id)
+
+
+def _address(graph: GraphRecord, upload: Upload) -> str:
+    return f"/graphs/{graph.settings.name}/labels/files/{upload.id}"

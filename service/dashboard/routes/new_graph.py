@@ -1,0 +1,206 @@
+"""A new graph: its name, the settings that matter, and the others with what they are by default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, Literal, get_args
+
+from fastapi import Request, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from peewit.service.api.routes.graphs import create_graph
+from peewit.service.api.schemas.graphs import GraphCreate
+from peewit.service.api.stores import StoresHere
+from peewit.service.catalog import GraphExists, TooManyGraphs
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.validation_rules import rule_of, with_argument
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.models import DEFAULT_MODEL
+from peewit.streaming.edges.change_rules import Deletions, Parallel
+from peewit.streaming.edges.windows import WindowBy
+
+router = page_router()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A setting as a form asks for it.
+
+    Attributes
+    ----------
+    name : str
+        As of `GraphCreate`; a dot stands before the field of a part.
+    text : str
+        What it is called.
+    hint : str
+        What it does.
+    kind : {"text", "whole", "number", "choice", "check"}
+        How it is written.
+    options : tuple of str
+        Of a choice.
+    """
+
+    name: str
+    text: str
+    hint: str
+    kind: Literal["text", "whole", "number", "choice", "check"]
+    options: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> Any:
+        """What holds where nobody says otherwise."""
+        field = GraphCreate.model_fields.get(self.name)
+        return None if field is None else field.default
+
+
+_WINDOW = "window."
+_EVERY = "snapshot_every."
+
+FOLDED: Final = (
+    Field(
+        name="max_edges",
+        text="Most edges to keep",
+        hint="Wins over the cut error; a spanning forest is kept even so. No bound by default.",
+        kind="whole",
+    ),
+    Field(
+        name="max_nodes",
+        text="Most nodes",
+        hint="Files that bring more are refused.",
+        kind="whole",
+    ),
+    Field(
+        name="seed",
+        text="Seed",
+        hint="Of all random choices; drawn by default.",
+        kind="whole",
+    ),
+    Field(
+        name="keep_raw",
+        text="Keep the edges that were sent",
+        hint="They are read again for certificates and exact answers.",
+        kind="check",
+    ),
+    Field(
+        name="deletions",
+        text="Rows may delete edges",
+        hint="Exact ones keep a log of all edges; chosen once.",
+        kind="choice",
+        options=get_args(Deletions),
+    ),
+    Field(
+        name="parallel",
+        text="A further edge of a pair",
+        hint="Adds its weight, or takes the place of the others, which needs deletions.",
+        kind="choice",
+        options=get_args(Parallel),
+    ),
+    Field(
+        name=f"{_WINDOW}length",
+        text="Edges live for",
+        hint="30d, 12h, 90m, or seconds; by default for ever. Chosen once.",
+        kind="text",
+    ),
+    Field(
+        name=f"{_WINDOW}by",
+        text="by",
+        hint="A column of times, or when their file arrived.",
+        kind="choice",
+        options=get_args(WindowBy),
+    ),
+    Field(
+        name=f"{_EVERY}edges",
+        text="Snapshot after so many edges",
+        hint="By default at the end of each run of files.",
+        kind="whole",
+    ),
+    Field(
+        name=f"{_EVERY}seconds",
+        text="Snapshot after so many seconds",
+        hint="By default at the end of each run of files.",
+        kind="number",
+    ),
+    Field(
+        name="auto_solve",
+        text="Predict again after every change",
+        hint=f"By the model {DEFAULT_MODEL}, whenever labels or edges have changed.",
+        kind="check",
+    ),
+)
+"""The settings that seldom matter."""
+
+_KINDS: Final[Mapping[str, str]] = {"epsilon": "number", "expected_nodes": "whole"} | {
+    each.name: each.kind for each in FOLDED
+}
+
+
+@router.get("/new-graph", dependencies=[viewing("admin")])
+def show_form(request: Request) -> Response:
+    """The form."""
+    return _form(request, {})
+
+
+@router.post("/new-graph", dependencies=[viewing("admin")])
+async def create(request: Request, stores: StoresHere) -> Response:
+    """Make the graph, and go where its edges come from; or say what is wrong beside the form."""
+    form = await form_of(request)
+    try:
+        body = GraphCreate(**_given(form))
+        await run_in_threadpool(create_graph, body, stores, Response())
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        fault = with_argument(name, rule_of(first))
+        return await run_in_threadpool(_form, request, form, fault)
+    except (BadArgument, GraphExists, TooManyGraphs) as error:
+        return await run_in_threadpool(_form, request, form, str(error))
+    return back_to(f"/graphs/{body.name}/edges")
+
+
+def _form(request: Request, values: Mapping[str, str], fault: str | None = None) -> Response:
+    code = HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY
+    defaults = {name: field.default for name, field in GraphCreate.model_fields.items()}
+    return page(
+        request,
+        "new_graph.html",
+        code=code,
+        values=values,
+        fault=fault,
+        folded=FOLDED,
+        defaults=defaults,
+        is_sent=bool(values),
+    )
+
+
+def _given(form: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that a form gives, in the types that they have; raises BadArgument."""
+    given: dict[str, Any] = {"name": form.get("name", "").strip()}
+    if node_ids := form.get("node_ids"):
+        given["node_ids"] = node_ids
+    for name, kind in _KINDS.items():
+        text = form.get(name, "").strip()
+        if kind == "check":
+            given[name] = bool(text)
+        elif text:
+            given[name] = _number(name, text, kind)
+    given["auto_solve"] = {"model": DEFAULT_MODEL} if given["auto_solve"] else None
+    for part in (_WINDOW, _EVERY):
+        values = {name: given.pop(name) for name in list(given) if name.startswith(part)}
+        of_part = {name.removeprefix(part): value for name, value in values.items()}
+        if of_part.keys() - {"by"}:
+            given[part.removesuffix(".")] = of_part
+    if "window" in given and given.get("deletions") == "off":
+        del given["deletions"]  # the form's default; a window has them exact
+    return given
+
+
+def _number(name: str, text: str, kind: str) -> Any:
+    if kind not in {"whole", "number"}:
+        return text
+    try:
+        return int(text.replace(",", "")) if kind == "whole" else float(text)
+    except ValueError:
+        rule = "a whole number" if kind == "whole" else "a number"
+        raise BadArgument(name, f"must be {rule}, got {text!r}") from None

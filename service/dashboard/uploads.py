@@ -1,0 +1,236 @@
+"""Uploads: files that a page has sent, kept until somebody has said what their columns are.
+
+Context: columns are chosen and rows are looked at before a file is taken, in several requests, each
+of which any API process may answer. Decision: the file lies below its graph under a name that
+nobody can guess, and goes once it is taken, given up, an hour old, or its graph erases nodes.
+Consequence: no table of uploads, nothing in backups, and no file is sent twice.
+"""
+
+import re
+import shutil
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from secrets import token_urlsafe
+from typing import BinaryIO, Final, Literal
+
+from starlette.concurrency import run_in_threadpool
+
+from peewit.service.api.bodies import BodyTooLarge, unpack
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
+from peewit.service.inbox.inbox_records import BacklogFull, FileNotListed
+from peewit.service.settings import Settings
+from peewit.streaming.edges.table_formats import Format, format_of_file
+from peewit.streaming.graph_paths import GraphPaths
+
+Holds = Literal["edges", "labels"]
+"""What a file was sent as; which scope its sender had."""
+
+KEPT_SECONDS: Final = 3600.0
+"""How long a file waits for whoever has sent it."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{24}")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
+_MAX_NAME: Final = 120
+_PACKED: Final = "packed"
+
+
+class UploadNotFound(FileNotListed):
+    """The file was taken, given up, or waited for too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A file that waits.
+
+    Attributes
+    ----------
+    id : str
+        Part of the address of its page.
+    path : Path
+        Where it lies, unpacked; ends like a table of its format.
+    table_format : Format
+        How it is written.
+    """
+
+    id: str
+    path: Path
+    table_format: Format
+
+    @property
+    def name(self) -> str:
+        """What its sender calls it, without what a path must not hold."""
+        return self.path.name
+
+    @property
+    def n_bytes(self) -> int:
+        """Its size."""
+        return self.path.stat().st_size
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The file at its start, for reading anywhere in it."""
+        with self.path.open("rb") as file:
+            yield file
+
+    def remove(self) -> None:
+        """Give it up."""
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+class Uploads:
+    """The files that wait, of all graphs.
+
+    Parameters
+    ----------
+    settings : Settings
+        Says where graphs lie, and how large a file and all of them may be.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def receive(
+        self, graph_id: str, holds: Holds, name: str, content: AsyncIterator[bytes]
+    ) -> Upload:
+        """Write a file to the disk as it comes, unpacked where it is packed.
+
+        Parameters
+        ----------
+        graph_id : str
+            Where it belongs.
+        holds : {"edges", "labels"}
+            What it is sent as.
+        name : str
+            Tells format and compression by its end.
+        content : async iterator of bytes
+            Of the file.
+
+        Raises
+        ------
+        InvalidArgument
+            The name ends like no table, or nothing comes.
+        BacklogFull
+            As much waits as may wait.
+        peewit.service.api.bodies.BodyTooLarge, peewit.streaming.edges.bad_table.BadUpload
+            It comes to too much, or is not packed as its name says.
+        """
+        plain, table_format, compression = _plain_name(name)
+        await run_in_threadpool(self._require_room, graph_id)
+        directory = self._directory(graph_id, holds) / token_urlsafe(18)
+        await run_in_threadpool(directory.mkdir, parents=True)
+        path = directory / plain
+        upload = Upload(id=directory.name, path=path, table_format=table_format)
+        try:
+            received = path if compression is None else directory / _PACKED
+            if not await _write(received, content, self._settings.max_body_bytes):
+                raise InvalidArgument("file must hold something, got an empty one", argument="file")
+            if compression is not None:
+                await run_in_threadpool(
+                    _unpack, received, compression, path, self._settings.max_body_bytes
+                )
+        except BaseException:
+            upload.remove()
+            raise
+        return upload
+
+    def get(self, graph_id: str, holds: Holds, upload_id: str) -> Upload:
+        """A file that waits; raises `UploadNotFound`."""
+        if _ID.fullmatch(upload_id):
+            found = [
+                path
+                for path in _files(self._directory(graph_id, holds) / upload_id)
+                if not _is_old(path)
+            ]
+            if found:
+                table_format, _ = format_of_file(found[0].name)
+                return Upload(id=upload_id, path=found[0], table_format=table_format)
+        minutes = round(KEPT_SECONDS / 60)
+        raise UploadNotFound(
+            f"the file is not here any more: it was taken, given up, or waited for {minutes} "
+            "minutes; choose it once more"
+        )
+
+    def move(self, upload: Upload, holds: Holds, graph_id: str) -> None:
+        """Have a file wait for another graph."""
+        below = self._directory(graph_id, holds)
+        below.mkdir(parents=True, exist_ok=True)
+        upload.path.parent.rename(below / upload.id)
+
+    def sweep(self) -> None:
+        """Remove what has waited for too long, of all graphs."""
+        for path in self._settings.graphs_directory.glob("*/uploads/*/*"):
+            if _is_old(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _directory(self, graph_id: str, holds: Holds) -> Path:
+        return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads / holds
+
+    def _require_room(self, graph_id: str) -> None:
+        self.sweep()
+        most = self._settings.max_backlog_bytes
+        below = GraphPaths(root=self._settings.graphs_directory / graph_id).uploads
+        n_bytes = sum(_size(path) for path in below.glob("*/*/*"))
+        if n_bytes >= most:
+            raise BacklogFull(
+                f"files that wait for their columns must stay below {most} bytes, got {n_bytes}; "
+                "take or give up those that were sent before"
+            )
+
+
+def _plain_name(name: str) -> tuple[str, Format, str | None]:
+    """The name without what a path must not hold and without compression; format, compression."""
+    safe = _UNSAFE.sub("_", PurePath(name.replace("\\", "/")).name).strip(" .")
+    try:
+        table_format, compression = format_of_file(safe)
+    except ValueError as error:
+        raise InvalidArgument(str(error), argument="file") from error
+    if table_format is Format.PARQUET and compression is not None:
+        raise InvalidArgument(
+            f"a Parquet file must not be packed once more, got {safe!r}", argument="file"
+        )
+    plain = PurePath(safe) if compression is None else PurePath(safe).with_suffix("")
+    return f"{plain.stem[:_MAX_NAME]}{plain.suffix}", table_format, compression
+
+
+async def _write(path: Path, content: AsyncIterator[bytes], max_bytes: int) -> int:
+    """Bytes written of what comes."""
+    n_bytes = 0
+    with path.open("xb") as file:
+        async for chunk in content:
+            n_bytes += len(chunk)
+            if n_bytes > max_bytes:
+                raise BodyTooLarge(
+                    f"a file must have at most {max_bytes} bytes, got {n_bytes} or more; raise "
+                    "PEEWIT_MAX_BODY_BYTES, or have the server read it from where it lies"
+                )
+            await run_in_threadpool(file.write, chunk)
+    return n_bytes
+
+
+def _unpack(packed: Path, compression: str, plain: Path, max_bytes: int) -> None:
+    with packed.open("rb") as coded, plain.open("xb") as content:
+        unpack(coded, compression, content, max_bytes)
+    packed.unlink()
+
+
+def _files(directory: Path) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if path.name != _PACKED and path.is_file()]
+    except FileNotFoundError:
+        return []
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > KEPT_SECONDS
+    except FileNotFoundError:  # taken meanwhile
+        return False
+
+
+def _size(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0

@@ -1,0 +1,130 @@
+"""Edge reports: what an ingest would take of a file, and what it would refuse.
+
+Files are read and checked whole, and nothing is kept. Commands and pages look through them here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.file_times import FileTimes
+from peewit.service.redaction import shown_url
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
+from peewit.streaming.edges.parts import BadRow, EdgeFile, StagedFile
+from peewit.streaming.edges.reader import read_part
+from peewit.streaming.edges.staging import stage
+
+_FIRST_ROWS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """What a file holds.
+
+    Attributes
+    ----------
+    path : str
+        Which one.
+    n_rows : int
+        Rows that are taken.
+    first_rows : list of (src, dst, weight, operation)
+        The first of them.
+    n_changes : dict of str to int
+        Rows that delete or set, by operation, where there are any.
+    bad_rows : tuple of BadRow
+        Rows that break a rule.
+    refusal : str or None
+        Why an ingest would not take the file.
+    n_late : int or None
+        Rows that would be left out as they are older than the window; None in graphs where no
+        column tells that.
+    """
+
+    path: str
+    n_rows: int = 0
+    first_rows: Sequence[tuple[object, object, float, str]] = ()
+    n_changes: Mapping[str, int] = field(default_factory=dict)
+    bad_rows: Sequence[BadRow] = ()
+    refusal: str | None = None
+    n_late: int | None = None
+
+
+def file_report(
+    graph: GraphRecord,
+    file: EdgeFile,
+    directory: Path,
+    *,
+    max_bad_rows: int,
+    times: FileTimes | None,
+) -> FileReport:
+    """What a file would bring to a graph.
+
+    Parameters
+    ----------
+    graph : GraphRecord
+        Says how it is read.
+    file : EdgeFile
+        Beyond its ``max_bad_rows`` no more bad rows are looked for.
+    directory : Path
+        Receives a copy while the file is read.
+    max_bad_rows : int
+        With more of them the file would be refused.
+    times : FileTimes, optional
+        Of the files so far, in a graph with a window by time.
+    """
+    kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
+    try:
+        with stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged:
+            return _look(graph, staged, max_bad_rows, times)
+    except BadEdges as error:
+        refusal = str(error)
+    except OSError as error:
+        refusal = f"it cannot be read now: {error}"
+    if times is not None:
+        times.forget_file()
+    return FileReport(path=shown_url(file.path), refusal=refusal)
+
+
+def _look(
+    graph: GraphRecord, staged: StagedFile, max_bad_rows: int, times: FileTimes | None
+) -> FileReport:
+    """Look through a file; raises BadEdges where a part of it breaks a rule."""
+    kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
+    first: list[tuple[object, object, float, str]] = []
+    counts = np.zeros(len(OPERATIONS), np.int64)
+    is_read_whole = staged.columns.op or times is not None
+    for part in staged.parts[: None if is_read_whole else 1]:
+        block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
+        if times is not None:
+            times.look(block)
+        op = np.zeros(block.n_rows, np.uint8) if block.op is None else block.op
+        counts += np.bincount(op, minlength=counts.size)
+        if not first:
+            ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
+            weights = block.weight[:_FIRST_ROWS].tolist()
+            done = [OPERATIONS[each] for each in op[:_FIRST_ROWS]]
+            first = list(zip(*ends, weights, done, strict=True))
+    changes = dict(zip(OPERATIONS, counts.tolist(), strict=True))
+    del changes[OPERATIONS[INSERT]]
+    refusal = None
+    if any(changes.values()) and graph.settings.deletions == "off":
+        refusal = DELETIONS_OFF
+    if len(staged.bad_rows) > max_bad_rows:
+        n_bad = len(staged.bad_rows)
+        refusal = f"{n_bad:,} bad rows; max_bad_rows {n_bad} leaves them out"
+    if times is not None and refusal is not None:
+        times.forget_file()
+    return FileReport(
+        path=shown_url(staged.file.path),
+        n_rows=staged.n_rows,
+        first_rows=first,
+        n_changes={name: count for name, count in changes.items() if count},
+        bad_rows=staged.bad_rows,
+        refusal=refusal,
+        n_late=None if times is None or refusal is not None else times.end(),
+    )
