@@ -97,7 +97,7 @@ class GraphSettings:
     node_ids : {"string", "int64", "dense"}
         Kind of the external node ids.
     epsilon : float
-        Spectral accuracy asked for, in (0, 1).
+        Spectral error asked for, in (0, 1).
     max_edges : int, optional
         Most edges that the sparsifier keeps; wins over ``epsilon``. A spanning forest is kept even
         so.
@@ -111,8 +111,8 @@ class GraphSettings:
         Whether pushed blocks stay on disk once they are in the graph.
     deletions : {"off", "approximate", "exact"}
         Whether rows may delete edges: their records leave the sparsifier, and snapshots say the
-        accuracy that is left. "exact", which is fixed once the graph exists, keeps a log of all
-        edges, by which the accuracy asked is restored before a snapshot.
+        spectral error that is left. "exact", which is fixed once the graph exists, keeps a log of
+        all edges, by which the spectral error asked is restored before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.

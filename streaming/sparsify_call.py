@@ -152,7 +152,7 @@ def sparsify(
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
         - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
     epsilon : float
-        Spectral accuracy asked, in (0, 1).
+        Spectral error asked, in (0, 1).
     method : {"dependent", "bernoulli", "kelner-levin"}
         - ``dependent``: coins that even out the degrees of nodes (section B.6).
         - ``bernoulli``: one independent coin for each edge, hence many more of them.

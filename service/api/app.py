@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 
 from peewit.service.api import errors
 from peewit.service.api.bodies import BodyCap
+from peewit.service.api.docs_page import add_docs_page
 from peewit.service.api.draining import Stopping
 from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.request_metrics import RequestMetrics
@@ -141,6 +142,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     first_process = os.getpid() if metrics_directory() is None else os.getppid()
     stores.metrics.register(ProcessTreeCollector(first_process))
     app = FastAPIOffline(
+        docs_url=None,
         redoc_url=None,
         title="Peewit",
         summary="Label a few nodes of a large graph; get every other node's label.",
@@ -165,6 +167,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         Observed, metrics=RequestMetrics(stores.metrics), answer=errors.unhandled
     )
     errors.install(app)
+    add_docs_page(app)
     for each in _RESOURCES:
         app.include_router(each.router)
     app.include_router(edges.pushes)

@@ -223,7 +223,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
         detail = "the body must be JSON in UTF-8"
         return _answer(request, _KINDS[RequestValidationError], {"detail": detail}, {})
     headers = dict(error.headers or {})
-    if status is HTTPStatus.NOT_FOUND:
+    if status is HTTPStatus.NOT_FOUND and error.detail == status.phrase:
         detail = f"nothing is at {request.url.path}; /docs shows what there is"
     elif status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(_methods_of(request))

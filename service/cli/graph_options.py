@@ -10,7 +10,7 @@ from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEver
 from peewit.service.tasks.solve_options import validate_solve
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
-Epsilon = Annotated[float | None, typer.Option(help="Spectral accuracy asked, in (0, 1).")]
+Epsilon = Annotated[float | None, typer.Option(help="Spectral error asked, in (0, 1).")]
 MaxEdges = Annotated[
     int | None,
     typer.Option(

@@ -187,7 +187,7 @@ class IngestProgress(_Figures):
             case Repaired(repair=repair) if repair.has_failed:
                 self._say(
                     "what deletes have spoiled is not repaired: resistances did not converge; "
-                    "the snapshot says the accuracy that is left"
+                    "the snapshot says the spectral error that is left"
                 )
             case Repaired(repair=repair) if repair.kind != "none":
                 where = "all" if repair.kind == "all" else f"those of {repair.n_damaged:,} nodes"

@@ -123,7 +123,7 @@ def _ingest(
         "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes / _MEBIBYTE:,.1f} MiB",
         "files": ", ".join(f"{count:,} {status}" for status, count in files.items() if count)
         or "none",
-        "snapshot": _accuracy(graph),
+        "snapshot": _spectral_error(graph),
         "labels": f"event {graph.labels_seq:,}",
     }
     table = Table.grid(padding=(0, 2))
@@ -132,7 +132,7 @@ def _ingest(
     return table
 
 
-def _accuracy(graph: GraphRecord) -> str:
+def _spectral_error(graph: GraphRecord) -> str:
     progress = graph.progress
     if progress.snapshot is None or progress.epsilon_expected is None:
         return "none yet"

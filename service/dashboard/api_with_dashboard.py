@@ -4,12 +4,15 @@ from types import SimpleNamespace
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from peewit.service.api import errors
 from peewit.service.api.app import create_app as create_api
 from peewit.service.dashboard.node_media import Items
-from peewit.service.dashboard.pages import STATIC
+from peewit.service.dashboard.pages import STATIC, is_piece, problem_page
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
@@ -28,6 +31,9 @@ from peewit.service.dashboard.routes import (
 from peewit.service.dashboard.sessions import Sessions
 from peewit.service.dashboard.uploads import Uploads
 from peewit.service.settings import Settings
+
+_NO_PAGES: Final = ("/v1/", "/static/", "/static-offline-docs/", "/healthz", "/readyz", "/metrics")
+"""What begins so is asked for by programs."""
 
 _ASSETS: Final = SimpleNamespace(path="/static/{path}")
 """Stands for a route, of which a mounted application has none."""
@@ -74,5 +80,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         label_next,
     ):
         app.include_router(each.router)
+    app.add_exception_handler(HTTPException, _no_page)
     app.mount("/static", _Assets(directory=STATIC), name="static")
     return app
+
+
+async def _no_page(request: Request, error: Exception) -> Response:
+    """The answer where no route fits: a page to somebody who looks for one, else a problem."""
+    answer = errors.answer_of(request, error)
+    if answer is None:
+        raise error
+    wants_page = "text/html" in request.headers.get("accept", "")
+    if not wants_page or is_piece(request) or request.url.path.startswith(_NO_PAGES):
+        return answer
+    return await run_in_threadpool(problem_page, request, answer)

@@ -7,9 +7,10 @@ from hashlib import blake2b
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import orjson
+import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
@@ -37,6 +38,8 @@ HEADERS: Final = {
 }
 """Of every page: nothing of others is loaded, no other site may show it in a frame."""
 
+_log = structlog.get_logger(__name__)
+
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -61,19 +64,25 @@ class PageRoute(APIRoute):
             except Exception as error:
                 answer = errors.answer_of(request, error)
                 if answer is None:
-                    raise
-                if is_piece(request):
-                    return answer
-                problem = orjson.loads(bytes(answer.body))
-                return _error_page(
-                    request,
-                    HTTPStatus(answer.status_code),
-                    problem["title"],
-                    problem["detail"],
-                    headers=answer.headers,
-                )
+                    if is_piece(request):
+                        raise
+                    _log.error("page failed", path=request.url.path, exc_info=error)
+                    answer = errors.unhandled(request, error)
+                return answer if is_piece(request) else problem_page(request, answer)
 
         return handle_page
+
+
+def problem_page(request: Request, answer: Response) -> Response:
+    """What a problem says, as a page with a way back."""
+    problem = orjson.loads(bytes(answer.body))
+    return _error_page(
+        request,
+        HTTPStatus(answer.status_code),
+        problem["title"],
+        problem["detail"],
+        headers=answer.headers,
+    )
 
 
 def page_router() -> APIRouter:
@@ -172,11 +181,28 @@ def _error_page(
     *,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    made = page(request, "error.html", code=status, title=title, detail=detail)
+    made = page(
+        request,
+        "error.html",
+        code=status,
+        status=int(status),
+        title=title,
+        detail=detail,
+        back=_page_before(request),
+    )
     for name in ("Retry-After", "Allow"):
         if headers is not None and name in headers:
             made.headers[name] = headers[name]
     return made
+
+
+def _page_before(request: Request) -> str | None:
+    """The page of this server that the browser comes from, unless it is the same."""
+    before = urlsplit(request.headers.get("referer", ""))
+    here = request.url
+    if before.netloc != here.netloc or (request.method == "GET" and before.path == here.path):
+        return None
+    return f"{before.path}?{before.query}" if before.query else before.path
 
 
 @cache

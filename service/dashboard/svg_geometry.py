@@ -26,7 +26,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """The accuracy of a snapshot as a picture: the spectrum of L_G^+ L_H around 1.
+    """The spectral error of a snapshot as a picture: the spectrum of L_G^+ L_H around 1.
 
     Attributes
     ----------

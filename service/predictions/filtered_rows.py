@@ -5,6 +5,7 @@ A page begins where the one before ended, so that none reads the file from its b
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,11 @@ import pyarrow.compute as pc
 from peewit.service.predictions.abstention import is_answered
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.sorted_rows import sorted_numbers
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
+
+_MOST_SELECTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,26 @@ def rows(
             break
     following = found[limit] if len(found) > limit else None
     return np.array(found[:limit], np.int64), following
+
+
+def sorted_page(
+    file: PredictionFile,
+    wanted: RowFilter,
+    column: str,
+    *,
+    is_reversed: bool = False,
+    first: int = 0,
+    limit: int = 50,
+) -> tuple[Int64Array, int | None]:
+    """As `rows`, in the order of a column; ``first`` counts rows of that order.
+
+    Early pages come by selection, far ones by sorting all.
+    """
+    end = first + limit
+    n_rows = end + 1 if end < _MOST_SELECTED else None
+    numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed, mask=wanted.mask)
+    following = end if len(numbers) > end else None
+    return numbers[first:end].astype(np.int64), following
 
 
 def class_named(file: PredictionFile, text: str) -> str | int | None:

@@ -71,7 +71,7 @@ class PredictionMeta:
     snapshot, labels_seq, features_version : int
         What was solved.
     epsilon_asked, epsilon_expected : float
-        Spectral accuracy of the snapshot.
+        Spectral error of the snapshot.
     solver_status : str
         ``converged`` or what kept the solver from it.
     score : "probability", "class score" or "value"

@@ -4,7 +4,7 @@ The first few come by selection, a batch at a time; all of them by an index, and
 a time: the file is memory-mapped, and no copy of it is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import IntArray
+from peewit.solvers.arrays import BoolArray, IntArray
 
 ROWS_PER_BATCH: Final = 1 << 16
 
@@ -48,6 +48,36 @@ def sorted_rows(
     ValueError
         There is no such column, or it holds nothing.
     """
+    numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed)
+    pieces = np.split(numbers, range(ROWS_PER_BATCH, len(numbers), ROWS_PER_BATCH))
+    return (batch for piece in pieces for batch in file.take(piece).to_batches())
+
+
+def sorted_numbers(
+    file: PredictionFile,
+    column: str,
+    *,
+    n_rows: int | None = None,
+    is_reversed: bool = False,
+    mask: Callable[[pa.RecordBatch], BoolArray] | None = None,
+) -> IntArray:
+    """Numbers of the rows that `sorted_rows` gives, of those alone that ``mask`` takes.
+
+    A million rows take some 70 ms for the first fifty, and .8 s for all.
+    """
+    _require_sortable(file, column)
+    order = "ascending" if (column in _ASCENDING) != is_reversed else "descending"
+    keys = [("key", order), ("row", "ascending")]
+    if n_rows is None:
+        found = pa.concat_tables(list(_all_keys(file, column, mask)))
+        numbers = found["row"].combine_chunks().take(pc.sort_indices(found, sort_keys=keys))
+    else:
+        numbers = _first_rows(file, column, keys, n_rows, mask)
+    result: IntArray = numbers.to_numpy()
+    return result
+
+
+def _require_sortable(file: PredictionFile, column: str) -> None:
     if column in _ASKED_FOR and column not in file.schema.names:
         option = _ASKED_FOR[column]
         raise BadArgument("sort", f"{column!r} needs a job with {option}; solve again with it")
@@ -55,26 +85,32 @@ def sorted_rows(
         raise BadArgument("sort", f"must be one of {', '.join(file.schema.names)}, got {column!r}")
     if column == "margin" and file.meta.score == "value":
         raise BadArgument("sort", "must be another column than 'margin': numbers have no margins")
-    order = "ascending" if (column in _ASCENDING) != is_reversed else "descending"
-    keys = [("key", order), ("row", "ascending")]
-    if n_rows is None:
-        rows = pc.sort_indices(_keys(file.table(), column, 0), sort_keys=keys)
-    else:
-        rows = _first_rows(file, column, keys, n_rows)
-    numbers: IntArray = rows.to_numpy()
-    pieces = np.split(numbers, range(ROWS_PER_BATCH, len(numbers), ROWS_PER_BATCH))
-    return (batch for piece in pieces for batch in file.take(piece).to_batches())
+
+
+def _all_keys(
+    file: PredictionFile, column: str, mask: Callable[[pa.RecordBatch], BoolArray] | None
+) -> Iterator[pa.Table]:
+    """What decides the order, a batch at a time."""
+    n_seen = 0
+    for batch in file.batches():
+        keys = _keys(pa.Table.from_batches([batch]), column, n_seen)
+        if mask is not None:
+            wanted = np.flatnonzero(mask(batch)) + n_seen
+            keys = keys.filter(pc.is_in(keys["row"], value_set=pa.array(wanted)))
+        n_seen += batch.num_rows
+        yield keys
 
 
 def _first_rows(
-    file: PredictionFile, column: str, keys: list[tuple[str, str]], n_rows: int
+    file: PredictionFile,
+    column: str,
+    keys: list[tuple[str, str]],
+    n_rows: int,
+    mask: Callable[[pa.RecordBatch], BoolArray] | None,
 ) -> pa.Array:
     """Numbers of the first rows: of those kept so far and a batch, the first ones are kept."""
     kept: pa.Table | None = None
-    n_seen = 0
-    for batch in file.batches():
-        found = _keys(pa.Table.from_batches([batch]), column, n_seen)
-        n_seen += batch.num_rows
+    for found in _all_keys(file, column, mask):
         both = found if kept is None else pa.concat_tables([kept, found])
         kept = both.take(pc.select_k_unstable(both, k=n_rows, sort_keys=keys))
     return pa.array([], pa.int64()) if kept is None else kept["row"].combine_chunks()

@@ -56,7 +56,7 @@ class CertifyTask(Task):
 
 
 class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
-    """A job that measures the accuracy of a snapshot against its raw edges."""
+    """A job that measures the spectral error of a snapshot against its raw edges."""
 
     name = "certify"
     options = Options(

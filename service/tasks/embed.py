@@ -3,16 +3,20 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from time import monotonic
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options
+from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped, Task
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStopped, embed
+
+_STAGES: Final = {"embedding": "solving"}
+"""What forecasts call it that the equations are solved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,18 @@ class EmbedKind(GraphKind[EmbedTask, EmbedOptions]):
             Files that could not be read or written.
         """
         began = monotonic()
+        solving = Reporter(child.report)
+        solving.stage = _STAGES["embedding"]
         with ThreadPoolExecutor(task.n_threads, thread_name_prefix="embed") as pool:
             try:
                 meta = embed(
                     GraphPaths(root=task.graph_directory),
                     task.snapshot,
-                    on_phase=lambda phase: child.report(Advanced(phase=phase, stage=phase)),
+                    on_phase=lambda phase: child.report(
+                        Advanced(phase=phase, stage=_STAGES.get(phase, phase))
+                    ),
                     cancelled=child.cancelled,
+                    progress=solving,
                     parallel=pool.map,
                 )
             except EmbeddingStopped:

@@ -63,7 +63,7 @@ class Backlog:
 
 @record
 class Certificate:
-    """The measured accuracy of a snapshot, from the extreme eigenvalues of L_H^+ L_G."""
+    """The measured spectral error of a snapshot, from the extreme eigenvalues of L_H^+ L_G."""
 
     snapshot: int
     status: str = described("Converged, max-passes, inexact or components-differ.")
@@ -200,7 +200,7 @@ class Snapshot:
     self_loops: int
     epsilon_asked: float
     epsilon_expected: float
-    note: str = described("Why the accuracy is not the one asked; empty when it is.")
+    note: str = described("Why the spectral error is not the one asked; empty when it is.")
     n_files: int
     n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
     n_split: int = described(

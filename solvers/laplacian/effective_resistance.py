@@ -33,7 +33,7 @@ from peewit.solvers.arrays import (
     checked_nodes,
     frozen,
 )
-from peewit.solvers.iteration_loop import Cancelled, iterate
+from peewit.solvers.iteration_loop import Cancelled, Progress, iterate
 from peewit.solvers.kernels.adjacency import row_sums
 from peewit.solvers.kernels.clusters import propagate_clusters
 from peewit.solvers.kernels.components import join_edges, number_components
@@ -118,6 +118,7 @@ def resistance_embedding(
     max_iter: int = 2_000,
     preconditioner: PreconditionerName = "auto",
     cancelled: Cancelled | None = None,
+    progress: Progress | None = None,
     parallel: Parallel = map,
 ) -> Embedding:
     """Embedding of the graph of the given records, one Laplacian solve per probe.
@@ -146,7 +147,7 @@ def resistance_embedding(
         ``auto`` takes Jacobi, in float32, where the spectrum of the normalised Laplacian reaches
         down to 0.015 at most (Chebyshev then needs at most 40 steps), else approximate Cholesky
         in float64.
-    cancelled
+    cancelled, progress
         As in `peewit.solvers.iteration_loop.iterate`; asked from the threads of ``parallel``.
     parallel : callable
         ``map`` of a thread pool; the result does not depend on it.
@@ -172,6 +173,7 @@ def resistance_embedding(
         max_iter=max_iter,
         preconditioner=preconditioner,
         cancelled=cancelled,
+        progress=progress,
         parallel=parallel,
     )
     return system.embedding(n_probes=n_probes, rtol=rtol)
@@ -196,6 +198,7 @@ class ResistanceSystem:
         max_iter: int = 2_000,
         preconditioner: PreconditionerName = "auto",
         cancelled: Cancelled | None = None,
+        progress: Progress | None = None,
         parallel: Parallel = map,
     ) -> None:
         if not 0 <= ridge < np.inf:
@@ -207,7 +210,7 @@ class ResistanceSystem:
         self._ridge = ridge
         self._max_iter = max_iter
         self._preconditioner: PreconditionerName = preconditioner
-        self._run = partial(iterate, phase="resistances", cancelled=cancelled)
+        self._run = partial(iterate, phase="resistances", progress=progress, cancelled=cancelled)
         self._parallel = parallel
         self._normalized: RandomWalk | None = None
         self._tried: SpectralBounds | None = None

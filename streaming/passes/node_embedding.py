@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from peewit.solvers.arrays import Float32Array, Int32Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.laplacian.effective_resistance import Embedding, resistance_embedding
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
@@ -165,6 +166,7 @@ def embed(
     *,
     on_phase: Callable[[str], None] = lambda _phase: None,
     cancelled: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
     parallel: Parallel = map,
 ) -> EmbeddingMeta:
     """Embed the nodes of a snapshot, and keep that as the embedding of the graph.
@@ -179,6 +181,8 @@ def embed(
         Told what begins: loading, embedding, writing.
     cancelled : callable
         Asked often.
+    progress : callable, optional
+        Told how far the equations are, see `peewit.solvers.iteration_loop.iterate`.
     parallel : callable
         ``map`` of a thread pool; the result does not depend on it.
 
@@ -197,7 +201,9 @@ def embed(
     if cancelled():
         raise EmbeddingStopped
     on_phase("embedding")
-    found = locate(graph, seed=made_of.seed, cancelled=cancelled, parallel=parallel)
+    found = locate(
+        graph, seed=made_of.seed, cancelled=cancelled, progress=progress, parallel=parallel
+    )
     if found.status is Status.CANCELLED:
         raise EmbeddingStopped
     on_phase("writing")
@@ -222,6 +228,7 @@ def locate(
     *,
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
     parallel: Parallel = map,
 ) -> Embedding:
     """Points of the nodes of a graph, around the origin in each component.
@@ -231,7 +238,7 @@ def locate(
     graph : Graph
     seed : int
         Of the projection.
-    cancelled, parallel : callable
+    cancelled, progress, parallel : callable
         As in `embed`.
     """
     u, v, weight = graph.edges()
@@ -245,6 +252,7 @@ def locate(
         seed=seed,
         rtol=RTOL,
         cancelled=cancelled,
+        progress=progress,
         parallel=parallel,
     )
     return replace(found, vectors=_center(found.vectors, found.component))

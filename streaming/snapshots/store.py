@@ -89,7 +89,7 @@ class SnapshotMeta:
     self_loops : int
         Rows dropped because both ends are the same node.
     epsilon_asked, epsilon_expected : float
-        Spectral accuracy asked, and expected from what was kept ((B10'), (B19)).
+        Spectral error asked, and expected from what was kept ((B10'), (B19)).
     sampling_constant : float or None
         Smallest sampling constant that any record saw; None while every edge is kept.
     max_edges_bound : bool
@@ -205,13 +205,13 @@ class SnapshotMeta:
 
     @property
     def note(self) -> str:
-        """Warning where the accuracy to expect is not the one asked, or is not known."""
+        """Warning where the spectral error to expect is not the one asked, or is not known."""
         told = []
         asked, expected = self.epsilon_asked, self.epsilon_expected
         if expected > asked and self.max_edges_bound:
             told.append(
-                f"max_edges lowered the accuracy: epsilon {asked:g} asked, {expected:.2f} "
-                "expected; raise max_edges for the accuracy asked"
+                f"max_edges raised the spectral error: epsilon {asked:g} asked, {expected:.2f} "
+                "expected; raise max_edges for the epsilon asked"
             )
         elif expected > asked and self.n_struck:
             told.append(

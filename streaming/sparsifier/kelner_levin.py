@@ -34,7 +34,7 @@ class KelnerLevinSettings:
     Attributes
     ----------
     epsilon : float
-        Spectral accuracy asked, in (0, 1); alpha is 1 / (1 - epsilon).
+        Spectral error asked, in (0, 1); alpha is 1 / (1 - epsilon).
     n_nodes : int
         Number of nodes n, at least 2.
     n_copies : int or None
@@ -92,7 +92,7 @@ class RidgeSettings:
     Attributes
     ----------
     epsilon : float
-        Spectral accuracy asked, in (0, 1), of the Laplacian plus ``ridge`` (B2).
+        Spectral error asked, in (0, 1), of the Laplacian plus ``ridge`` (B2).
     n_nodes : int
         Number of nodes, at least 2.
     ridge : float

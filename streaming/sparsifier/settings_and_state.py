@@ -35,7 +35,7 @@ class SparsifierSettings:
     Attributes
     ----------
     epsilon : float
-        Spectral accuracy asked, in (0, 1).
+        Spectral error asked, in (0, 1).
     seed : int
         Seeds coins and probe signs; equal seeds and streams give equal sparsifiers.
     expected_nodes : int

@@ -50,7 +50,7 @@ def list_graphs(stores: StoresHere) -> GraphList:
 
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
-    """One graph: settings, counters, accuracy, backlog, snapshot, labels_seq and features."""
+    """One graph: settings, counters, spectral error, backlog, snapshot, labels_seq and features."""
     return graph_details(graph, stores)
 
 

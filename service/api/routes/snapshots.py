@@ -30,7 +30,7 @@ router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
-    """The snapshots that are kept, newest first, with the accuracy of each."""
+    """The snapshots that are kept, newest first, with the spectral error of each."""
     directory = stores.paths(graph).snapshots
     kept = SnapshotStore(directory).list()
     certificates = CertificateStore(directory).list()

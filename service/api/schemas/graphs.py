@@ -78,7 +78,7 @@ class WindowIn(Body):
 
 class _GraphFields(Body):
     node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
-    epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral accuracy asked, in (0, 1).")
+    epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral error asked, in (0, 1).")
     max_edges: int | None = Field(
         _DEFAULTS["max_edges"],
         description="Most edges to keep, but for a spanning forest; wins over epsilon.",
@@ -90,7 +90,7 @@ class _GraphFields(Body):
     deletions: Deletions = Field(
         _DEFAULTS["deletions"],
         description="Whether rows of `op` delete may take edges out of the graph again; exact, "
-        "with a log of all edges that restores the accuracy, is fixed once the graph exists.",
+        "with a log of all edges that restores epsilon, is fixed once the graph exists.",
     )
     parallel: Parallel = Field(
         _DEFAULTS["parallel"],

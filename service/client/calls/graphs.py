@@ -25,7 +25,7 @@ class ChangeableSettings(TypedDict, total=False):
     Attributes
     ----------
     epsilon : float
-        Spectral accuracy asked, in (0, 1).
+        Spectral error asked, in (0, 1).
     max_edges : int or None
         Most edges to keep, but for a spanning forest; wins over ``epsilon``.
     keep_raw : bool
@@ -106,7 +106,7 @@ def graphs() -> Call[list[Graph]]:
 
 
 def graph(name: str) -> Call[GraphDetails]:
-    """One graph: settings, counters, accuracy, backlog, snapshot, labels_seq and features.
+    """One graph: settings, counters, spectral error, backlog, snapshot, labels_seq and features.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def delete_graph(name: str) -> Call[None]:
 
 
 def snapshots(graph: str) -> Call[list[Snapshot]]:
-    """The snapshots that are kept, newest first, with the accuracy of each."""
+    """The snapshots that are kept, newest first, with the spectral error of each."""
     return (yield from read(SnapshotList, get("graphs", graph, "snapshots"))).snapshots
 
 

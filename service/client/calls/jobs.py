@@ -131,7 +131,7 @@ def submit_certify(
     priority: int = 0,
     key: str | None = None,
 ) -> Call[Job]:
-    """Have the accuracy of a snapshot measured against its raw edges.
+    """Have the spectral error of a snapshot measured against its raw edges.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All graphs, and one: how it grows, what waits, what was refused, how accurate it is."""
+"""All graphs, and one: how it grows, what waits, what was refused, its spectral error."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any

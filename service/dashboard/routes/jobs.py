@@ -106,10 +106,12 @@ async def submit(
         parameters[LABEL_COLUMN] = column
     folds = form.get("folds", "")
     if folds:
-        parameters["cross_validate"] = _value(folds)
-    job = await run_in_threadpool(_submit, graph, stores, caller, model, parameters)
+        parameters["cross_validate"] = value_of(folds)
+    job = await run_in_threadpool(submit_solve, graph, stores, caller, model, parameters)
     if is_piece(request):
         return Response(status_code=HTTPStatus.NO_CONTENT)
+    if form.get("back") == "job":
+        return back_to(f"/jobs/{job.id}")
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'jobs'}", job=job.id)
 
 
@@ -157,9 +159,10 @@ def _listed(
     }
 
 
-def _submit(
+def submit_solve(
     graph: GraphRecord, stores: Stores, caller: Caller, model: str, parameters: dict[str, Any]
 ) -> Job:
+    """The solve that somebody asks for; raises what the API's route does."""
     kind = KINDS["solve"]
     with refusing():
         kind.check(model, parameters)
@@ -181,11 +184,12 @@ def _parameters(text: str) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise InvalidArgument(f"parameters must be lines of name=value, got {line!r}")
-        found[name] = _value(value)
+        found[name] = value_of(value)
     return found
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """A parameter as it was typed: JSON where it can be, else text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,15 +1,30 @@
-"""The models: what each is for, and its parameters, as a job takes them."""
+"""The models: which to take, all of them by family, and the parameters of one with a solve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Annotated, Any, Final
 
-from fastapi import Request, Response
+from fastapi import HTTPException, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import CallerHere
 from peewit.service.api.routes.server import list_models
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
+from peewit.service.api.stores import StoresHere
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.pages import page, page_router
+from peewit.service.dashboard.model_guide import (
+    FAMILIES,
+    QUESTIONS,
+    Answered,
+    advice,
+    given,
+    line_of,
+)
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.dashboard.routes.jobs import submit_solve, value_of
+from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.wire.server import Model
 from peewit.solvers.models import DEFAULT_MODEL
 
@@ -22,6 +37,9 @@ _BOUNDS: Final = {
     "exclusiveMaximum": "< {:g}",
 }
 _TYPES: Final = {"boolean": "true or false", "object": "an object of classes and numbers"}
+_SET: Final = "set."
+
+GraphName = Annotated[str, Query(max_length=63)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +53,74 @@ class Parameter:
 
 
 @router.get("/models", dependencies=[viewing("read")])
-def show_models(request: Request) -> Response:
-    """The catalogue."""
-    return page(request, "models.html", models=_models(), default_model=DEFAULT_MODEL)
+def show_models(request: Request, answers: Answered, graph: GraphName = "") -> Response:
+    """Which model to take, and all of them."""
+    return page(
+        request,
+        "models.html",
+        models=_models(),
+        families=FAMILIES,
+        questions=QUESTIONS,
+        answers=given(answers),
+        advice=advice(answers),
+        default_model=DEFAULT_MODEL,
+        graph_name=graph,
+    )
+
+
+@router.get("/models/{model}", dependencies=[viewing("read")])
+def show_model(request: Request, model: str, stores: StoresHere, graph: GraphName = "") -> Response:
+    """One model: its parameters, and a form that solves with it; the address may set some."""
+    found, parameters, options = _model(model)
+    query = request.query_params
+    return page(
+        request,
+        "model.html",
+        model=found,
+        line=line_of(found.name),
+        parts=[("Parameters", parameters), ("Ask for more than labels", options)],
+        graphs=[each for each in stores.catalog.list() if each.progress.snapshot is not None],
+        graph_name=graph,
+        chosen={name.removeprefix(_SET): query[name] for name in query if name.startswith(_SET)},
+        prefix=_SET,
+        default_model=DEFAULT_MODEL,
+    )
+
+
+@router.post("/models/{model}", dependencies=[viewing("label")])
+async def solve(request: Request, model: str, stores: StoresHere, caller: CallerHere) -> Response:
+    """Solve a graph with it; what is left empty has its default."""
+    form = await form_of(request)
+    if not form.get("graph"):
+        raise InvalidArgument("graph must be chosen", argument="graph")
+    graph = await run_in_threadpool(stores.catalog.get, form["graph"])
+    parameters = {
+        name.removeprefix(_SET): value_of(value.strip())
+        for name, value in form.items()
+        if name.startswith(_SET) and value.strip()
+    }
+    if column := form.get("label_column", ""):
+        parameters[LABEL_COLUMN] = column
+    job = await run_in_threadpool(submit_solve, graph, stores, caller, model, parameters)
+    return back_to(f"/jobs/{job.id}")
+
+
+def _model(name: str) -> tuple[Model, list[Parameter], list[Parameter]]:
+    found = _models().get(name)
+    if found is None:
+        raise HTTPException(
+            HTTPStatus.NOT_FOUND, f"there is no model {name!r}; the page Models has all of them"
+        )
+    return found
 
 
 @cache
-def _models() -> list[tuple[Model, list[Parameter]]]:
-    """Each model, and what may be set of it: hyperparameters, then options of the job."""
-    return [
-        (model, [*_parameters(model.parameters), *_parameters(model.options)])
+def _models() -> dict[str, tuple[Model, list[Parameter], list[Parameter]]]:
+    """Each model, its hyperparameters, and what else a job may be asked for."""
+    return {
+        model.name: (model, _parameters(model.parameters), _parameters(model.options))
         for model in list_models().models
-    ]
+    }
 
 
 def _parameters(schema: Mapping[str, Any]) -> list[Parameter]:

@@ -62,7 +62,7 @@ FOLDED: Final = (
     Field(
         name="max_edges",
         text="Most edges to keep",
-        hint="Wins over the cut error; a spanning forest is kept even so. No bound by default.",
+        hint="Wins over the spectral error; none by default. A spanning forest is kept anyway.",
         kind="whole",
     ),
     Field(

@@ -35,6 +35,8 @@ class PredictionQuery:
         Whose predictions; the freshest when left out.
     label, margin_below, score_from, certainty
         Only rows such as these.
+    sort, reverse : str
+        The column that rows are in the order of, and whether in the opposite one.
     coverage : float, optional
         Of the sets.
     max_error, confidence : float, optional
@@ -46,6 +48,8 @@ class PredictionQuery:
     margin_below: Annotated[NonNegativeFloat | None, _EMPTY, Query()] = None
     score_from: Annotated[FiniteFloat | None, _EMPTY, Query()] = None
     certainty: Annotated[Literal["certain", "uncertain"] | None, _EMPTY, Query()] = None
+    sort: Annotated[Literal["", "node", "label", "score", "margin"], Query()] = ""
+    reverse: Annotated[Literal["", "1"], Query()] = ""
     coverage: Chance = None
     max_error: Chance = None
     confidence: Chance = None

@@ -1,13 +1,17 @@
 """Predictions: sizes of the classes, how sure, some rows, and everything about one node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 from fastapi import Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 
 from peewit.service.api.routes.predictions import get_predictions
 from peewit.service.api.schemas.bodies_and_problems import refusing
@@ -28,7 +32,7 @@ from peewit.service.dashboard.routes.prediction_query import (
     predicting_job,
 )
 from peewit.service.dashboard.svg_geometry import SmallGraph
-from peewit.service.predictions.filtered_rows import rows
+from peewit.service.predictions.filtered_rows import rows, sorted_page
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
@@ -43,6 +47,9 @@ router = page_router()
 
 _CLASSES_LISTED = 200
 _REASONS_SHOWN = 5
+_PIECE_BYTES = 1 << 20
+_MOST_MEASURED = 5_000_000
+"""Nodes; more take so long to write that sending begins at once."""
 _ITEM_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -76,7 +83,19 @@ def show_predictions(
         if asked.job is not None:
             raise
         return page(request, "no_predictions.html", graph=graph)
-    found, following = rows(file, asked.wanted(file), first=first, limit=PAGE_ROWS)
+    wanted = asked.wanted(file)
+    if asked.sort:
+        with refusing():
+            found, following = sorted_page(
+                file,
+                wanted,
+                asked.sort,
+                is_reversed=bool(asked.reverse),
+                first=first,
+                limit=PAGE_ROWS,
+            )
+    else:
+        found, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
     sets = asked.sets(file)
     predictions: list[Any] = file.lookup(found)
     if sets is not None:
@@ -122,10 +141,25 @@ def show_summary(
 
 
 @router.get("/graphs/{graph}/predictions/download", dependencies=[viewing("read")])
-def download(
+async def download(
     graph: GraphHere, stores: StoresHere, table_format: ChosenFormat, asked: Asked
 ) -> Response:
-    """The table as ``GET /v1/graphs/{g}/predictions`` sends it, or the rows that are asked for."""
+    """The table as ``GET /v1/graphs/{g}/predictions`` sends it, or the rows that are asked for.
+
+    It is written to the disk first unless it is huge, so that browsers know how far they are.
+    """
+    answer, n_nodes = await run_in_threadpool(_table, graph, stores, table_format, asked)
+    disposition = answer.headers["Content-Disposition"]
+    answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
+    if n_nodes <= _MOST_MEASURED and isinstance(answer, StreamingResponse):
+        await _measure(answer, stores.settings.home)
+    return answer
+
+
+def _table(
+    graph: GraphRecord, stores: Stores, table_format: Format, asked: PredictionQuery
+) -> tuple[Response, int]:
+    """The answer to a download, and how many nodes there are."""
     job = predicting_job(graph, stores, asked.job)
     file = stores.predictions.open(job)
     if asked.is_filtered:
@@ -134,9 +168,28 @@ def download(
         sets = asked.sets(file)
         coverage = None if sets is None else sets.coverage
         answer = get_predictions(graph, stores, table_format, job_id=job.id, coverage=coverage)
-    disposition = answer.headers["Content-Disposition"]
-    answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
-    return answer
+    return answer, file.n_nodes
+
+
+async def _measure(answer: StreamingResponse, home: Path) -> None:
+    """Have an answer say its length, by writing it to a file without a name."""
+    spool = await run_in_threadpool(partial(TemporaryFile, dir=home))
+    try:
+        async for piece in answer.body_iterator:
+            content = piece.encode() if isinstance(piece, str) else piece
+            await run_in_threadpool(spool.write, content)
+    except BaseException:
+        spool.close()
+        raise
+    answer.headers["Content-Length"] = str(spool.tell())
+    spool.seek(0)
+
+    def pieces() -> Iterator[bytes]:
+        with spool:
+            while piece := spool.read(_PIECE_BYTES):
+                yield piece
+
+    answer.body_iterator = iterate_in_threadpool(pieces())
 
 
 @router.get("/graphs/{graph}/node", dependencies=[viewing("read")])

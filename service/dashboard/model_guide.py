@@ -1,0 +1,196 @@
+"""Model guide: which model to take, by a few questions, and all of them by family.
+
+The rules are those of docs/how-to/choose-a-model.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Depends, Query
+
+Predicts = Literal["classes", "numbers", "points"]
+Knows = Literal["edges", "both", "words", "vectors"]
+Labels = Literal["few", "some", "arriving"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What somebody has and wants.
+
+    Attributes
+    ----------
+    predicts : {"classes", "numbers", "points"}
+        Classes or numbers of nodes, or classes of points that are no nodes.
+    knows : {"edges", "both", "words", "vectors"}
+        Edges alone, features beside them, or features without edges: words, or dense vectors.
+    labels : {"few", "some", "arriving"}
+        Up to five of each class, more, or one after another.
+    are_sizes_known : bool
+        Whether it is known how common the classes are.
+    """
+
+    predicts: Annotated[Predicts, Query()] = "classes"
+    knows: Annotated[Knows, Query()] = "edges"
+    labels: Annotated[Labels, Query()] = "some"
+    are_sizes_known: Annotated[bool, Query(alias="sizes")] = False
+
+
+Answered = Annotated[Answers, Depends()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A model to take.
+
+    Attributes
+    ----------
+    model : str
+        Its name.
+    why : str
+        In a sentence.
+    parameters : mapping of str to str
+        What to set of it, as it is written.
+    before : str
+        What to do first; empty where there is nothing.
+    """
+
+    model: str
+    why: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
+
+
+QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
+    (
+        "predicts",
+        "What is to be predicted?",
+        (
+            ("classes", "classes of nodes"),
+            ("numbers", "numbers of nodes"),
+            ("points", "classes of new points, too, which are no nodes"),
+        ),
+    ),
+    (
+        "knows",
+        "What is known of the nodes?",
+        (
+            ("edges", "edges"),
+            ("both", "edges and features"),
+            ("words", "features that are words, no edges"),
+            ("vectors", "dense features, no edges"),
+        ),
+    ),
+    (
+        "labels",
+        "How many labels?",
+        (
+            ("few", "up to five of each class"),
+            ("some", "more"),
+            ("arriving", "they come one after another"),
+        ),
+    ),
+    (
+        "sizes",
+        "Is it known how common the classes are?",
+        (("", "no, or they are about even"), ("1", "yes, and they are uneven")),
+    ),
+)
+"""Name, text and answers of each question."""
+
+
+def advice(answers: Answers) -> Advice:
+    """The model to begin with."""
+    if answers.predicts == "numbers":
+        return Advice(
+            model="stable-hfs",
+            parameters={"target": "real"},
+            why="It predicts numbers from labels that are numbers.",
+        )
+    if answers.predicts == "points":
+        return Advice(
+            model="filtered-ridge",
+            why="It predicts points that are no nodes, from features and, where there are, edges. "
+            "Where features are dense and classes curved, take lapsvm.",
+        )
+    if answers.knows == "words":
+        return Advice(
+            model="tsvm",
+            why="A linear function of words whose margin keeps clear of nodes without a label.",
+        )
+    if answers.knows == "vectors":
+        return Advice(
+            model="auto",
+            why="It weighs several models by the labels that each predicts when they are left out.",
+            before="Make edges from the features first: peewit graph knn.",
+        )
+    if answers.labels == "few" and answers.are_sizes_known:
+        return Advice(
+            model="poisson-mbo",
+            parameters={"class_balance": '{"spam": 2, "ham": 1}'},
+            why="It keeps to the sizes of the classes that you give, which few labels do not tell.",
+        )
+    if answers.labels == "arriving":
+        return Advice(model="stable-hfs", why="It is the fastest to solve again.")
+    return Advice(
+        model="auto",
+        why="It reads the graph in several ways, and the features where nodes have some, and "
+        "weighs them by the labels that each predicts when they are left out. Its scores are "
+        "probabilities, and nothing has to be chosen.",
+    )
+
+
+FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Several at once": {
+        "auto": "several of the others, weighed by labels left out; the default",
+    },
+    "Along the edges": {
+        "stable-hfs": "soft harmonic functions; classes or numbers, and the fastest to solve again",
+        "hfs": "harmonic functions, soft or hard; scores are probabilities",
+        "poisson": "for very few labels of each class",
+        "poisson-mbo": "the same with class sizes that you know, or that it finds",
+        "harmonic-mbo": "a harmonic function, then short walks that settle borders of clusters",
+    },
+    "Features along the edges": {
+        "filtered-ridge": "features smoothed along the edges; also for new points",
+        "lapsvm": "smooth functions of dense features; also for new points",
+        "laprlsc": "the same by least squares",
+    },
+    "Features of words": {
+        "tsvm": "a linear margin that keeps clear of unlabeled nodes; needs no edges",
+        "da-svm": "the same by annealing",
+        "linear-svm": "the same of labeled nodes alone",
+    },
+    "Clusters with sharp borders": {
+        "tv-rls": "total variation; minutes rather than seconds",
+        "tv-svm": "the same with hinges",
+        "cheeger-rls": "the cut that is least over its balance",
+        "cheeger-svm": "the same with hinges",
+    },
+    "For comparison": {
+        "svm": "the labeled nodes alone, by a support vector machine",
+        "rlsc": "the labeled nodes alone, by least squares",
+        "lap-rls": "Laplacian least squares beside total variation",
+        "lap-svm": "a Laplacian SVM beside total variation",
+        "nearest-neighbor": "the class of the nearest labeled node",
+        "subsampling": "a harmonic function on a sample of the nodes",
+        "eigfun": "eigenfunctions of the features",
+        "simple-hfs": "the simple algorithm of its paper",
+    },
+}
+"""Every model once, with a line on what it is for."""
+
+
+def line_of(model: str) -> str:
+    """What a model is for."""
+    return next((each[model] for each in FAMILIES.values() if model in each), "")
+
+
+def given(answers: Answers) -> dict[str, Any]:
+    """The answers by the names of their questions."""
+    return {
+        "predicts": answers.predicts,
+        "knows": answers.knows,
+        "labels": answers.labels,
+        "sizes": "1" if answers.are_sizes_known else "",
+    }
