@@ -166,7 +166,9 @@ def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
     """What is read; without a weight every edge counts 1, whatever the file has."""
     with refusing():
         columns = edge_columns(graph.settings.columns_of_edges, choice.named)
-    return columns if choice.weight else replace(columns, weight=_NO_COLUMN, needs_weight=False)
+    if choice.weight or choice.src.startswith("#"):
+        return columns
+    return replace(columns, weight=_NO_COLUMN, needs_weight=False)
 
 
 @contextmanager

@@ -91,6 +91,10 @@ def _csv_head(file: BinaryIO, *, has_names: bool) -> TableHead:
             raise
         file.seek(start)  # a line of numbers stands where names should
         names, first_line, opened = _header(file, ("#1",))
+    if len(names) == 1 and len(parts := names[0].split(" ")) > 1:
+        file.seek(start)  # blanks separate, which nothing but the names that are wanted tells
+        is_data = all(map(_is_number, parts))
+        names, first_line, opened = _header(file, ("#1",) if is_data else parts)
     text = dict.fromkeys(names, pa.string())
     options = pa.csv.ConvertOptions(column_types=text, strings_can_be_null=False)
     with named_faults("the CSV is damaged", first_line=first_line):
@@ -130,6 +134,14 @@ def _stored_head(file: BinaryIO, table_format: Format) -> TableHead:
         first = next((batch for batch in islice(batches, N_ROWS) if batch.num_rows), None)
     columns = [] if first is None else [each[:N_ROWS] for each in first.columns]
     return TableHead(names=schema.names, rows=_columns_as_rows(columns))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _begins_with(file: BinaryIO, magic: bytes) -> bool:

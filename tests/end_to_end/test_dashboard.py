@@ -337,20 +337,12 @@ def test_a_quarantined_file_is_offered_again(page: Page, server: Server) -> None
     assert after.finished_at != before.finished_at or after.status == "pending"
 
 
-def test_labels_are_uploaded_and_faults_are_told(page: Page, tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").write_text("node,label\ndigit-0001,1\ndigit-0002,2\n")
-    (tmp_path / "bad.csv").write_text("node,label\nnobody,1\n")
+def test_a_file_that_is_no_table_is_told_before_it_is_sent(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"x")
     page.goto("/graphs/digits/labels")
-    outcome = page.locator(".outcome")
-
-    def upload(name: str) -> None:
-        page.get_by_label("CSV, Parquet").set_input_files(tmp_path / name)
-        page.get_by_role("button", name="Upload").click()
-
-    upload("labels.csv")
-    expect(outcome).to_have_text("2 labels put")
-    page.wait_for_load_state()
-    expect(page.locator("td", has_text="seconds ago").first).to_be_visible()
+    page.get_by_label("File of labels").set_input_files(tmp_path / "photo.png")
+    page.get_by_role("button", name="Send and look at it").click()
+    expect(page.locator(".outcome")).to_contain_text("The name must end with one of csv")
 
 
 def test_a_form_that_is_refused_says_why(browser: Browser, server: Server) -> None:

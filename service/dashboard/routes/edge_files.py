@@ -57,6 +57,7 @@ def show_edges(
     caller: CallerHere,
     push_id: PushId = "",
     left_out: LeftOut = 0,
+    again: Annotated[bool, Query()] = False,
 ) -> Response:
     """Where edges come from: a file that is sent, or a place."""
     push = stores.manifest.pushes.get(graph.id, push_id, owner=caller.only) if push_id else None
@@ -66,6 +67,7 @@ def show_edges(
         graph=graph,
         push=push,
         left_out=left_out,
+        is_repeated=again,
         rules=SourceRules.of(stores.settings),
         kinds=[FILES, *KINDS],
         max_bytes=stores.settings.max_body_bytes,
@@ -127,7 +129,11 @@ async def take_file(
             partial(take, upload, graph, stores, chosen, owner=caller.name)
         )
     caller.require_own(push.owner)
-    query = {"push": push.id} | ({"left_out": str(n_bad)} if n_bad else {})
+    query = {"push": push.id}
+    if n_bad:
+        query["left_out"] = str(n_bad)
+    if push.is_repeated:
+        query["again"] = "1"
     return back_to(f"/graphs/{graph.settings.name}/edges", **query)
 
 
@@ -167,16 +173,13 @@ def show_place(
     first = place.files[0] if place.files else None
     values = _columns_of(first, graph, stores, chosen, upload=None)
     address = f"/graphs/{graph.settings.name}/edges/place"
-    fields = {"url": url, "follow": "1" if follow else ""}
     return page(
         request,
         "edge_columns.html",
         upload=None,
         place=place,
         address=address,
-        first=first,
-        fields=fields,
-        **values,
+        **values | {"fields": {"url": url, "follow": "1" if follow else ""}},
     )
 
 

@@ -171,6 +171,7 @@ def _form(request: Request, values: Mapping[str, str], fault: str | None = None)
         folded=FOLDED,
         defaults=defaults,
         is_sent=bool(values),
+        is_open=any(values.get(each.name) for each in FOLDED if each.kind in {"whole", "text"}),
     )
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -173,7 +172,9 @@ def _table(
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
     """Have an answer say its length, by writing it to a file without a name."""
-    spool = await run_in_threadpool(partial(TemporaryFile, dir=home))
+    spool: IO[bytes] = await run_in_threadpool(
+        lambda: TemporaryFile(dir=home)  # noqa: SIM115 - closed once it is sent
+    )
     try:
         async for piece in answer.body_iterator:
             content = piece.encode() if isinstance(piece, str) else piece

@@ -14,12 +14,15 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.routes import (
+    edge_files,
     graphs,
     jobs,
     judging,
+    label_files,
     label_next,
     labels,
     models,
+    new_graph,
     predictions,
 )
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
@@ -32,7 +35,10 @@ PAGES = [
     "/",
     "/jobs",
     "/models",
+    "/models/auto",
     "/graphs/g",
+    "/graphs/g/next-step",
+    "/graphs/g/edges",
     "/graphs/g/live",
     "/graphs/g/growth",
     "/graphs/g/labels",
@@ -57,7 +63,12 @@ LABELING = [
     ("POST", "/graphs/g/label-next/embedding"),
     ("POST", "/graphs/g/labels"),
     ("POST", "/graphs/g/labels/remove"),
-    ("POST", "/graphs/g/labels/file"),
+    ("POST", "/graphs/g/labels/files"),
+    ("GET", "/graphs/g/labels/files/x"),
+    ("GET", "/graphs/g/labels/files/x/look"),
+    ("POST", "/graphs/g/labels/files/x"),
+    ("POST", "/graphs/g/labels/files/x/remove"),
+    ("POST", "/models/auto"),
     ("POST", "/graphs/g/jobs"),
     ("POST", "/graphs/g/certify"),
     ("POST", "/jobs/none/cancel"),
@@ -67,8 +78,21 @@ INGESTING = [
     ("POST", "/graphs/g/files/1/retry"),
     ("POST", "/graphs/g/files/1/retract"),
     ("POST", "/graphs/g/repair"),
+    ("POST", "/graphs/g/edges/files"),
+    ("GET", "/graphs/g/edges/files/x"),
+    ("GET", "/graphs/g/edges/files/x/look"),
+    ("POST", "/graphs/g/edges/files/x"),
+    ("POST", "/graphs/g/edges/files/x/remove"),
+    ("GET", "/graphs/g/edges/place?url=/nowhere"),
+    ("GET", "/graphs/g/edges/place/look?url=/nowhere"),
+    ("POST", "/graphs/g/edges/place"),
 ]
-ADMINISTERING = [("POST", "/graphs/g/label-next/auto-solve")]
+ADMINISTERING = [
+    ("POST", "/graphs/g/label-next/auto-solve"),
+    ("GET", "/new-graph"),
+    ("POST", "/new-graph"),
+    ("POST", "/graphs/g/edges/files/x/node-ids"),
+]
 
 
 @pytest.fixture
@@ -110,16 +134,28 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
 def test_no_page_is_left_out_of_these_tests() -> None:
     routes = {
         (method, route.path_regex)
-        for each in (graphs, jobs, labels, models, predictions, judging, label_next)
+        for each in (
+            edge_files,
+            graphs,
+            jobs,
+            judging,
+            label_files,
+            label_next,
+            labels,
+            models,
+            new_graph,
+            predictions,
+        )
         for route in each.router.routes
         if isinstance(route, APIRoute)
         for method in route.methods
     }
     asked = [
         *(("GET", path.partition("?")[0]) for path in PAGES),
-        *LABELING,
-        *INGESTING,
-        *ADMINISTERING,
+        *(
+            (method, path.partition("?")[0])
+            for method, path in LABELING + INGESTING + ADMINISTERING
+        ),
     ]
     for method, pattern in routes:
         assert any(verb == method and pattern.match(path) for verb, path in asked), pattern

@@ -287,26 +287,6 @@ def test_pages_of_labels_follow_each_other(pages: Api) -> None:
     assert sorted(shown) == sorted(f"n{each}" for each in range(60))
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_file_of_labels_is_uploaded(pages: Api, tmp_path: Path, kind: str) -> None:
-    bring_communities(pages)
-    table = pa.table({"node": ["n7", "n8"], "label": ["left", "left"]})
-    pq.write_table(table, tmp_path / "labels.parquet")
-    content, media_type = {
-        "csv": (b"node,label\nn7,left\nn8,left\n", "text/csv"),
-        "parquet": (
-            (tmp_path / "labels.parquet").read_bytes(),
-            "application/vnd.apache.parquet",
-        ),
-    }[kind]
-    headers = {"Content-Type": media_type, "Origin": str(pages.client.base_url).rstrip("/")}
-    answer = pages.client.post("/graphs/g/labels/file", content=content, headers=headers)
-    assert (answer.status_code, answer.json()["accepted"]) == (200, 2)
-    bad = pages.client.post("/graphs/g/labels/file", content=b"name\nn7\n", headers=headers | PIECE)
-    assert bad.status_code == 422
-    assert bad.headers["content-type"] == "application/problem+json"
-
-
 @pytest.mark.usefixtures("processes")
 def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
     bring_communities(pages)
@@ -569,13 +549,15 @@ def test_classes_that_are_digits_have_themselves_as_keys(pages: Api) -> None:
     assert re.findall(r'data-key="(\d)"', card) == ["1", "2"]
 
 
-def test_every_model_is_listed_with_its_parameters(pages: Api) -> None:
+def test_every_model_is_listed_once_and_has_a_page_of_its_parameters(pages: Api) -> None:
     text = look(pages, "/models")
+    listed = re.findall(r'<li><a href="/models/([a-z-]+)">', text)
+    assert sorted(listed) == sorted(CATALOGUE)
     for name, model in CATALOGUE.items():
-        start = text.index(f'id="{name}"')
-        section = text[start : text.index("</section>", start)]
+        section = look(pages, f"/models/{name}")
         for parameter in (*parameter_schema(model)["properties"], "cross_validate"):
-            assert f"<code>{parameter}</code>" in section
+            assert f'name="set.{parameter}"' in section
+    assert "no model 'nothing'" in look(pages, "/models/nothing", 404)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,322 @@
+"""From an empty home to predictions by forms: graphs, files and their columns, next steps."""
+
+import gzip
+import os
+import re
+import time
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from peewit.service.dashboard.api_with_dashboard import create_app
+from peewit.service.dashboard.model_guide import Answers, advice
+from peewit.service.dashboard.uploads import KEPT_SECONDS
+from peewit.service.settings import Settings
+from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_communities, serving
+from tests.service.dashboard.forms import PIECE, look, send
+
+EDGES = "from,to,amount,note\na,b,2,x\nb,c,1,\nc,d,0.5,y\n"
+
+
+def upload(api: Api, holds: str, name: str, content: bytes, expected: int = 201) -> str:
+    """Address of the page of a file that is sent as the script sends it."""
+    answer = _sent(api, holds, name, content)
+    assert answer.status_code == expected, answer.text
+    body = answer.json()
+    return str(body["location"] if expected == 201 else body["detail"])
+
+
+def _sent(api: Api, holds: str, name: str, content: bytes) -> httpx.Response:
+    headers = {"Origin": str(api.client.base_url).rstrip("/"), "Content-Type": CSV, **PIECE}
+    path = f"/graphs/g/{holds}/files?{urlencode({'name': name})}"
+    return api.client.post(path, content=content, headers=headers)
+
+
+def waiting(api: Api) -> list[Path]:
+    """Files that wait for their columns."""
+    return sorted(api.stores.settings.graphs_directory.glob("*/uploads/*/*/*"))
+
+
+def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None:
+    assert 'href="/new-graph"' in look(pages, "/")
+    refused = send(pages, "/new-graph", 422, name="My graph", epsilon="2", max_edges="many")
+    assert "must be a whole number" in refused.text
+    assert 'value="My graph"' in refused.text
+    assert "<details open>" in refused.text
+    assert "must lie in (0, 1)" in send(pages, "/new-graph", 422, name="g", epsilon="2").text
+    fields = {
+        "name": "g",
+        "node_ids": "int64",
+        "epsilon": "0.5",
+        "max_nodes": "1,000",
+        "keep_raw": "",
+        "deletions": "off",
+        "parallel": "sum",
+        "window.length": "30d",
+        "window.by": "arrival",
+        "snapshot_every.edges": "5000",
+        "auto_solve": "1",
+    }
+    assert send(pages, "/new-graph", **fields).headers["location"] == "/graphs/g/edges"
+    settings = pages.stores.catalog.get("g").settings
+    assert (settings.node_ids, settings.epsilon, settings.max_nodes) == ("int64", 0.5, 1000)
+    assert (settings.keep_raw, settings.deletions) == (False, "exact")
+    assert settings.window is not None
+    assert settings.window.length == 30 * 86_400
+    assert settings.snapshot_every is not None
+    assert settings.snapshot_every.edges == 5000
+    assert settings.auto_solve is not None
+    assert settings.auto_solve.model == "auto"
+    assert "which another graph has" in send(pages, "/new-graph", 422, name="g").text
+
+
+def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None:
+    pages.create_graph("g")
+    assert "Next: edges" in look(pages, "/graphs/g")
+    for _ in range(2):
+        address = upload(pages, "edges", "../a b/pay.csv.gz", gzip.compress(EDGES.encode()))
+        page = look(pages, address)
+        assert "pay.csv" in page
+        assert re.findall(r"<option value=\"(\w+)\" selected>", page) == ["from", "to"]
+        chosen = {"src": "from", "dst": "to", "weight": "amount"}
+        report = look(pages, f"{address}/look?{urlencode(chosen)}", headers=PIECE)
+        assert "3 edges" in report
+        taken = send(pages, f"{address}?{urlencode(chosen)}").headers["location"]
+        assert waiting(pages) == []
+    assert "count once" in look(pages, taken)
+    assert "Edges are being read" in look(pages, "/graphs/g")
+    pages.ingest()
+    progress = pages.stores.catalog.get("g").progress
+    assert (progress.edges_seen, progress.n_nodes) == (3, 4)
+    weights = pages.call("GET", "/graphs/g/snapshots/1/edges?format=csv", 200).text
+    assert "2" in weights
+    assert "Next: labels" in look(pages, "/graphs/g")
+
+
+def test_bad_rows_are_shown_before_they_are_left_out(pages: Api) -> None:
+    pages.create_graph("g")
+    content = b"src;dst;weight\na;b;1\nb;c;-1\nc\nd;e;2\n"
+    address = upload(pages, "edges", "bad.csv", content)
+    chosen = urlencode({"src": "src", "dst": "dst", "weight": "weight"})
+    report = look(pages, f"{address}/look?{chosen}")  # a whole page where no script runs
+    assert "2 bad rows stand in the way" in report
+    assert "a row must have 3 fields, got 1" in report
+    assert "/uploads/" not in report
+    assert "(rows count from 0)" in send(pages, f"{address}?{chosen}", 422).text
+    assert len(waiting(pages)) == 1
+    told = send(pages, f"{address}?{chosen}&max_bad_rows=2").headers["location"]
+    assert "2 bad rows were left out" in look(pages, told)
+
+
+def test_without_a_weight_every_edge_counts_one(pages: Api) -> None:
+    pages.create_graph("g")
+    address = upload(pages, "edges", "w.tsv", b"src\tdst\tweight\na\tb\t7\nb\tc\t9\n")
+    report = look(pages, f"{address}/look?src=src&dst=dst", headers=PIECE)
+    assert re.findall(r'class="number">(\d+)<', report) == ["1", "1"]
+
+
+def test_text_without_a_header_line_is_read_by_places(pages: Api) -> None:
+    pages.create_graph("g")
+    address = upload(pages, "edges", "plain.txt", b"# a comment\n1 2\n2 3\n")
+    assert "#1" in look(pages, address)
+    query = urlencode({"src": "#1", "dst": "#2", "first_line_is_data": "1"})
+    assert "2 edges" in look(pages, f"{address}/look?{query}", headers=PIECE)
+
+
+@pytest.mark.parametrize(("kind", "write"), [("parquet", as_parquet), ("arrow", as_arrow)])
+def test_an_empty_graph_becomes_one_of_whole_numbers(pages: Api, kind: str, write: object) -> None:
+    pages.create_graph("g", epsilon=0.4)
+    assert callable(write)
+    content = write(pa.table({"src": [1, 2], "dst": [2, 3]}))
+    address = upload(pages, "edges", f"numbers.{kind}", content)
+    assert "Nodes are whole numbers here" in look(pages, address)
+    again = send(pages, f"{address}/node-ids").headers["location"]
+    graph = pages.stores.catalog.get("g")
+    assert (graph.settings.node_ids, graph.settings.epsilon) == ("int64", 0.4)
+    assert "2 edges" in look(pages, f"{again}/look?src=src&dst=dst", headers=PIECE)
+    pages.push(b"src,dst\n1,2\n", CSV)
+    refused = send(pages, f"{again}/node-ids", 409).text
+    assert "once something has come" in refused
+
+
+def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
+    bring_communities(pages)
+    lines = '{"who": "n7", "kind": "left"}\n{"who": "n8", "kind": "left"}\n'
+    address = upload(pages, "labels", "l.ndjson", lines.encode())
+    chosen = urlencode({"node": "who", "label": "kind"})
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert "2 labels of 1 class" in report
+    assert send(pages, f"{address}?{chosen}").headers["location"] == "/graphs/g/labels?put=2"
+    unknown = upload(pages, "labels", "u.csv", b"node,label\nn9,left\nnobody,left\n")
+    chosen = urlencode({"node": "node", "label": "label"})
+    report = look(pages, f"{unknown}/look?{chosen}", headers=PIECE)
+    assert "does not know 1 of the nodes: nobody" in report
+    assert "nobody" in send(pages, f"{unknown}?{chosen}", 422).text
+    kept = send(pages, f"{unknown}?{chosen}&unknown=keep&into=side").headers["location"]
+    assert kept == "/graphs/g/labels?put=2&label_column=side"
+    twice = upload(pages, "labels", "t.csv", b"node,label\nn9,left\nn9,right\n")
+    report = look(pages, f"{twice}/look?{chosen}", headers=PIECE)
+    assert "must have one label" in report
+    assert "<form" not in report
+
+
+def test_files_that_cannot_be_taken_are_told_apart(pages: Api) -> None:
+    pages.create_graph("g")
+    assert "must end in one of" in upload(pages, "edges", "photo.png", b"x", 422)
+    assert "must be gzip" in upload(pages, "edges", "e.csv.gz", b"src,dst\n", 422)
+    assert "must hold something" in upload(pages, "edges", "e.csv", b"", 422)
+    address = upload(pages, "edges", "e.parquet", b"no parquet")
+    assert "not readable as Parquet" in look(pages, address)
+    send(pages, f"{address}/remove")
+    assert waiting(pages) == []
+    assert "not here any more" in look(pages, address, 404)
+    multipart = pages.client.post(
+        "/graphs/g/edges/files",
+        files={"file": ("e.csv", EDGES.encode(), "text/csv")},
+        headers={"Origin": str(pages.client.base_url).rstrip("/")},
+    )
+    assert multipart.status_code == 303
+    assert "amount" in look(pages, multipart.headers["location"])
+    foreign = pages.client.post("/graphs/g/edges/files?name=e.csv", content=b"src,dst\na,b\n")
+    assert foreign.status_code == 403
+
+
+def test_files_end_with_the_hour_with_an_erasure_and_at_the_limit(settings: Settings) -> None:
+    small = settings.model_copy(update={"max_body_bytes": 1000, "max_backlog_bytes": 1500})
+    with serving(small, create=create_app) as api:
+        api.create_graph("g")
+        first = upload(api, "edges", "e.csv", b"src,dst\n" + b"a,b\n" * 200)
+        assert "at most 1000 bytes" in upload(api, "edges", "e.csv", b"a" * 1001, 413)
+        bomb = gzip.compress(b"a" * 100_000)
+        assert "at most 1000 bytes" in upload(api, "edges", "e.csv.gz", bomb, 413)
+        upload(api, "edges", "e.csv", b"src,dst\n" + b"a,b\n" * 200)
+        assert "must stay below 1500" in upload(api, "edges", "e.csv", b"src,dst\n", 429)
+        then = time.time() - KEPT_SECONDS - 1
+        for path in waiting(api):
+            os.utime(path, (then, then))
+            os.utime(path.parent, (then, then))
+        look(api, first, 404)
+        upload(api, "edges", "e.csv", EDGES.encode())
+        assert len(waiting(api)) == 1
+        api.push(EDGES.replace("from,to", "src,dst").encode(), CSV)
+        api.ingest()
+        api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["a"]})
+        api.ingest()
+        assert waiting(api) == []
+
+
+def test_a_place_is_looked_at_and_followed_where_the_server_permits(
+    settings: Settings, tmp_path: Path
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "one.csv").write_text(EDGES)
+    (tmp_path / "secret.csv").write_text("src,dst\nkey,word\n")
+    (inbox / "link.csv").symlink_to(tmp_path / "secret.csv")
+    open_home = settings.model_copy(update={"source_roots": (inbox,)})
+    with serving(open_home, create=create_app) as api:
+        api.create_graph("g")
+        assert str(inbox) in look(api, "/graphs/g/edges")
+        query = urlencode({"url": str(inbox), "follow": "1"})
+        assert "word" not in look(api, f"/graphs/g/edges/place?{query}", 422)
+        (inbox / "link.csv").unlink()
+        page = look(api, f"/graphs/g/edges/place?{query}")
+        assert "1 file there now" in page
+        report = look(api, f"/graphs/g/edges/place/look?{query}&src=from&dst=to", headers=PIECE)
+        assert "3 edges" in report
+        send(api, "/graphs/g/edges/place", url=str(inbox), follow="1", src="from", dst="to")
+        (source,) = api.stores.manifest.sources.list(api.stores.catalog.get("g").id)
+        assert (source.url, source.follow) == (str(inbox), True)
+        assert dict(source.columns or {}) == {"src": "from", "dst": "to"}
+        elsewhere = urlencode({"url": str(tmp_path)})
+        assert "PEEWIT_SOURCE_ROOTS" in look(api, f"/graphs/g/edges/place?{elsewhere}", 422)
+        refused = send(api, "/graphs/g/edges/place", 422, url=str(tmp_path / "secret.csv"))
+        assert "PEEWIT_SOURCE_ROOTS" in refused.text
+
+
+@pytest.mark.usefixtures("processes")
+def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
+    pages.create_graph("g", seed=1)
+    pages.push(b"src,dst\na,b\nb,c\nc,d\n", CSV)
+    pages.ingest()
+    pages.put_labels({"a": "left"})
+    assert "a second class" in look(pages, "/graphs/g")
+    pages.put_labels({"d": "right"})
+    assert "Next: predict" in look(pages, "/graphs/g")
+    address = send(pages, "/models/stable-hfs", graph="g", **{"set.graph_penalty": "2"})
+    job_id = address.headers["location"].removeprefix("/jobs/")
+    waiting_step = look(pages, "/graphs/g")
+    assert "Predicting" in waiting_step
+    assert "No worker is there" in waiting_step
+    pages.run_job(job_id)
+    assert pages.stores.jobs.get(job_id).parameters["graph_penalty"] == 2
+    assert "Predictions are there" in look(pages, "/graphs/g")
+    pages.put_labels({"b": "left"})
+    step = look(pages, "/graphs/g")
+    assert "have changed" in step
+    assert "graph_penalty=2" in step
+    assert "graph must be chosen" in send(pages, "/models/stable-hfs", 422).text
+
+
+def test_predictions_are_sorted_by_doubt_and_by_every_header(shown: Api) -> None:
+    def nodes(query: str) -> list[tuple[str, float]]:
+        text = look(shown, f"/graphs/g/predictions?{query}")
+        table = text[text.index('id="nodes"') :]
+        row = r'>(n\d+)</a></th>.*?"number">([\d.]+)</td><td class="number">([\d.]+)<'
+        found = re.findall(row, table, re.DOTALL)
+        following = re.search(r'href="/graphs/g/predictions\?([^"#]*)#nodes">More nodes', text)
+        rows = [(node, float(margin)) for node, _, margin in found]
+        return rows + (nodes(following[1]) if following else [])
+
+    rows = nodes("sort=margin")
+    assert len(rows) == 60
+    margins = [margin for _, margin in rows]
+    assert margins == sorted(margins)
+    assert nodes("sort=margin&reverse=1")[0][1] == max(margins)
+    names = [node for node, _ in nodes("sort=node&label=left")]
+    assert names == sorted(names)
+    assert set(names) < {node for node, _ in rows}
+    text = look(shown, "/graphs/g/predictions?sort=margin")
+    assert 'aria-sort="ascending"' in text
+    look(shown, "/graphs/g/predictions?sort=secret", 422)
+
+
+def test_a_download_says_how_long_it_is(shown: Api) -> None:
+    for kind in ("csv", "parquet", "ndjson", "arrow"):
+        answer = shown.client.get(f"/graphs/g/predictions/download?format={kind}")
+        assert int(answer.headers["content-length"]) == len(answer.content)
+        assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_page_that_is_not_there_is_a_page_and_a_call_a_problem(pages: Api) -> None:
+    browser = {"Accept": "text/html,*/*;q=0.8"}
+    answer = pages.client.get("/nothing", headers=browser)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "Content-Security-Policy" in answer.headers
+    assert 'href="/"' in answer.text
+    for path in ("/v1/nothing", "/static/nothing.css"):
+        problem = pages.client.get(path, headers=browser)
+        assert problem.status_code == 404
+        assert not problem.headers["content-type"].startswith("text/html")
+    assert pages.client.get("/nothing").headers["content-type"] == "application/problem+json"
+    before = {"Referer": f"{str(pages.client.base_url).rstrip('/')}/jobs"}
+    assert 'href="/jobs">Back' in look(pages, "/graphs/none", 404, headers=before)
+
+
+def test_docs_follow_the_system_into_the_dark(pages: Api) -> None:
+    text = pages.client.get("/docs").text
+    assert "prefers-color-scheme: dark" in text
+    assert "static-offline-docs/swagger-ui-bundle.js" in text
+
+
+def test_advice_follows_the_page_on_models() -> None:
+    assert advice(Answers()).model == "auto"
+    assert advice(Answers(labels="few", are_sizes_known=True)).model == "poisson-mbo"
+    assert advice(Answers(labels="arriving")).model == "stable-hfs"
+    assert advice(Answers(predicts="numbers")).parameters == {"target": "real"}
+    assert advice(Answers(predicts="points")).model == "filtered-ridge"
+    assert advice(Answers(knows="words")).model == "tsvm"
