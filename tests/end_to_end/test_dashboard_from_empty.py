@@ -37,9 +37,9 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    home = Home(tmp_path / "home")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = Home(tmp_path_factory.mktemp("empty") / "home")
     try:
         yield Server(home, "serve")
     finally:
@@ -133,7 +133,7 @@ def test_what_is_not_there_has_a_page_with_a_way_back(browser: Browser, server: 
     serves_everybody(page)
     page.goto("/nothing/at/all")
     page.get_by_role("link", name="All graphs").click()
-    expect(page.get_by_role("heading", name="No graph yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="Graphs", exact=True)).to_be_visible()
     for scheme, background in (("dark", False), ("light", True)):
         page.emulate_media(color_scheme=scheme)
         page.goto("/docs")
