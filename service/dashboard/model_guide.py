@@ -4,7 +4,7 @@ The rules are those of docs/how-to/choose-a-model.md.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Query
@@ -28,12 +28,15 @@ class Answers:
         Up to five of each class, more, or one after another.
     are_sizes_known : bool
         Whether it is known how common the classes are.
+    needs_probabilities : bool
+        Whether scores have to be probabilities.
     """
 
     predicts: Annotated[Predicts, Query()] = "classes"
     knows: Annotated[Knows, Query()] = "edges"
     labels: Annotated[Labels, Query()] = "some"
     are_sizes_known: Annotated[bool, Query(alias="sizes")] = False
+    needs_probabilities: Annotated[bool, Query(alias="probabilities")] = False
 
 
 Answered = Annotated[Answers, Depends()]
@@ -93,14 +96,30 @@ QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
     (
         "sizes",
         "Is it known how common the classes are?",
-        (("", "no, or they are about even"), ("1", "yes, and they are uneven")),
+        (("0", "no, or they are about even"), ("1", "yes, and they are uneven")),
+    ),
+    (
+        "probabilities",
+        "Must scores be probabilities?",
+        (("0", "no"), ("1", "yes")),
     ),
 )
 """Name, text and answers of each question."""
 
 
 def advice(answers: Answers) -> Advice:
-    """The model to begin with."""
+    """The model to begin with, and what to set of it."""
+    found = _model(answers)
+    if not answers.needs_probabilities or answers.predicts == "numbers" or found.model == "auto":
+        return found
+    return replace(
+        found,
+        parameters={**found.parameters, "probabilities": "true"},
+        why=f"{found.why} Its scores become probabilities by labels left out.",
+    )
+
+
+def _model(answers: Answers) -> Advice:
     if answers.predicts == "numbers":
         return Advice(
             model="stable-hfs",
@@ -192,5 +211,6 @@ def given(answers: Answers) -> dict[str, Any]:
         "predicts": answers.predicts,
         "knows": answers.knows,
         "labels": answers.labels,
-        "sizes": "1" if answers.are_sizes_known else "",
+        "sizes": "1" if answers.are_sizes_known else "0",
+        "probabilities": "1" if answers.needs_probabilities else "0",
     }

@@ -16,15 +16,31 @@ from peewit.service.inbox.inbox_records import FileStatus
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.streaming.steps import Step
 
 Kind = Literal["reading", "edges", "refused", "labels", "class", "job", "solve", "again", "done"]
 
 _FILES_LOOKED_AT: Final = 200
 
+_LONG: Final[frozenset[Step]] = frozenset(
+    {
+        "adding edges",
+        "adding features",
+        "erasing nodes",
+        "expiring edges",
+        "retracting",
+        "thinning",
+        "repairing after deletes",
+        "compacting the log",
+        "publishing a snapshot",
+    }
+)
+"""What ingest does for a graph that may last, though no file waits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Edges that are being read, or wait for it.
+    """Edges that are being read, or wait for it; or other work of ingest for the graph.
 
     Attributes
     ----------
@@ -109,14 +125,14 @@ def _column(graph: GraphRecord, stores: Stores, kept: Sequence[Job]) -> str:
 def _reading(graph: GraphRecord, stores: Stores) -> Reading | None:
     backlog = stores.manifest.backlog(graph.id)
     steps = IngestSteps(stores.database).present()
-    mine = [each for each in steps if each.graph_id == graph.id and each.graph is not None]
-    if not backlog.n_files:
+    mine = [each for each in steps if each.graph_id == graph.id]
+    if not backlog.n_files and not any(each.step in _LONG for each in mine):
         return None
     stall_seconds = stores.settings.stall_seconds
     return Reading(
         n_files=backlog.n_files,
         n_bytes=backlog.n_bytes,
-        fraction=_fraction(graph, stores),
+        fraction=_fraction(graph, stores) if backlog.n_files else None,
         doing=[each.doing(stall_seconds) for each in mine],
         has_process=bool(steps) or bool(WorkerRegistry(stores.database).alive()),
     )

@@ -14,6 +14,7 @@ import pytest
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.model_guide import Answers, advice
 from peewit.service.dashboard.uploads import KEPT_SECONDS
+from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_communities, serving
 from tests.service.dashboard.forms import PIECE, look, send
@@ -242,6 +243,20 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
     pages.create_graph("g", seed=1)
     pages.push(b"src,dst\na,b\nb,c\nc,d\n", CSV)
     pages.ingest()
+    graph = pages.stores.catalog.get("g")
+    thinning = StepNow(
+        key="",
+        graph_id=graph.id,
+        source_id=None,
+        step="thinning",
+        file=None,
+        step_seconds=7.0,
+        quiet_seconds=0.0,
+    )
+    steps = IngestSteps(pages.stores.database)
+    steps.store("ingest:here", [thinning])
+    assert "thinning for 7 s" in look(pages, "/graphs/g/next-step", headers=PIECE)
+    steps.store("ingest:here", [])
     pages.put_labels({"a": "left"})
     assert "a second class" in look(pages, "/graphs/g")
     pages.put_labels({"d": "right"})
@@ -320,3 +335,6 @@ def test_advice_follows_the_page_on_models() -> None:
     assert advice(Answers(predicts="numbers")).parameters == {"target": "real"}
     assert advice(Answers(predicts="points")).model == "filtered-ridge"
     assert advice(Answers(knows="words")).model == "tsvm"
+    calibrated = advice(Answers(labels="arriving", needs_probabilities=True))
+    assert calibrated.parameters == {"probabilities": "true"}
+    assert advice(Answers(needs_probabilities=True)).parameters == {}
