@@ -1,5 +1,6 @@
 """Edge intake: files of edges, sent or lying somewhere, looked at and then taken."""
 
+import io
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,11 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.conversion import edge_format
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.edges.staging import open_file_system, stage
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.table_formats import Format, open_table
+
+_HEAD_BYTES: Final = 16 << 20
+"""What is unpacked of a file to see its first rows."""
 
 _NO_COLUMN: Final = "\n(no column)"
 """A name that no header line has."""
@@ -46,11 +50,14 @@ class Place:
     url : str
         Where they are.
     files : sequence of EdgeFile
-        Those that are there now.
+        Those that are there now; none of a place elsewhere, which ingest alone reaches.
+    is_local : bool
+        Whether it is of this machine.
     """
 
     url: str
     files: Sequence[EdgeFile]
+    is_local: bool
 
 
 def upload_file(upload: Upload) -> EdgeFile:
@@ -62,6 +69,8 @@ def upload_file(upload: Upload) -> EdgeFile:
 def files_at(url: str, stores: Stores) -> Place:
     """The files of a place that is open to sources added over HTTP.
 
+    Other hosts are left to ingest, whose redirects are confined.
+
     Raises
     ------
     peewit.service.inbox.confinement.SourceRefused
@@ -71,6 +80,8 @@ def files_at(url: str, stores: Stores) -> Place:
     """
     home = stores.settings.home
     within = SourceRules.of(stores.settings).place_of(url)
+    if not within.startswith("/"):
+        return Place(url=url, files=(), is_local=False)
     with refusing():
         try:
             files = EdgeFiles(url).list()
@@ -78,7 +89,7 @@ def files_at(url: str, stores: Stores) -> Place:
             raise BadArgument("url", f"must name files that can be read: {error}") from error
     for file in files:
         require_within(file.path, within, home=home)
-    return Place(url=url, files=files)
+    return Place(url=url, files=files, is_local=True)
 
 
 def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
@@ -86,14 +97,12 @@ def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
     table_format, compression = edge_format(file.path)
     if compression is not None and table_format is Format.PARQUET:
         raise BadUpload("a Parquet file must not be compressed as a whole")
-    file_system, path = open_file_system(file.path, file.storage_options)
     has_names = not is_data
     if compression is not None:
-        if "://" in file.path:
-            raise BadUpload("packed files elsewhere are not looked into; name their columns")
-        with open_table(path, compression) as content:
-            return table_head(content, table_format, has_names=has_names)
-    with file_system.open(path, "rb") as content:
+        with open_table(file.path, compression) as content:
+            beginning = io.BytesIO(content.read(_HEAD_BYTES))
+        return table_head(beginning, table_format, has_names=has_names)
+    with Path(file.path).open("rb") as content:
         if table_format in {Format.ARROW, Format.PARQUET}:
             decoding_bytes(content, table_format, file.size, stores.upload_limits)
             content.seek(0)

@@ -232,6 +232,8 @@ def test_a_place_is_looked_at_and_followed_where_the_server_permits(
         (source,) = api.stores.manifest.sources.list(api.stores.catalog.get("g").id)
         assert (source.url, source.follow) == (str(inbox), True)
         assert dict(source.columns or {}) == {"src": "from", "dst": "to"}
+        remote = look(api, f"/graphs/g/edges/place?{urlencode({'url': 's3://bucket/edges/'})}")
+        assert "Ingest reads this place" in remote
         elsewhere = urlencode({"url": str(tmp_path)})
         assert "PEEWIT_SOURCE_ROOTS" in look(api, f"/graphs/g/edges/place?{elsewhere}", 422)
         refused = send(api, "/graphs/g/edges/place", 422, url=str(tmp_path / "secret.csv"))

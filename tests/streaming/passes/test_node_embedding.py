@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import ProgressReport
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import (
     N_PROBES,
@@ -32,7 +33,9 @@ def exact_resistance(graph: Graph) -> np.ndarray:
 
 def test_distances_tell_resistances_within_a_component(paths: GraphPaths) -> None:
     phases: list[str] = []
-    meta = embed(paths, 1, on_phase=phases.append)
+    told: list[ProgressReport] = []
+    meta = embed(paths, 1, on_phase=phases.append, progress=told.append)
+    assert 0.0 < max(each.fraction for each in told) <= 1.0
     assert phases == ["loading", "embedding", "writing"]
     assert (meta.snapshot, meta.n_nodes, meta.n_coordinates) == (1, 83, N_PROBES)
     assert meta.status == "converged"
