@@ -137,7 +137,7 @@ def test_what_is_not_there_has_a_page_with_a_way_back(browser: Browser, server: 
     for scheme, background in (("dark", False), ("light", True)):
         page.emulate_media(color_scheme=scheme)
         page.goto("/docs")
-        expect(page.get_by_role("heading", name="Peewit")).to_be_visible()
+        expect(page.get_by_role("heading", name="Peewit")).to_be_visible(timeout=MILLISECONDS)
         assert is_light(page) is background
     context.close()
 

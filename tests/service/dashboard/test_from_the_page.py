@@ -88,7 +88,9 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
         taken = send(pages, f"{address}?{urlencode(chosen)}").headers["location"]
         assert waiting(pages) == []
     assert "count once" in look(pages, taken)
-    assert "Edges are being read" in look(pages, "/graphs/g")
+    step = look(pages, "/graphs/g")
+    assert "Edges are being read" in step
+    assert '<progress max="1" value="0.0"' in step
     pages.ingest()
     progress = pages.stores.catalog.get("g").progress
     assert (progress.edges_seen, progress.n_nodes) == (3, 4)
@@ -275,7 +277,7 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
     step = look(pages, "/graphs/g")
     assert "have changed" in step
     assert "graph_penalty=2" in step
-    assert "graph must be chosen" in send(pages, "/models/stable-hfs", 422).text
+    assert "Graph must be chosen" in send(pages, "/models/stable-hfs", 422).text
 
 
 def test_predictions_are_sorted_by_doubt_and_by_every_header(shown: Api) -> None:
