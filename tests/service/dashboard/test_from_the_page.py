@@ -277,7 +277,7 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
     step = look(pages, "/graphs/g")
     assert "have changed" in step
     assert "graph_penalty=2" in step
-    assert "Graph must be chosen" in send(pages, "/models/stable-hfs", 422).text
+    assert "graph must be chosen" in send(pages, "/models/stable-hfs", 422).text
 
 
 def test_predictions_are_sorted_by_doubt_and_by_every_header(shown: Api) -> None:
