@@ -136,7 +136,7 @@ class LabelReason:
     label: Label
     part: float = described(
         "Of the support of its class: of its density, (J15), at least, where walks were not "
-        "followed to their end; or of the sizes of all shares in its score, (J16), below 0 where "
+        "followed to their end; or of the sizes of all shares in its score, (J19), below 0 where "
         "it speaks against its own class."
     )
     way: tuple[NodeId, ...] | None = described(

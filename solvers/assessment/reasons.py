@@ -4,7 +4,7 @@ Walks from the node that stop with probability a at each step stop at labels; ho
 what walks from anywhere do, is the density of a class (K6). It is linear in the labels, so that
 each has an exact part of it (J15). Walks are followed as far as time allows; what the others would
 add to each class the densities of the nodes tell where they are. Models that are linear in their
-labels can keep what each label adds to their own scores (J16), which is then read.
+labels can keep what each label adds to their own scores (J19), which is then read.
 """
 
 from collections.abc import Sequence
@@ -113,7 +113,7 @@ def reasons(
 
 
 def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int) -> Reasons:
-    """What labels add to the scores of a node (J16).
+    """What labels add to the scores of a node (J19).
 
     Parameters
     ----------

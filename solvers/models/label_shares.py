@@ -1,7 +1,7 @@
 """Label shares: what each label adds to the score of each node, of models that are linear in them.
 
 With its parameters given, such a model answers one-hot labels by a linear map. Solved as if every
-label were a class of its own it tells the columns of that map (J16): what a class scores at a node
+label were a class of its own it tells the columns of that map (J19): what a class scores at a node
 is the sum over the labels of the class.
 """
 
@@ -72,7 +72,7 @@ def shares_bytes(n_nodes: int, n_labeled: int) -> int:
 def label_shares(
     model: LinearModel, prepared: PreparedGraph, labels: Labels, solution: Solution, watch: Watch
 ) -> LabelShares:
-    """Shares of all labels in the scores of all nodes (J16).
+    """Shares of all labels in the scores of all nodes (J19).
 
     Parameters
     ----------

@@ -1,0 +1,210 @@
+"""Agreement of people who have labeled the same nodes: of two, and of all.
+
+Formulas (J16) to (J18). Rows of ``answers`` are nodes, columns are people; an answer is the number
+of a class, and ``NO_ANSWER`` where somebody was not asked.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.stats import norm
+
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+
+NO_ANSWER: Final = -1
+
+_N_RESAMPLES: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure and where it lies.
+
+    Attributes
+    ----------
+    value : float or None
+        None where it is not defined, as of a kappa where all answers are of one class.
+    low, high : float or None
+        Ends of the interval; None where it cannot be told.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """Agreement of two people.
+
+    Attributes
+    ----------
+    n_nodes : int
+        That both have labeled.
+    n_agreed : int
+        Of these with the same label.
+    observed : Estimate
+        Share of the nodes on which both agree, with Wilson's interval (J16).
+    kappa : Estimate
+        Cohen's, (J17), with the interval of a bootstrap over nodes.
+    """
+
+    n_nodes: int
+    n_agreed: int
+    observed: Estimate
+    kappa: Estimate
+
+
+def pair_agreement(
+    first: Int64Array, second: Int64Array, *, confidence: float = 0.95, seed: int = 0
+) -> PairAgreement:
+    """Agreement of two people on the nodes that both have labeled.
+
+    Parameters
+    ----------
+    first, second : (n_nodes,) int64
+        Their answers, `NO_ANSWER` where there is none.
+    confidence : float
+        Chance of the intervals to hold the figure, in (0, 1).
+    seed : int
+        Of the bootstrap.
+
+    Raises
+    ------
+    ValueError
+        ``confidence`` does not lie in (0, 1), or the lengths differ.
+    """
+    _require_confidence(confidence)
+    if first.shape != second.shape:
+        raise BadArgument("second", f"must have {first.size} answers, got {second.size}")
+    both = (first != NO_ANSWER) & (second != NO_ANSWER)
+    a, b = first[both], second[both]
+    n_nodes, n_agreed = int(a.size), int(np.count_nonzero(a == b))
+    if n_nodes == 0:
+        nothing = Estimate(value=None, low=None, high=None)
+        return PairAgreement(n_nodes=0, n_agreed=0, observed=nothing, kappa=nothing)
+    low, high = wilson_interval(n_agreed, n_nodes, confidence=confidence)
+    return PairAgreement(
+        n_nodes=n_nodes,
+        n_agreed=n_agreed,
+        observed=Estimate(value=n_agreed / n_nodes, low=low, high=high),
+        kappa=_bootstrapped(_Kappa.of(a, b), confidence, seed),
+    )
+
+
+def alpha_agreement(
+    answers: Int64Array, *, confidence: float = 0.95, seed: int = 0
+) -> tuple[int, Estimate]:
+    """Krippendorff's alpha of any number of people, for classes (J18), and the nodes it is of.
+
+    Parameters
+    ----------
+    answers : (n_nodes, n_people) int64
+        Answers, `NO_ANSWER` where there is none. Nodes with fewer than two tell nothing.
+    confidence : float
+        Chance of the interval to hold alpha, in (0, 1); of a bootstrap over nodes.
+    seed : int
+        Of the bootstrap.
+
+    Raises
+    ------
+    ValueError
+        ``confidence`` does not lie in (0, 1).
+    """
+    _require_confidence(confidence)
+    is_pairable = np.count_nonzero(answers != NO_ANSWER, axis=1) >= 2
+    n_nodes = int(np.count_nonzero(is_pairable))
+    if n_nodes == 0:
+        return 0, Estimate(value=None, low=None, high=None)
+    return n_nodes, _bootstrapped(_Alpha.of(answers[is_pairable]), confidence, seed)
+
+
+def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, float]:
+    """Where a share lies of which ``n_hits`` of ``n`` are known, (J16)."""
+    z = float(norm.ppf((1 + confidence) / 2))
+    share, spread = n_hits / n, z * z / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * np.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return float(max(middle - half, 0.0)), float(min(middle + half, 1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Kappa:
+    """What (J17) needs of each kind of node, so that a resample is a product with its counts."""
+
+    n_nodes: Int64Array
+    agreed: FloatArray
+    first: FloatArray
+    second: FloatArray
+
+    @classmethod
+    def of(cls, a: Int64Array, b: Int64Array) -> "_Kappa":
+        names, codes = np.unique(np.concatenate([a, b]), return_inverse=True)
+        kinds, n_nodes = np.unique(codes.reshape(2, -1), axis=1, return_counts=True)
+        first, second = kinds
+        classes = np.eye(names.size)
+        return cls(
+            n_nodes=n_nodes,
+            agreed=(first == second).astype(np.float64),
+            first=classes[first],
+            second=classes[second],
+        )
+
+    def __call__(self, counts: FloatArray) -> FloatArray:
+        n = counts.sum(axis=1)
+        observed = counts @ self.agreed / n
+        by_chance = np.sum((counts @ self.first) * (counts @ self.second), axis=1) / n**2
+        return _ratio(observed - by_chance, 1 - by_chance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Alpha:
+    """What (J18) needs of each kind of node: answers of each class, and how many pairs differ."""
+
+    n_nodes: Int64Array
+    n_answers: FloatArray
+    of_class: FloatArray
+    differing: FloatArray
+
+    @classmethod
+    def of(cls, answers: Int64Array) -> "_Alpha":
+        is_there = answers != NO_ANSWER
+        names = np.unique(answers[is_there])
+        of_node = np.stack([np.count_nonzero(answers == name, axis=1) for name in names], axis=1)
+        kinds, n_nodes = np.unique(of_node, axis=0, return_counts=True)
+        of_class = kinds.astype(np.float64)
+        n_answers = of_class.sum(axis=1)
+        differing = (n_answers**2 - np.sum(of_class**2, axis=1)) / (n_answers - 1)
+        return cls(n_nodes=n_nodes, n_answers=n_answers, of_class=of_class, differing=differing)
+
+    def __call__(self, counts: FloatArray) -> FloatArray:
+        n = counts @ self.n_answers
+        by_chance = n**2 - np.sum((counts @ self.of_class) ** 2, axis=1)
+        observed = (n - 1) * (counts @ self.differing)
+        return _ratio(by_chance - observed, by_chance)
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Quotients; not a number where there is one class alone, and chance agrees as well."""
+    is_defined: BoolArray = below > 1e-12
+    return np.where(is_defined, above / np.where(is_defined, below, 1.0), np.nan)
+
+
+def _bootstrapped(figure: _Kappa | _Alpha, confidence: float, seed: int) -> Estimate:
+    """A figure of all nodes, and quantiles of it over nodes drawn with replacement."""
+    value = float(figure(figure.n_nodes[None].astype(np.float64))[0])
+    if np.isnan(value):
+        return Estimate(value=None, low=None, high=None)
+    n_nodes, rng = int(figure.n_nodes.sum()), np.random.default_rng(seed)
+    draws = rng.multinomial(n_nodes, figure.n_nodes / n_nodes, _N_RESAMPLES)
+    drawn = figure(draws.astype(np.float64))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn[~np.isnan(drawn)], [tail, 1 - tail])
+    return Estimate(value=value, low=float(low), high=float(high))
+
+
+def _require_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise BadArgument("confidence", f"must lie in (0, 1), got {confidence}")
