@@ -149,6 +149,11 @@ class Settings(BaseSettings):
     erase_within : float
         Seconds within which the files of nodes that were asked to be forgotten are overwritten; it
         is done as soon as nothing stands in the way, and `peewit doctor` tells what is late.
+    reserve_seconds : float
+        Seconds for which a node that one annotator is shown is not shown to another one.
+    second_opinions : float
+        Share of the labels given by hand, drawn at random, that another person is asked for, too;
+        0 asks for none.
     metrics_port : int, optional
         Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
         are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
@@ -207,6 +212,8 @@ class Settings(BaseSettings):
     unfinished_seconds: NonNegativeFloat = 600.0
     stall_seconds: PositiveFloat = 45.0
     erase_within: PositiveFloat = 86_400.0
+    reserve_seconds: PositiveFloat = 600.0
+    second_opinions: Annotated[float, Field(ge=0, le=1)] = 0.1
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
     metrics_host: str = "127.0.0.1"
     items: Path | None = None

@@ -4,7 +4,7 @@ A route says beside itself which scope it needs: ``dependencies=[requires("label
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Security
@@ -59,9 +59,28 @@ class Caller:
     ----------
     key : KeyRecord, optional
         Theirs; None on this machine while there is no key.
+    said_name : str, optional
+        What they call themselves; several people may have one key.
+    door : {"api", "page"}
+        Where they came in.
     """
 
     key: KeyRecord | None
+    said_name: str | None = None
+    door: Literal["api", "page"] = "api"
+
+    @property
+    def annotator(self) -> str | None:
+        """Who has given the labels of this call: what they call themselves, else their key."""
+        return self.said_name or (None if self.key is None else self.key.name)
+
+    @property
+    def holder(self) -> str:
+        """For whom nodes are reserved: a key and, where several people have it, one of them.
+
+        A page gives back what it does not show; what programs hold by the same key is theirs.
+        """
+        return f"{self.door} {self.name or ''} {self.said_name or ''}"
 
     @property
     def name(self) -> str | None:

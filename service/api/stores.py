@@ -21,8 +21,12 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import PushStore
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.label_entry import Labeling
+from peewit.service.labels.opinions import OpinionStore
+from peewit.service.labels.reservations import Reservations
+from peewit.service.labels.second_opinions import SecondOpinions
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.store_metrics import store_registry
+from peewit.service.predictions.questions import Questions
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.suggestions import Suggester
 from peewit.service.settings import Settings
@@ -61,6 +65,10 @@ class Stores:
     features: FeatureSets
     labels: LabelStore
     labeling: Labeling
+    opinions: OpinionStore
+    second_opinions: SecondOpinions
+    reservations: Reservations
+    questions: Questions
     jobs: JobQueue
     job_stores: JobStores
     predictions: PredictionReader
@@ -84,6 +92,8 @@ class Stores:
         predictions = PredictionReader(
             store=job_stores.predictions, jobs=jobs, nodes=nodes, recent=recent
         )
+        labeling = Labeling(database=database, labels=labels, nodes=nodes)
+        opinions, reservations = OpinionStore(database), Reservations(database)
         return cls(
             settings=settings,
             upload_limits=UploadLimits(
@@ -108,7 +118,18 @@ class Stores:
                 max_backlog_bytes=settings.max_backlog_bytes,
             ),
             labels=labels,
-            labeling=Labeling(database=database, labels=labels, nodes=nodes),
+            labeling=labeling,
+            opinions=opinions,
+            second_opinions=SecondOpinions(database=database, labeling=labeling, store=opinions),
+            reservations=reservations,
+            questions=Questions(
+                labels=labels,
+                opinions=opinions,
+                reservations=reservations,
+                nodes=nodes,
+                seconds=settings.reserve_seconds,
+                share=settings.second_opinions,
+            ),
             jobs=jobs,
             job_stores=job_stores,
             predictions=predictions,

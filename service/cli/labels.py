@@ -34,6 +34,7 @@ from peewit.service.cli.table_files import (
     write_bytes,
 )
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.doubtful_labels import doubtful_labels
@@ -82,6 +83,9 @@ def put(
             "judged by suggested ones."
         ),
     ] = "imported",
+    annotator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who has given them; nobody by default.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.
@@ -91,6 +95,7 @@ def put(
     """
     if names and label is not None:
         raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
+    who = None if annotator is None else annotator_name(annotator)
     with open_session() as session:
         graph = session.graph(name)
         named = given(node=node, label=label)
@@ -98,7 +103,7 @@ def put(
         labeling = labeling_of(session)
         rows = _rows_of(file, graph, columns, names or [], labeling.labels)
         try:
-            receipt = labeling.put(graph, rows, unknown=unknown, origin=origin)
+            receipt = labeling.put(graph, rows, unknown=unknown, origin=origin, annotator=who)
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
@@ -144,17 +149,26 @@ def list_labels(
     label: Annotated[
         str | None, typer.Option("--label", metavar="LABEL", help="Only this label.")
     ] = None,
+    annotator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those that this person has given.")
+    ] = None,
     label_column: LabelColumnOption = None,
     n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
     json: AsJson = False,
 ) -> None:
-    """List labeled nodes with their labels and where these come from, in the order of their ids."""
+    """List labeled nodes, their labels, where these come from and who gave them, by their ids."""
     with open_session() as session:
         store, graph = LabelStore(session.database), session.graph(name)
         current = store.current(graph.id, column=label_column or "")
-    names = ("node", "label", "origin")
-    found = zip(current.nodes.to_pylist(), current.labels, current.origins.to_pylist(), strict=True)
-    wanted = [each for each in sorted(found) if label in {None, str(each[1])}]
+    names = ("node", "label", "origin", "annotator")
+    columns = (current.nodes, current.origins, current.annotators)
+    nodes, origins, annotators = (each.to_pylist() for each in columns)
+    found = sorted(
+        zip(nodes, current.labels, origins, annotators, strict=True), key=lambda each: each[0]
+    )
+    wanted = [
+        each for each in found if label in {None, str(each[1])} and annotator in {None, each[3]}
+    ]
     if json:
         print_json([dict(zip(names, each, strict=True)) for each in wanted[:n_labels]])
         return

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from peewit.service.api.auth import admit
+from peewit.service.api.auth import Caller, admit
 from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.stores import StoresHere
 from peewit.service.api.throttling import digest_of
@@ -32,9 +32,12 @@ class Viewer:
     ----------
     key : KeyRecord, optional
         What they have signed in with; None on this machine while there is no key.
+    said_name : str, optional
+        What they call themselves.
     """
 
     key: KeyRecord | None
+    said_name: str | None = None
 
     def may(self, scope: Scope) -> bool:
         """Whether a button for this does anything."""
@@ -48,12 +51,14 @@ def viewing(scope: Scope) -> Any:
         require_own_form(request)
         sessions: Sessions = request.app.state.sessions
         cookie = request.cookies.get(COOKIE)
-        key = None
+        session = None
         if cookie is not None:
             known_as = "session", digest_of(cookie)
-            key = await stores.recently(known_as, lambda: sessions.key_of(cookie))
+            session = await stores.recently(known_as, lambda: sessions.session_of(cookie))
+        key, said_name = (None, None) if session is None else session
         await admit(request, stores, key, scope)
-        request.state.viewer = Viewer(key=key)
+        request.state.caller = Caller(key=key, said_name=said_name, door="page")
+        request.state.viewer = Viewer(key=key, said_name=said_name)
 
     return Depends(check)
 

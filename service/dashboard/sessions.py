@@ -4,13 +4,18 @@ Context: a browser keeps what it is given for hours, on disks and in backups of 
 the cookie holds the prefix of the key and the time, signed with a secret of the home. Consequence:
 a stolen cookie ends with the day or with the key, no table of sessions is needed, and every API
 process of the home takes it.
+
+Context: several people share a key, and labels should say who gave them. Decision: whoever signs in
+may say a name, which stands in the cookie. Consequence: labels bear it in place of the key's name;
+it is a statement of somebody who has the key, and no proof.
 """
 
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
 from itsdangerous import BadSignature, TimestampSigner
 
@@ -23,6 +28,13 @@ MAX_AGE_SECONDS: Final = 12 * 3600
 _FILE: Final = "session-secret"
 _SALT: Final = "peewit dashboard session"
 _SECRET_BYTES: Final = 32
+
+
+class Session(NamedTuple):
+    """Somebody who has signed in: their key, and what they call themselves."""
+
+    key: KeyRecord
+    said_name: str | None
 
 
 class Sessions:
@@ -47,18 +59,23 @@ class Sessions:
         self._signer = TimestampSigner(_secret_of(home / _FILE), salt=_SALT)
         self._keys = keys
 
-    def issue(self, key: KeyRecord) -> str:
-        """The cookie of somebody who has shown this key."""
-        return self._signer.sign(_name_of(key)).decode()
+    def issue(self, key: KeyRecord, said_name: str | None = None) -> str:
+        """The cookie of somebody who has shown this key, and says to be called so."""
+        named = _name_of(key) if said_name is None else f"{_name_of(key)} {quote(said_name)}"
+        return self._signer.sign(named).decode()
 
-    def key_of(self, cookie: str) -> KeyRecord | None:
-        """The key behind a cookie; None where it is forged, too old, or its key is gone."""
+    def session_of(self, cookie: str) -> Session | None:
+        """Whose cookie it is; None where it is forged, too old, or its key is gone."""
         try:
             named = self._signer.unsign(cookie, max_age=MAX_AGE_SECONDS).decode()
         except (BadSignature, UnicodeError):
             return None
-        key = self._keys.active(named.partition(" ")[0])
-        return key if key is not None and _name_of(key) == named else None
+        prefix, _, rest = named.partition(" ")
+        made_at, _, said_name = rest.partition(" ")
+        key = self._keys.active(prefix)
+        if key is None or _name_of(key) != f"{prefix} {made_at}":
+            return None
+        return Session(key=key, said_name=unquote(said_name) or None)
 
 
 def _name_of(key: KeyRecord) -> str:

@@ -77,7 +77,12 @@ def _unique_among(rows: str, name: str, table: Table, *columns: str) -> None:
     As SQL that both databases read: an `Index` with ``postgresql_where`` loads that dialect, which
     costs each command .07 seconds.
     """
-    index = f"CREATE UNIQUE INDEX {name} ON {table.name} ({', '.join(columns)}) WHERE {rows}"
+    _index_of_some(rows, name, table, *columns, kind="UNIQUE INDEX")
+
+
+def _index_of_some(rows: str, name: str, table: Table, *columns: str, kind: str = "INDEX") -> None:
+    """An index of some rows only, made with its table."""
+    index = f"CREATE {kind} {name} ON {table.name} ({', '.join(columns)}) WHERE {rows}"
     event.listen(table, "after_create", DDL(index))  # type: ignore[no-untyped-call]
 
 
@@ -269,7 +274,44 @@ label_events = Table(
     Column("label", Text),
     _time("created_at", nullable=False),
     Column("origin", Text, nullable=False, default="given", server_default="given"),
+    Column("annotator", Text),
+    _flag("by_majority"),
     Index(None, "graph_id", "column_name", "node", "seq"),
+)
+_index_of_some(
+    "annotator IS NOT NULL AND origin <> 'imported'",
+    *("ix_label_events_of_people", label_events, "graph_id", "column_name", "seq"),
+)
+
+opinions = Table(
+    "opinions",
+    metadata,
+    _graph_id(primary_key=True),
+    Column("column_name", Text, primary_key=True, default="", server_default=""),
+    Column("node", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("annotator", Text),
+    Column("label", Text, nullable=False),
+    # The label event that the first opinion is, or the last one when another was given.
+    Column("seq", BigInteger, nullable=False),
+    _flag("is_first"),
+    _time("created_at", nullable=False),
+    _time("withdrawn_at"),
+)
+_unique_among(
+    "withdrawn_at IS NULL",
+    *("uq_opinions_annotator", opinions, "graph_id", "column_name", "node", "annotator"),
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    _graph_id(primary_key=True),
+    Column("column_name", Text, primary_key=True, default="", server_default=""),
+    Column("node", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("strategy", Text, nullable=False),
+    Column("expires_at", Timestamp(), nullable=False),
 )
 
 erasures = Table(

@@ -18,7 +18,14 @@ from sqlalchemy import Connection, Select, delete, func, insert, select, update
 from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
-from peewit.service.database.tables import erased_nodes, erasures, graphs, label_events
+from peewit.service.database.tables import (
+    erased_nodes,
+    erasures,
+    graphs,
+    label_events,
+    opinions,
+    reservations,
+)
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.erasure_ledger import Ledger
 from peewit.service.inbox.inbox_records import RowRecord
@@ -395,10 +402,16 @@ def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _forget_labels(connection: Connection, graph_id: str, nodes: Sequence[str]) -> None:
-    """Remove labels of some nodes and their history; others see that labels have changed."""
+    """Remove labels of some nodes and their history; others see that labels have changed.
+
+    With them what several people have said of the nodes, and who was to label them.
+    """
     mine = label_events.c.graph_id == graph_id
     n_gone = 0
     for some in _some(nodes):
+        for table in (opinions, reservations):
+            theirs = table.c.graph_id == graph_id, table.c.node.in_(some)
+            connection.execute(delete(table).where(*theirs))
         gone = delete(label_events).where(mine, label_events.c.node.in_(some))
         n_gone += len(connection.execute(gone.returning(label_events.c.seq)).all())
     if n_gone:

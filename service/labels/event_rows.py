@@ -1,5 +1,7 @@
 """Label events: a few or a million of them, written into the caller's transaction.
 
+What follows from them at once is here, too: reservations end, opinions are withdrawn.
+
 SQLAlchemy binds every value of every row by name, which for a million rows takes longer than the
 database does; those go to the driver as they are.
 """
@@ -7,9 +9,9 @@ database does; those go to the driver as they are.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Select, Table, delete, insert, select, update
 
-from peewit.service.database.tables import label_events
+from peewit.service.database.tables import label_events, opinions, reservations
 from peewit.service.database.timestamps import Timestamp, now
 from peewit.service.wire.labels import LabelOrigin
 
@@ -20,12 +22,14 @@ _SQLITE_CACHE_KIBIBYTES: Final = 1 << 16
 """A place in each index is looked up for each row: in memory, as long as the index fits."""
 
 _SQLITE: Final = (
-    "INSERT INTO label_events (graph_id, column_name, created_at, origin, seq, node, label) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO label_events "
+    "(graph_id, column_name, created_at, origin, annotator, by_majority, seq, node, label) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _POSTGRESQL: Final = (
-    "INSERT INTO label_events (graph_id, column_name, created_at, origin, seq, node, label) "
-    "SELECT %s, %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
+    "INSERT INTO label_events "
+    "(graph_id, column_name, created_at, origin, annotator, by_majority, seq, node, label) "
+    "SELECT %s, %s, %s, %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
 )
 
 
@@ -38,6 +42,8 @@ def insert_events(
     first: int,
     column: str = "",
     origin: LabelOrigin = "given",
+    annotator: str | None = None,
+    by_majority: bool = False,
 ) -> None:
     """Add events with the numbers from ``first`` on.
 
@@ -55,6 +61,10 @@ def insert_events(
         Name of the column of labels.
     origin : LabelOrigin
         Where all of them come from.
+    annotator : str, optional
+        Who gave or took back all of them; None where nobody is known.
+    by_majority : bool
+        Whether they follow from what most people have answered.
     """
     if len(nodes) <= _FEW:
         rows = [
@@ -65,6 +75,8 @@ def insert_events(
                 "node": node,
                 "label": label,
                 "origin": origin,
+                "annotator": annotator,
+                "by_majority": by_majority,
             }
             for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
         ]
@@ -73,10 +85,45 @@ def insert_events(
     write = _into_sqlite if connection.dialect.name == "sqlite" else _into_postgresql
     at = connection.execute(select(now())).scalar_one()
     stamp = Timestamp().process_bind_param(at, connection.dialect)
-    common = graph_id, column, stamp, origin
+    common = graph_id, column, stamp, origin, annotator, by_majority
     for start in range(0, len(nodes), _ROWS_PER_STATEMENT):
         some = slice(start, start + _ROWS_PER_STATEMENT)
         write(connection, common, first + start, nodes[some], labels[some])
+
+
+def give_back_labeled(connection: Connection, graph_id: str, column: str, *, first: int) -> None:
+    """End the reservations of nodes whose label has changed by an event from ``first`` on."""
+    mine = reservations.c.graph_id == graph_id, reservations.c.column_name == column
+    changed = _events_of(reservations, first).exists()
+    connection.execute(delete(reservations).where(*mine, changed))
+
+
+def end_reservation(connection: Connection, graph_id: str, column: str, node: str) -> None:
+    """End the reservation of a node, whoever has it."""
+    mine = reservations.c.graph_id == graph_id, reservations.c.column_name == column
+    connection.execute(delete(reservations).where(*mine, reservations.c.node == node))
+
+
+def withdraw_opinions(connection: Connection, graph_id: str, column: str, *, first: int) -> None:
+    """Withdraw the opinions about labels that events from ``first`` on have taken back."""
+    mine = opinions.c.graph_id == graph_id, opinions.c.column_name == column
+    taken_back = _events_of(opinions, first).where(label_events.c.label.is_(None)).exists()
+    connection.execute(
+        update(opinions)
+        .where(*mine, opinions.c.withdrawn_at.is_(None), taken_back)
+        .values(withdrawn_at=now())
+    )
+
+
+def _events_of(table: Table, first: int) -> Select[Any]:
+    """Events from a number on of the node of a row of another table."""
+    events = label_events.c
+    return select(events.seq).where(
+        events.graph_id == table.c.graph_id,
+        events.column_name == table.c.column_name,
+        events.node == table.c.node,
+        events.seq >= first,
+    )
 
 
 def _into_sqlite(

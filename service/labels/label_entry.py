@@ -94,6 +94,7 @@ class Labeling:
         *,
         unknown: UnknownNodes = "refuse",
         origin: LabelOrigin = "given",
+        annotator: str | None = None,
     ) -> LabelReceipt:
         """Store labels and ask for the graph's ``auto_solve``, in one transaction.
 
@@ -108,6 +109,8 @@ class Labeling:
             What to do with labels of nodes that the graph does not know.
         origin : LabelOrigin
             Where all of them come from.
+        annotator : str, optional
+            Who gives them.
 
         Raises
         ------
@@ -139,6 +142,7 @@ class Labeling:
                     columns[name].labels,
                     column=name,
                     origin=origin,
+                    annotator=annotator,
                     is_known=are_known.get(name),
                     connection=connection,
                 )
@@ -190,12 +194,21 @@ class Labeling:
         )
 
     def delete(
-        self, graph: GraphRecord, nodes: Sequence[NodeId], *, column: str = ""
+        self,
+        graph: GraphRecord,
+        nodes: Sequence[NodeId],
+        *,
+        column: str = "",
+        annotator: str | None = None,
     ) -> LabelReceipt:
         """Take labels of a column back, and ask for ``auto_solve``, in one transaction."""
         with self.database.write() as connection:
             receipt = self.labels.delete(
-                graph.id, [str(node) for node in nodes], column=column, connection=connection
+                graph.id,
+                [str(node) for node in nodes],
+                column=column,
+                annotator=annotator,
+                connection=connection,
             )
             if receipt.accepted:
                 request_auto_solve(connection, graph.id, [column])
@@ -222,11 +235,11 @@ def encode_labels(
     table_format: Format,
     columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """Columns of nodes, of labels and ``origin``, ready to be put again.
+    """Columns of nodes, of labels, ``origin`` and ``annotator``, ready to be put again.
 
     Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
     strings; NDJSON keeps each as it was given. Columns of nodes or labels that are called
-    ``origin`` stand instead of that one.
+    ``origin`` or ``annotator`` stand instead of those.
     """
     nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):
@@ -239,14 +252,17 @@ def encode_labels(
         labels = pa.array([str(label) for label in current.labels], pa.string())
     values = {columns.node: nodes, columns.label: labels}
     values.setdefault("origin", current.origins)
+    values.setdefault("annotator", current.annotators)
     table = pa.table(values)
     return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
 
 
 def _json_lines(nodes: pa.Array, current: CurrentLabels, columns: LabelColumns) -> Iterator[bytes]:
-    origins = current.origins.to_pylist()
-    for node, label, origin in zip(nodes.to_pylist(), current.labels, origins, strict=True):
+    origins, annotators = current.origins.to_pylist(), current.annotators.to_pylist()
+    rows = zip(nodes.to_pylist(), current.labels, origins, annotators, strict=True)
+    for node, label, origin, annotator in rows:
         shown = json_integer(node) if isinstance(node, int) else node
         row = {columns.node: shown, columns.label: label}
         row.setdefault("origin", origin)
+        row.setdefault("annotator", annotator)
         yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

@@ -22,7 +22,7 @@ from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.present_labels import column_names, count_to_two, is_present
 from peewit.service.database.tables import graphs, label_events
-from peewit.service.labels.event_rows import insert_events
+from peewit.service.labels.event_rows import give_back_labeled, insert_events, withdraw_opinions
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arrays import BoolArray
@@ -86,6 +86,8 @@ class CurrentLabels:
         (n_labeled,) as they were given.
     origins : pyarrow.StringArray
         (n_labeled,) where each comes from, a `LabelOrigin`.
+    annotators : pyarrow.StringArray
+        (n_labeled,) who gave each; null where nobody is known.
     labels_seq : int
         The event up to which they count.
     """
@@ -93,6 +95,7 @@ class CurrentLabels:
     nodes: pa.LargeStringArray
     labels: list[LabelValue]
     origins: pa.StringArray
+    annotators: pa.StringArray
     labels_seq: int
 
 
@@ -112,6 +115,11 @@ class LabelEvent:
         By the database's clock, in UTC.
     origin : LabelOrigin
         Where the label comes from.
+    annotator : str, optional
+        Who gave it or took it back; None where nobody is known.
+    by_majority : bool
+        Whether it follows from what most people have answered, see
+        `peewit.service.labels.opinions`; the annotator is whose answer made it so.
     """
 
     seq: int
@@ -119,6 +127,8 @@ class LabelEvent:
     label: LabelValue | None
     at: datetime
     origin: LabelOrigin
+    annotator: str | None
+    by_majority: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +167,7 @@ class LabelStore:
         *,
         column: str = "",
         origin: LabelOrigin = "given",
+        annotator: str | None = None,
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
@@ -172,6 +183,8 @@ class LabelStore:
             Name of the column of labels.
         origin : LabelOrigin
             Where they come from.
+        annotator : str, optional
+            Who gives them.
         is_known : (n_nodes,) bool, optional
             Whether the graph knows each node. Unless it knows all, nothing is stored and the
             receipt lists the others. Without it every node is taken.
@@ -203,7 +216,9 @@ class LabelStore:
                     refused=tuple(unknown[:MAX_LISTED]),
                     n_refused=len(unknown),
                 )
-            return _append(joined, graph_id, column, nodes, values, origin)
+            return append_events(
+                joined, graph_id, column, nodes, values, origin=origin, annotator=annotator
+            )
 
     def delete(
         self,
@@ -211,6 +226,7 @@ class LabelStore:
         nodes: Sequence[str],
         *,
         column: str = "",
+        annotator: str | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
         """Take the labels of some nodes back; those that have none are passed over.
@@ -231,7 +247,9 @@ class LabelStore:
                 labeled += joined.execute(_latest(graph_id, column, some)).scalars()
             if not labeled:
                 _require_column(joined, find_graph(joined, graph_id), column)
-            return _append(joined, graph_id, column, labeled, [None] * len(labeled))
+            return append_events(
+                joined, graph_id, column, labeled, [None] * len(labeled), annotator=annotator
+            )
 
     def change(
         self,
@@ -271,7 +289,7 @@ class LabelStore:
             present |= {row.node: row.label for row in rows}
         changed = [node for node in nodes if labels[node] != present.get(node)]
         texts = [labels[each] for each in changed]
-        return _append(connection, graph_id, column, changed, texts, origin)
+        return append_events(connection, graph_id, column, changed, texts, origin=origin)
 
     def columns(self, graph_id: str) -> list[str]:
         """Names of the columns in which labels were given, '' for the one without."""
@@ -318,6 +336,7 @@ class LabelStore:
             nodes=pa.array([row.node for row in rows], pa.large_string()),
             labels=[values[row.label] for row in rows],
             origins=pa.array([row.origin for row in rows], pa.string()),
+            annotators=pa.array([row.annotator for row in rows], pa.string()),
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
@@ -377,6 +396,7 @@ class LabelStore:
         column: str = "",
         prefix: str = "",
         label: LabelValue | None = None,
+        annotator: str = "",
         before_seq: int | None = None,
         limit: int = 50,
     ) -> Sequence[LabelEvent]:
@@ -392,12 +412,14 @@ class LabelStore:
             Only nodes whose ids begin so.
         label : str, int or float, optional
             Only this one.
+        annotator : str
+            Only those that this person has given; empty for all.
         before_seq : int, optional
             Only those of earlier events: the ``seq`` of the last one of the page before.
         limit : int
             Most entries.
         """
-        rules = _page_rules(graph_id, column, prefix, before_seq)
+        rules = _page_rules(graph_id, column, prefix, annotator, before_seq)
         if label is not None:
             rules.append(label_events.c.label == label_text(0, label))
         return self._events(is_present(), *rules, limit=limit)
@@ -409,11 +431,12 @@ class LabelStore:
         column: str = "",
         node: str | None = None,
         prefix: str = "",
+        annotator: str = "",
         before_seq: int | None = None,
         limit: int = 50,
     ) -> Sequence[LabelEvent]:
         """What was given and taken back, newest first; of one node, or as of `page`."""
-        rules = _page_rules(graph_id, column, prefix, before_seq)
+        rules = _page_rules(graph_id, column, prefix, annotator, before_seq)
         if node is not None:
             rules.append(label_events.c.node == node)
         return self._events(*rules, limit=limit)
@@ -421,7 +444,15 @@ class LabelStore:
     def _events(self, *rules: ColumnElement[bool], limit: int) -> Sequence[LabelEvent]:
         events = label_events.c
         statement = (
-            select(events.seq, events.node, events.label, events.created_at, events.origin)
+            select(
+                events.seq,
+                events.node,
+                events.label,
+                events.created_at,
+                events.origin,
+                events.annotator,
+                events.by_majority,
+            )
             .where(*rules)
             .order_by(events.seq.desc())
             .limit(limit)
@@ -434,6 +465,8 @@ class LabelStore:
                     label=None if row.label is None else json.loads(row.label),
                     at=row.created_at,
                     origin=row.origin,
+                    annotator=row.annotator,
+                    by_majority=row.by_majority,
                 )
                 for row in connection.execute(statement)
             ]
@@ -483,39 +516,51 @@ def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[A
     events = label_events.c
     age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
     ranked = (
-        select(events.node, events.label, events.origin, events.seq, age.label("age"))
+        select(
+            *(events.node, events.label, events.origin, events.annotator, events.seq),
+            age.label("age"),
+        )
         .where(*_of_column(graph_id, column), *rules)
         .subquery()
         .c
     )
     return (
-        select(ranked.node, ranked.label, ranked.origin, ranked.seq)
+        select(ranked.node, ranked.label, ranked.origin, ranked.annotator, ranked.seq)
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
 
 
 def _page_rules(
-    graph_id: str, column: str, prefix: str, before_seq: int | None
+    graph_id: str, column: str, prefix: str, annotator: str, before_seq: int | None
 ) -> list[ColumnElement[bool]]:
     events = label_events.c
     rules = [*_of_column(graph_id, column)]
     if prefix:
         rules.append(events.node.startswith(prefix, autoescape=True))
+    if annotator:
+        rules.append(events.annotator == annotator)
     if before_seq is not None:
         rules.append(events.seq < before_seq)
     return rules
 
 
-def _append(
+def append_events(
     connection: Connection,
     graph_id: str,
     column: str,
     nodes: Sequence[str],
     labels: Sequence[str | None],
+    *,
     origin: LabelOrigin = "given",
+    annotator: str | None = None,
+    by_majority: bool = False,
 ) -> LabelReceipt:
-    """Number the events and store them; the graph's row keeps the numbers in order of commits."""
+    """Number the events and store them; the graph's row keeps the numbers in order of commits.
+
+    Reservations of these nodes are given back, and opinions about labels that are taken back are
+    withdrawn.
+    """
     present = lock_graph(connection, graph_id).labels_seq
     if not nodes:
         return LabelReceipt(labels_seq=present, accepted=0)
@@ -526,7 +571,20 @@ def _append(
         .returning(graphs.c.labels_seq)
     ).scalar_one()
     first = last - len(nodes) + 1
-    insert_events(connection, graph_id, nodes, labels, first=first, column=column, origin=origin)
+    insert_events(
+        connection,
+        graph_id,
+        nodes,
+        labels,
+        first=first,
+        column=column,
+        origin=origin,
+        annotator=annotator,
+        by_majority=by_majority,
+    )
+    give_back_labeled(connection, graph_id, column, first=first)
+    if any(label is None for label in labels):
+        withdraw_opinions(connection, graph_id, column, first=first)
     return LabelReceipt(labels_seq=last, accepted=len(nodes))
 
 

@@ -7,8 +7,8 @@ small.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Final, Literal, get_args
@@ -23,7 +23,7 @@ from peewit.service.predictions.prediction_files import Prediction, PredictionFi
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import json_integer
-from peewit.service.tables.uploads import NodeId, id_type
+from peewit.service.tables.uploads import NodeId, id_type, node_array, node_id
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arguments import BadArgument
@@ -256,6 +256,17 @@ class Suggester:
             embedding_snapshot=embedding_snapshot,
             nodes=self._external(graph, chosen),
             predictions=_predictions_of(file, chosen),
+        )
+
+    def of_nodes(self, graph: GraphRecord, found: Suggestions, names: Sequence[str]) -> Suggestions:
+        """The same with other nodes, by their ids as text."""
+        kind = graph.settings.node_ids
+        dense = self._nodes.lookup(graph, node_array([node_id(each, kind) for each in names], kind))
+        known = dense[dense >= 0].astype(np.int64)
+        return replace(
+            found,
+            nodes=self._external(graph, known),
+            predictions=_predictions_of(found.file, known),
         )
 
     def submit_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job:

@@ -1,8 +1,8 @@
 """Format of a backup: rows in a SQLite file, files of the graphs, and a page that lists them.
 
-The rows are those of every table but ``workers``, ``leases`` and ``ingest_steps``, copied through
-the tables of `peewit.service.database.tables`, so that a backup does not depend on the database it
-came from.
+The rows are those of every table but ``workers``, ``leases``, ``ingest_steps`` and
+``reservations``, copied through the tables of `peewit.service.database.tables`, so that a backup
+does not depend on the database it came from.
 Paths in it are those of the home it was made of; `needed_files.relocated` makes them those of
 another.
 """
@@ -26,7 +26,7 @@ DATABASE: Final = "database.sqlite"
 FORMAT: Final = 1
 _ROWS_AT_ONCE: Final = 500
 _COPY_BYTES: Final = 1 << 20
-_TRANSIENT: Final = ("workers", "leases", "ingest_steps")
+_TRANSIENT: Final = ("workers", "leases", "ingest_steps", "reservations")
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""

@@ -1,13 +1,14 @@
 """Labels of nodes: put, read, take back."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.auth import requires
+from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.bodies import (
     BodyTooLarge,
     BodyTypeUnknown,
@@ -19,10 +20,12 @@ from peewit.service.api.bodies import (
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import (
     ONE_GRAPH,
+    AnnotatorName,
     ColumnOfLabels,
     NamedColumn,
     NamedColumns,
     NodeColumn,
+    given_by,
     named,
     resource,
 )
@@ -75,6 +78,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
 async def put_labels(
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     body: TableOrJsonBody,
     unknown: Annotated[
         UnknownNodes,
@@ -91,12 +95,15 @@ async def put_labels(
             "came in a file (imported, as of a table by default)."
         ),
     ] = None,
+    annotator: AnnotatorName = None,
 ) -> LabelsOut:
     """Put labels; the latest of a node holds, and all are durable before the answer.
 
     With `label_column` those of one or several columns, all of them or none. Labels of nodes that
-    were suggested are not judged by: say their `origin`.
+    were suggested are not judged by: say their `origin`. Who has given them is `annotator`, or else
+    the key.
     """
+    who = given_by(caller, annotator)
     if origin is None:
         origin = "given" if isinstance(body, JsonUpload) else "imported"
     if label is not None and label_column:
@@ -104,14 +111,16 @@ async def put_labels(
             f"label must be left out beside label_column, got {label!r}", argument="label"
         )
 
+    store = partial(stores.labeling.put, unknown=unknown, origin=origin, annotator=who)
+
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
         if label_column:
             given = _uploaded_columns(graph, stores, body, columns.node, label_column)
-            return stores.labeling.put(graph, given, unknown=unknown, origin=origin)
+            return store(graph, given)
         is_text = stores.labels.are_text(graph.id) is True
         rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
-        return stores.labeling.put(graph, rows, unknown=unknown, origin=origin)
+        return store(graph, rows)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
@@ -124,8 +133,8 @@ async def put_labels(
     dependencies=[requires("read", streams=True)],
     response_class=StreamingResponse,
     responses=table_answer(
-        "Columns `node` and `label`, or that of `label_column`, ready to be put again, and "
-        "`origin`, where each label comes from."
+        "Columns `node` and `label`, or that of `label_column`, ready to be put again, "
+        "`origin`, where each label comes from, and `annotator`, who has given it."
     )
     | problems(GraphNotFound, LabelColumnNotFound, FormatNotOffered),
 )
@@ -154,12 +163,16 @@ def get_labels(
 def delete_labels(
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     node: Annotated[list[str], Query(min_length=1, description="May be given several times.")],
     label_column: NamedColumn = None,
 ) -> LabelsOut:
     """Take labels back; `accepted` counts the nodes that had one."""
     nodes = [node_id(each, graph.settings.node_ids) for each in node]
-    return _told(stores.labeling.delete(graph, nodes, column=label_column or ""))
+    receipt = stores.labeling.delete(
+        graph, nodes, column=label_column or "", annotator=caller.annotator
+    )
+    return _told(receipt)
 
 
 @router.get(":columns", dependencies=[requires("read")], responses=problems(GraphNotFound))

@@ -4,8 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 
+from peewit.service.api.auth import Caller
 from peewit.service.api.errors import any_problem
 from peewit.service.jobs.job import MAX_KEY_LENGTH
+from peewit.service.labels.annotators import annotator_name
 
 ONE_GRAPH = "/v1/graphs/{graph}"
 
@@ -52,6 +54,19 @@ NamedColumns = Annotated[
         "times. Cells without a value say nothing.",
     ),
 ]
+
+AnnotatorName = Annotated[
+    str | None,
+    Query(
+        description="Who has given the labels, where a tool brings those of others; the name of "
+        "the key otherwise."
+    ),
+]
+
+
+def given_by(caller: Caller, name: str | None) -> str | None:
+    """Who gives the labels of a call."""
+    return caller.annotator if name is None else annotator_name(name)
 
 
 def named(**columns: str | None) -> dict[str, str]:

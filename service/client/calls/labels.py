@@ -31,6 +31,7 @@ def put_labels(
     label: str | None = None,
     label_columns: Sequence[str] = (),
     origin: LabelOrigin | None = None,
+    annotator: str | None = None,
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
 
@@ -54,6 +55,8 @@ def put_labels(
         Where the labels come from: nodes were chosen by somebody, drawn at random, or suggested, in
         which case answers are not judged by them; or the labels came in a file. A mapping is given
         when left out, a table imported.
+    annotator : str, optional
+        Who has given them; the name of the key when left out.
 
     Returns
     -------
@@ -78,6 +81,7 @@ def put_labels(
             "label": label,
             "label_column": list(label_columns) or None,
             "origin": origin,
+            "annotator": annotator,
         },
         body=labels_body(labels, label_columns),
         is_repeatable=True,
@@ -86,7 +90,7 @@ def put_labels(
 
 
 def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
-    """The present label of every labeled node: columns ``node``, ``label`` and ``origin``.
+    """The present label of every labeled node: ``node``, ``label``, ``origin``, ``annotator``.
 
     With ``label_column`` those of a named column, under its name.
     """

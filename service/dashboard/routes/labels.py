@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -29,6 +30,7 @@ def show_labels(
     stores: StoresHere,
     prefix: Prefix = "",
     label: Annotated[str, Query(max_length=1000)] = "",
+    annotator: Annotated[str, Query(max_length=1000)] = "",
     column: Column = "",
     before: Before = None,
     history_before: Before = None,
@@ -37,12 +39,19 @@ def show_labels(
     """The labels of a graph, of one column."""
     asked = label_of(label, stores.labels, graph.id, column) if label else None
     rows = stores.labels.page(
-        graph.id, column=column, prefix=prefix, label=asked, before_seq=before, limit=PAGE_ROWS + 1
+        graph.id,
+        column=column,
+        prefix=prefix,
+        label=asked,
+        annotator=annotator,
+        before_seq=before,
+        limit=PAGE_ROWS + 1,
     )
     events = stores.labels.history(
         graph.id,
         column=column,
         prefix=prefix,
+        annotator=annotator,
         before_seq=history_before,
         limit=_HISTORY_ROWS + 1,
     )
@@ -56,6 +65,7 @@ def show_labels(
         columns=stores.labels.columns(graph.id),
         prefix=prefix,
         label=label,
+        annotator=annotator,
         rows=rows[:PAGE_ROWS],
         next_before=rows[PAGE_ROWS - 1].seq if len(rows) > PAGE_ROWS else None,
         events=events[:_HISTORY_ROWS],
@@ -73,24 +83,34 @@ def show_counts(
 
 
 @router.post("/graphs/{graph}/labels", dependencies=[viewing("label")])
-async def put_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def put_one(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Give one node a label, or another one."""
     form = await form_of(request)
-    await run_in_threadpool(_put, graph, stores, form)
+    await run_in_threadpool(_put, graph, stores, caller, form)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
 @router.post("/graphs/{graph}/labels/remove", dependencies=[viewing("label")])
-async def remove_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def remove_one(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
     """Take the label of one node back."""
     form = await form_of(request)
     node = node_id(form.get("node", ""), graph.settings.node_ids)
-    delete = partial(stores.labeling.delete, graph, [node], column=form.get("label_column", ""))
+    delete = partial(
+        stores.labeling.delete,
+        graph,
+        [node],
+        column=form.get("label_column", ""),
+        annotator=caller.annotator,
+    )
     await run_in_threadpool(delete)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
-def _put(graph: GraphRecord, stores: Stores, form: Mapping[str, str]) -> None:
+def _put(graph: GraphRecord, stores: Stores, caller: Caller, form: Mapping[str, str]) -> None:
     column = form.get("label_column", "")
     if column:
         stores.labels.require_column(graph.id, column)
@@ -98,4 +118,4 @@ def _put(graph: GraphRecord, stores: Stores, form: Mapping[str, str]) -> None:
         nodes=[node_id(form.get("node", ""), graph.settings.node_ids)],
         labels=[label_of(form.get("label", "").strip(), stores.labels, graph.id, column)],
     )
-    stores.labeling.put(graph, {column: given})
+    stores.labeling.put(graph, {column: given}, annotator=caller.annotator)

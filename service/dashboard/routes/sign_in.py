@@ -10,6 +10,8 @@ from peewit.service.api.stores import StoresHere
 from peewit.service.dashboard.access import require_own_form
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
+from peewit.service.labels.annotators import annotator_name
+from peewit.solvers.arguments import BadArgument
 
 router = page_router()
 
@@ -20,7 +22,7 @@ async def show_sign_in(
 ) -> Response:
     """The page that asks for a key."""
     has_key = await stores.recently("keys needed", stores.keys.are_needed)
-    return page(request, "sign_in.html", has_key=has_key, where=where, refused=None)
+    return page(request, "sign_in.html", has_key=has_key, where=where, said_name="", refused={})
 
 
 @router.post("/sign-in")
@@ -29,16 +31,21 @@ async def sign_in(request: Request, stores: StoresHere) -> Response:
     require_own_form(request)
     form = await form_of(request)
     where = form.get("next", "/")
+    said, said_name = form.get("name", "").strip(), None
     try:
         key = await verified(request, stores, form.get("key", "").strip())
-    except KeyRefused as error:
+        if said:
+            said_name = annotator_name(said, argument="name")
+    except (KeyRefused, BadArgument) as error:
+        is_key = isinstance(error, KeyRefused)
         return page(
             request,
             "sign_in.html",
-            code=HTTPStatus.UNAUTHORIZED,
+            code=HTTPStatus.UNAUTHORIZED if is_key else HTTPStatus.UNPROCESSABLE_ENTITY,
             has_key=True,
             where=where,
-            refused=str(error),
+            said_name=said,
+            refused={"key" if is_key else "name": str(error)},
         )
     sessions: Sessions = request.app.state.sessions
     # only a path of this server: "//host" and "/\\host" are others to a browser
@@ -46,7 +53,7 @@ async def sign_in(request: Request, stores: StoresHere) -> Response:
     answer = back_to(where if is_path else "/")
     answer.set_cookie(
         COOKIE,
-        sessions.issue(key),
+        sessions.issue(key, said_name),
         max_age=MAX_AGE_SECONDS,
         httponly=True,
         samesite="lax",

@@ -207,9 +207,13 @@ def test_a_session_ends_with_its_key_and_with_the_day(
     record = keyed.stores.keys.verify(other)
     assert record is not None
     cookie = store.issue(record)
-    found = store.key_of(cookie)
+    found = store.session_of(cookie)
     assert found is not None
-    assert (found.prefix, found.scopes) == (record.prefix, ("read",))
+    assert (found.key.prefix, found.key.scopes) == (record.prefix, ("read",))
+    assert found.said_name is None
+    named = store.session_of(store.issue(record, "Zoë of / group 2"))
+    assert named is not None
+    assert (named.key.prefix, named.said_name) == (record.prefix, "Zoë of / group 2")
     for forged in (
         kept,
         cookie[:-9] + "xxxxxxxxx",
@@ -218,10 +222,10 @@ def test_a_session_ends_with_its_key_and_with_the_day(
         "a.b.c",
         cookie.replace("lw_", "lx_"),
     ):
-        assert store.key_of(forged) is None
+        assert store.session_of(forged) is None
     later = datetime.now(UTC) + timedelta(seconds=MAX_AGE_SECONDS + 2)
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _self: int(later.timestamp()))
-    assert store.key_of(cookie) is None
+    assert store.session_of(cookie) is None
 
 
 def test_sessions_outlive_a_restart_and_the_secret_is_for_its_owner(tmp_path: Path) -> None:
@@ -234,16 +238,16 @@ def test_sessions_outlive_a_restart_and_the_secret_is_for_its_owner(tmp_path: Pa
     with serving(settings, create=create_app, cookies={COOKIE: cookie}) as api:
         assert api.client.get("/").status_code == 200
         path.unlink()
-        assert Sessions(settings.home, api.stores.keys).key_of(cookie) is None
+        assert Sessions(settings.home, api.stores.keys).session_of(cookie) is None
 
 
 def test_an_admin_key_with_a_new_secret_is_another_key(tmp_path: Path, pages: Api) -> None:
     keys = KeyStore(pages.stores.database)
     store = Sessions(pages.stores.settings.home, keys)
     cookie = store.issue(keys.ensure_admin_key("admin." + "a" * 40))
-    assert store.key_of(cookie) is not None
+    assert store.session_of(cookie) is not None
     keys.ensure_admin_key("admin." + "b" * 40)
-    assert store.key_of(cookie) is None
+    assert store.session_of(cookie) is None
 
 
 def test_processes_that_start_at_once_share_one_secret(

@@ -243,7 +243,7 @@ ADDED = {
         "n_refused": 0,
     },
     "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
-    "label_events": {"column_name": "", "origin": "given"},
+    "label_events": {"column_name": "", "origin": "given", "annotator": None, "by_majority": 0},
     "jobs": {"owner": None, "traceparent": None},
     "pushes": {"owner": None, "traceparent": None},
     "feature_sets": {"owner": None, "source_id": None},
@@ -299,7 +299,10 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     for table, added in ADDED.items():
         for row in after[table]:
             assert {name: row.pop(name) for name in added} == added
-    for table in ("ingest_steps", "erasures", "erased_nodes", "refusals"):
+    for table in (
+        *("ingest_steps", "erasures", "erased_nodes", "refusals"),
+        *("opinions", "reservations"),
+    ):
         assert after.pop(table) == []
     assert after == before
 

@@ -17,6 +17,7 @@ def labels_of(*nodes: str) -> CurrentLabels:
         nodes=pa.array(nodes, pa.large_string()),
         labels=[1] * len(nodes),
         origins=pa.array(["given"] * len(nodes)),
+        annotators=pa.nulls(len(nodes), pa.string()),
         labels_seq=len(nodes),
     )
 
@@ -132,6 +133,7 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
         nodes=pa.array(["n0", "n1", "z"], pa.large_string()),
         labels=["a", "b", "a"],
         origins=pa.array(["given"] * 3),
+        annotators=pa.nulls(3, pa.string()),
         labels_seq=3,
     )
     found = evaluate(predictions, truth_of(**truth), labels)

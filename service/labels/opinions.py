@@ -1,0 +1,353 @@
+"""Opinions: what several people have said of one node, beside the label that stands.
+
+The label that stands is that of the last label event, as ever: models use it, and the history keeps
+the others. Which one that is where people disagree is a rule:
+
+- the first label stands until more people have given another one than have given it, counted in the
+  order of their answers (`standing`); the label event that follows says ``by_majority``;
+- a label that somebody puts directly stands at once, and decides: answers change nothing after it.
+
+An opinion is never changed. A person who answers again, or takes an answer back, withdraws the one
+before; a label that is taken back withdraws all opinions about it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal_column, select, update
+
+from peewit.service.database.engine import Database
+from peewit.service.database.present_labels import is_present
+from peewit.service.database.tables import label_events, opinions
+from peewit.service.database.timestamps import now
+from peewit.service.labels.store import label_text
+from peewit.service.tables.uploads import LabelValue
+from peewit.service.wire.labels import LabelOrigin
+
+_NODES_PER_QUERY: Final = 1_000
+_WIDTH: Final = 2.0**64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What one person has said of a node.
+
+    Attributes
+    ----------
+    node : str
+        External id as text.
+    number : int
+        1 for the first opinion about the node, and so on.
+    annotator : str, optional
+        Who; None where nobody is known, as of a first label that came without a name.
+    label : str, int or float
+        As it was given.
+    at : datetime
+        When, by the database's clock, in UTC.
+    withdrawn_at : datetime, optional
+        When it was withdrawn; None while it counts.
+    """
+
+    node: str
+    number: int
+    annotator: str | None
+    label: LabelValue
+    at: datetime
+    withdrawn_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """A node that people have labeled differently, and nobody has decided about.
+
+    Attributes
+    ----------
+    node : str
+        External id as text.
+    label : str, int or float
+        The one that stands.
+    origin : LabelOrigin
+        Where it comes from.
+    opinions : tuple of Opinion
+        Those that count, in the order of answers.
+    """
+
+    node: str
+    label: LabelValue
+    origin: LabelOrigin
+    opinions: tuple[Opinion, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelNow:
+    """The label event that holds for a node."""
+
+    node: str
+    seq: int
+    label: LabelValue
+    origin: LabelOrigin
+    annotator: str | None
+    at: datetime
+    by_majority: bool
+
+
+def standing(answers: Iterable[LabelValue]) -> LabelValue | None:
+    """The label that stands after some answers, in their order; None after none.
+
+    The first one stands until more have given another than have given it.
+    """
+    counts: Counter[LabelValue] = Counter()
+    stands: LabelValue | None = None
+    for label in answers:
+        counts[label] += 1
+        if stands is None or counts[label] > counts[stands]:
+            stands = label
+    return stands
+
+
+def random_part(node: str, *, seed: int, column: str = "") -> float:
+    """A number in [0, 1) for each node, as if drawn at random, the same whenever it is asked.
+
+    Nodes below a share are a random sample of so many of any nodes that do not depend on it.
+    """
+    text = json.dumps([seed, column, node], ensure_ascii=True).encode()
+    digest = blake2b(text, digest_size=8, person=b"second opinions").digest()
+    return int.from_bytes(digest) / _WIDTH
+
+
+class OpinionStore:
+    """Opinions of all graphs; what writes joins the caller's transaction, which locks the graph."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def label_now(
+        self, connection: Connection, graph_id: str, node: str, column: str
+    ) -> LabelNow | None:
+        """The label that stands, if there is one."""
+        found = _labels_now(connection, graph_id, [node], column)
+        return found.get(node)
+
+    def of_node(
+        self, connection: Connection, graph_id: str, node: str, column: str
+    ) -> list[Opinion]:
+        """The opinions about a node, also those that were withdrawn, in the order of answers."""
+        statement = _opinions(graph_id, column).where(opinions.c.node == node)
+        return [_opinion(row) for row in connection.execute(statement)]
+
+    def first_seq(self, connection: Connection, graph_id: str, node: str, column: str) -> int:
+        """Number of the label event that the first of the opinions that count is."""
+        statement = select(opinions.c.seq).where(
+            *_of(graph_id, column),
+            opinions.c.node == node,
+            opinions.c.withdrawn_at.is_(None),
+            opinions.c.is_first,
+        )
+        seq: int = connection.execute(statement).scalar_one()
+        return seq
+
+    def add(
+        self,
+        connection: Connection,
+        graph_id: str,
+        node: str,
+        label: LabelValue,
+        *,
+        column: str,
+        number: int,
+        annotator: str | None,
+        seq: int,
+        first_at: datetime | None = None,
+    ) -> None:
+        """Store an opinion; that of the label event ``seq`` where it was given at ``first_at``."""
+        row: dict[str, Any] = {
+            "graph_id": graph_id,
+            "column_name": column,
+            "node": node,
+            "number": number,
+            "annotator": annotator,
+            "label": label_text(None, label),
+            "seq": seq,
+        }
+        if first_at is not None:
+            row |= {"is_first": True, "created_at": first_at}
+        connection.execute(opinions.insert().values(**row))
+
+    def withdraw(
+        self, connection: Connection, graph_id: str, node: str, annotator: str, column: str
+    ) -> bool:
+        """Let what somebody has answered count no longer; whether there was anything."""
+        mine = opinions.c.node == node, opinions.c.annotator == annotator
+        gone = (
+            update(opinions)
+            .where(*_of(graph_id, column), *mine)
+            .where(opinions.c.withdrawn_at.is_(None), ~opinions.c.is_first)
+            .values(withdrawn_at=now())
+            .returning(opinions.c.number)
+        )
+        return connection.execute(gone).first() is not None
+
+    def all(self, graph_id: str, *, column: str = "", withdrawn: bool = False) -> list[Opinion]:
+        """All opinions of a column by node, those that were withdrawn only if asked for."""
+        statement = _opinions(graph_id, column)
+        if not withdrawn:
+            statement = statement.where(opinions.c.withdrawn_at.is_(None))
+        with self._database.read() as connection:
+            return [_opinion(row) for row in connection.execute(statement)]
+
+    def last_seq(self, graph_id: str, annotator: str, *, column: str = "") -> int | None:
+        """Label events there were when somebody last gave an opinion; None before the first one."""
+        mine = opinions.c.annotator == annotator, ~opinions.c.is_first
+        statement = select(func.max(opinions.c.seq)).where(*_of(graph_id, column), *mine)
+        with self._database.read() as connection:
+            return connection.execute(statement).scalar()
+
+    def awaiting(self, graph_id: str, annotator: str, *, column: str = "") -> list[str]:
+        """Nodes that others have labeled by hand and this person has said nothing of, by event.
+
+        Labels of files, and those of which nobody knows who gave them, are of no other person.
+        """
+        events, mine = label_events.c, opinions.alias("mine").c
+        has_answered = (
+            select(mine.number)
+            .where(mine.graph_id == events.graph_id, mine.column_name == events.column_name)
+            .where(mine.node == events.node, mine.annotator == annotator)
+            .where(mine.withdrawn_at.is_(None))
+            .exists()
+        )
+        statement = (
+            select(events.node)
+            .where(events.graph_id == graph_id, events.column_name == column)
+            # in these words, or the index of such events is not used
+            .where(literal_column("annotator IS NOT NULL AND origin <> 'imported'"))
+            .where(events.annotator != annotator, ~has_answered, is_present())
+            .order_by(events.seq)
+        )
+        with self._database.read() as connection:
+            return list(connection.execute(statement).scalars())
+
+    def unanswered(
+        self, graph_id: str, nodes: Sequence[str], annotator: str, *, column: str = ""
+    ) -> list[str]:
+        """Those of some nodes that have a label of somebody else, and no answer of this person."""
+        found: list[str] = []
+        with self._database.read() as connection:
+            for start in range(0, len(nodes), _NODES_PER_QUERY):
+                some = nodes[start : start + _NODES_PER_QUERY]
+                labels = _labels_now(connection, graph_id, some, column)
+                answered = set(
+                    connection.execute(
+                        select(opinions.c.node)
+                        .where(*_of(graph_id, column), opinions.c.node.in_(some))
+                        .where(opinions.c.annotator == annotator)
+                        .where(opinions.c.withdrawn_at.is_(None))
+                    ).scalars()
+                )
+                found += [
+                    node
+                    for node in some
+                    if node not in answered
+                    and node in labels
+                    and labels[node].annotator != annotator
+                ]
+        return found
+
+    def disagreements(self, graph_id: str, *, column: str = "") -> list[Disagreement]:
+        """Nodes with different answers that nobody has decided about, the last answer first."""
+        differing = (
+            select(opinions.c.node)
+            .where(*_of(graph_id, column), opinions.c.withdrawn_at.is_(None))
+            .group_by(opinions.c.node)
+            .having(func.count(opinions.c.label.distinct()) > 1)
+        )
+        statement = _opinions(graph_id, column).where(
+            opinions.c.withdrawn_at.is_(None), opinions.c.node.in_(differing)
+        )
+        found: list[tuple[datetime, Disagreement]] = []
+        with self._database.read() as connection:
+            rows = [
+                (_opinion(row), row.seq if row.is_first else 0)
+                for row in connection.execute(statement)
+            ]
+            labels = _labels_now(
+                connection, graph_id, list({each.node for each, _ in rows}), column
+            )
+            for node, group in groupby(rows, key=lambda each: each[0].node):
+                of_node = list(group)
+                answers = tuple(each for each, _ in of_node)
+                first_seq = max(seq for _, seq in of_node)
+                present = labels.get(node)
+                if present is None or is_decided(present, first_seq):
+                    continue
+                if len({each.label for each in answers}) > 1:  # 3 and 3.0 are one number
+                    found.append(
+                        (
+                            answers[-1].at,
+                            Disagreement(
+                                node=node,
+                                label=present.label,
+                                origin=present.origin,
+                                opinions=answers,
+                            ),
+                        )
+                    )
+        return [each for _, each in sorted(found, key=lambda pair: pair[0], reverse=True)]
+
+
+def is_decided(present: LabelNow, first_seq: int) -> bool:
+    """Whether somebody has put a label directly since the first opinion."""
+    return present.seq > first_seq and not present.by_majority
+
+
+def _of(graph_id: str, column: str) -> tuple[ColumnElement[bool], ...]:
+    return opinions.c.graph_id == graph_id, opinions.c.column_name == column
+
+
+def _opinions(graph_id: str, column: str) -> Select[Any]:
+    return (
+        select(opinions).where(*_of(graph_id, column)).order_by(opinions.c.node, opinions.c.number)
+    )
+
+
+def _opinion(row: Row[Any]) -> Opinion:
+    return Opinion(
+        node=row.node,
+        number=row.number,
+        annotator=row.annotator,
+        label=json.loads(row.label),
+        at=row.created_at,
+        withdrawn_at=row.withdrawn_at,
+    )
+
+
+def _labels_now(
+    connection: Connection, graph_id: str, nodes: Collection[str], column: str
+) -> dict[str, LabelNow]:
+    """The labels that stand of some nodes."""
+    events, wanted = label_events.c, list(nodes)
+    found: dict[str, LabelNow] = {}
+    for start in range(0, len(wanted), _NODES_PER_QUERY):
+        statement = (
+            select(label_events)
+            .where(events.graph_id == graph_id, events.column_name == column, is_present())
+            .where(events.node.in_(wanted[start : start + _NODES_PER_QUERY]))
+        )
+        found |= {
+            row.node: LabelNow(
+                node=row.node,
+                seq=row.seq,
+                label=json.loads(row.label),
+                origin=row.origin,
+                annotator=row.annotator,
+                at=row.created_at,
+                by_majority=row.by_majority,
+            )
+            for row in connection.execute(statement)
+        }
+    return found

@@ -1,0 +1,242 @@
+"""Second opinions: entry of answers about nodes that have a label, and of decisions between them.
+
+Context: how far labels can be trusted is told by people who label the same nodes without knowing of
+each other. Decision: an answer about a node that somebody else has labeled is kept beside that
+label, and `peewit.service.labels.opinions` says which label stands. Consequence: the label that
+models use changes only by that rule or by a decision, each a label event like any other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection
+
+from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.database.engine import Database
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.labels.event_rows import end_reservation
+from peewit.service.labels.label_entry import Labeling
+from peewit.service.labels.opinions import LabelNow, Opinion, OpinionStore, is_decided, standing
+from peewit.service.labels.store import BadLabels, LabelReceipt, append_events, label_text
+from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels
+from peewit.solvers.arguments import BadArgument
+
+
+class NoFirstOpinion(ValueError):
+    """The node has no label of somebody else about which there could be a second opinion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondOpinions:
+    """Takes answers, takes them back, and decides.
+
+    Attributes
+    ----------
+    database : Database
+        Holds labels and opinions.
+    labeling : Labeling
+        Knows the labels of a column.
+    store : OpinionStore
+        Where answers go.
+    """
+
+    database: Database
+    labeling: Labeling
+    store: OpinionStore
+
+    def answer(
+        self,
+        graph: GraphRecord,
+        given: UploadedLabels,
+        *,
+        annotator: str | None,
+        column: str = "",
+    ) -> LabelReceipt:
+        """Keep what somebody says of nodes that other people have labeled: all of it, or none.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        given : UploadedLabels
+            What they say.
+        annotator : str, optional
+            Who; without a name there is no second person.
+        column : str
+            Name of the column of labels.
+
+        Raises
+        ------
+        BadArgument
+            There is no name.
+        NoFirstOpinion
+            A node has no label, or theirs.
+        peewit.service.labels.store.BadLabels
+            A label is none, or a number among text.
+        GraphNotFound
+            The graph was deleted.
+        """
+        who, names = _required(annotator), [str(node) for node in given.nodes]
+        for row, label in enumerate(given.labels):
+            label_text(row, label)
+        with self.database.write() as connection:
+            lock_graph(connection, graph.id)
+            self._require_same_kind(connection, graph.id, column, names, given.labels)
+            for name, label in zip(names, given.labels, strict=True):
+                self._answer_one(connection, graph.id, column, name, label, who)
+            seq = lock_graph(connection, graph.id).labels_seq
+        return LabelReceipt(labels_seq=seq, accepted=len(names))
+
+    def take_back(
+        self, graph: GraphRecord, node: NodeId, *, annotator: str | None, column: str = ""
+    ) -> LabelReceipt:
+        """Withdraw what somebody has answered; the label that stands is that of the others.
+
+        Raises
+        ------
+        NoFirstOpinion
+            They have answered nothing that counts.
+        """
+        who, name = _required(annotator), str(node)
+        with self.database.write() as connection:
+            lock_graph(connection, graph.id)
+            present = self.store.label_now(connection, graph.id, name, column)
+            is_gone = self.store.withdraw(connection, graph.id, name, who, column)
+            if present is None or not is_gone:
+                raise NoFirstOpinion(f"{who!r} must have given a second opinion of node {name!r}")
+            self._settle(connection, graph.id, column, present, who)
+            seq = lock_graph(connection, graph.id).labels_seq
+        return LabelReceipt(labels_seq=seq, accepted=1)
+
+    def decide(
+        self,
+        graph: GraphRecord,
+        node: NodeId,
+        label: LabelValue,
+        *,
+        annotator: str | None,
+        column: str = "",
+    ) -> LabelReceipt:
+        """Put the label that is to stand of a node about which there are several opinions.
+
+        It comes from where the label before came from: a random node stays one.
+
+        Raises
+        ------
+        NoFirstOpinion
+            There are not several opinions.
+        peewit.service.labels.store.BadLabels
+            The label is none, or a number among text.
+        """
+        name, text = str(node), label_text(None, label)
+        with self.database.write() as connection:
+            lock_graph(connection, graph.id)
+            present = self.store.label_now(connection, graph.id, name, column)
+            if present is None or len(self._answers(connection, graph.id, name, column)) < 2:
+                raise NoFirstOpinion(
+                    f"node {name!r} must have several opinions to be decided about; put a label"
+                )
+            self._require_same_kind(connection, graph.id, column, [name], [label])
+            receipt = append_events(
+                *(connection, graph.id, column, [name], [text]),
+                origin=present.origin,
+                annotator=annotator,
+            )
+            request_auto_solve(connection, graph.id, [column])
+        return receipt
+
+    def _require_same_kind(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        nodes: Sequence[str],
+        labels: Sequence[LabelValue],
+    ) -> None:
+        """Refuse text where labels are numbers, and numbers where they are text."""
+        are_text = self.labeling.labels.are_text(graph_id, column=column, connection=connection)
+        for row, (node, label) in enumerate(zip(nodes, labels, strict=True)):
+            if are_text is not None and isinstance(label, str) != are_text:
+                raise BadLabels(
+                    f"label of node {node!r} must be {'text' if are_text else 'a number'}, as the "
+                    "others are",
+                    argument="label",
+                    row=row,
+                    value=label,
+                )
+
+    def _answers(
+        self, connection: Connection, graph_id: str, node: str, column: str
+    ) -> list[Opinion]:
+        history = self.store.of_node(connection, graph_id, node, column)
+        return [each for each in history if each.withdrawn_at is None]
+
+    def _answer_one(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        node: str,
+        label: LabelValue,
+        annotator: str,
+    ) -> None:
+        present = self.store.label_now(connection, graph_id, node, column)
+        if present is None:
+            raise NoFirstOpinion(f"node {node!r} must have a label for a second opinion of it")
+        history = self.store.of_node(connection, graph_id, node, column)
+        answers = [each for each in history if each.withdrawn_at is None]
+        first_of = answers[0].annotator if answers else present.annotator
+        if first_of == annotator:
+            raise NoFirstOpinion(
+                f"the label of node {node!r} must be of somebody else than {annotator!r} for a "
+                "second opinion of it; put another label to change your own"
+            )
+        add = partial(self.store.add, connection, graph_id, node, column=column)
+        number = len(history) + 1
+        if not answers:
+            add(
+                present.label,
+                number=number,
+                annotator=present.annotator,
+                seq=present.seq,
+                first_at=present.at,
+            )
+            number += 1
+        self.store.withdraw(connection, graph_id, node, annotator, column)
+        seq = lock_graph(connection, graph_id).labels_seq
+        add(label, number=number, annotator=annotator, seq=seq)
+        end_reservation(connection, graph_id, column, node)
+        self._settle(connection, graph_id, column, present, annotator)
+
+    def _settle(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        present: LabelNow,
+        annotator: str,
+    ) -> None:
+        """Let the label stand that the rule names, by a label event where it is another one."""
+        if is_decided(present, self.store.first_seq(connection, graph_id, present.node, column)):
+            return
+        answers = self._answers(connection, graph_id, present.node, column)
+        stands = standing(each.label for each in answers)
+        if stands is None or stands == present.label:
+            return
+        append_events(
+            *(connection, graph_id, column, [present.node], [label_text(None, stands)]),
+            origin=present.origin,
+            annotator=annotator,
+            by_majority=True,
+        )
+        request_auto_solve(connection, graph_id, [column])
+
+
+def _required(annotator: str | None) -> str:
+    if annotator is None:
+        raise BadArgument(
+            "annotator",
+            "must have a name to give a second opinion; call with a key, or name one",
+        )
+    return annotator

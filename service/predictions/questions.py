@@ -1,0 +1,271 @@
+"""Questions to annotators: which node each is asked about, with no two asked about one at once.
+
+A question is a node without a label, which a strategy has chosen, or one that another person has
+labeled, for a second opinion. Of the latter the label and what is predicted are not part: whoever
+answers is to know neither.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.labels.opinions import OpinionStore, random_part
+from peewit.service.labels.reservations import Reservation, Reservations
+from peewit.service.labels.store import LabelStore
+from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.suggestions import (
+    MAX_SUGGESTIONS,
+    Strategy,
+    Suggester,
+    Suggestions,
+)
+from peewit.service.tables.uploads import node_array, node_id
+from peewit.solvers.arguments import BadArgument
+
+Queue = Literal["second-opinion", "doubtful"]
+"""Labeled nodes for another person: a random share of them, or those that the others contradict."""
+
+QUEUES: Final[tuple[Queue, ...]] = get_args(Queue)
+
+_TRIES: Final = 5
+
+
+def part_of(graph: GraphRecord, column: str) -> Callable[[str], float]:
+    """Numbers by which labeled nodes are drawn for second opinions, see `random_part`."""
+    return partial(random_part, seed=graph.settings.seed or 0, column=column)
+
+
+class Reserved(NamedTuple):
+    """Nodes for one annotator, as text, and until when they are theirs; None of none."""
+
+    nodes: list[str]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Chooses and reserves; any number of threads and processes may ask.
+
+    Attributes
+    ----------
+    labels : LabelStore
+        Knows who has a label.
+    opinions : OpinionStore
+        Knows who has said what of labeled nodes.
+    reservations : Reservations
+        Who looks at what.
+    nodes : KnownNodes
+        Which nodes there are.
+    seconds : float
+        How long a node is reserved.
+    share : float
+        Of the labels given by hand that a second person is asked for, by default.
+    """
+
+    labels: LabelStore
+    opinions: OpinionStore
+    reservations: Reservations
+    nodes: KnownNodes
+    seconds: float
+    share: float
+
+    def suggest(
+        self,
+        suggester: Suggester,
+        graph: GraphRecord,
+        strategy: Strategy,
+        n_nodes: int,
+        *,
+        holder: str,
+        model: str | None = None,
+        job_id: str | None = None,
+        column: str | None = None,
+    ) -> tuple[Suggestions, Reserved]:
+        """Nodes without label that are the holder's now, those first that were so before.
+
+        Parameters and errors are those of `Suggester.suggest`; of all strategies at most
+        `MAX_SUGGESTIONS` nodes are reserved at once.
+        """
+        if n_nodes > MAX_SUGGESTIONS:
+            raise BadArgument(
+                "k", f"must be at most {MAX_SUGGESTIONS} to be reserved, got {n_nodes}"
+            )
+
+        def choose(n_more: int) -> Suggestions:
+            n_wanted = min(n_nodes + n_more, MAX_SUGGESTIONS)
+            return suggester.suggest(
+                graph, strategy, n_wanted, model=model, job_id=job_id, column=column
+            )
+
+        found = choose(0)
+        if column is None:
+            column = "" if found.file is None else found.file.meta.label_column
+        held = self.reservations.of_others(graph.id, holder, column=column)
+        if held:
+            found = choose(len(held))
+        reserved = self.reserve(
+            graph,
+            [str(node) for node in found.nodes],
+            holder=holder,
+            strategy=strategy,
+            n_nodes=n_nodes,
+            column=column,
+            still=lambda nodes: self.unlabeled(graph, nodes, column),
+        )
+        return suggester.of_nodes(graph, found, reserved.nodes), reserved
+
+    def second_opinions(
+        self,
+        graph: GraphRecord,
+        queue: Queue,
+        n_nodes: int,
+        *,
+        annotator: str,
+        holder: str,
+        column: str = "",
+        share: float | None = None,
+        file: PredictionFile | None = None,
+        skipped: frozenset[str] = frozenset(),
+        is_reserving: bool = True,
+    ) -> Reserved:
+        """Nodes that others have labeled and this person is to label, too.
+
+        Parameters
+        ----------
+        graph : GraphRecord
+            Which graph.
+        queue : Queue
+            A random share of the labels given by hand, in a random order that never changes; or
+            the labels that the others contradict, the most doubtful first.
+        n_nodes : int
+            Most nodes.
+        annotator, holder : str
+            Who is asked, and for whom nodes are reserved.
+        column : str
+            Name of the column of labels.
+        share : float, optional
+            Of the labels, in [0, 1]; ``self.share`` when left out.
+        file : PredictionFile, optional
+            Which labels are doubtful is told by it.
+        skipped : frozenset of str
+            Nodes not to ask about.
+        is_reserving : bool
+            False to look only.
+
+        Raises
+        ------
+        ValueError
+            ``share`` does not lie in [0, 1], or labels cannot be doubted by the predictions.
+        """
+        if queue == "doubtful":
+            nodes = self._doubtful(graph, annotator, column, file)
+        else:
+            nodes = self.due(graph, annotator, column=column, share=share)
+        wanted = [each for each in self._known(graph, nodes) if each not in skipped]
+        if not is_reserving:
+            held = self.reservations.of_others(graph.id, holder, column=column)
+            return Reserved([each for each in wanted if each not in held][:n_nodes], None)
+        return self.reserve(
+            graph,
+            wanted,
+            holder=holder,
+            strategy=queue,
+            n_nodes=n_nodes,
+            column=column,
+            still=lambda nodes: [
+                each
+                for each in self.opinions.unanswered(graph.id, nodes, annotator, column=column)
+                if each not in skipped
+            ],
+        )
+
+    def due(
+        self, graph: GraphRecord, annotator: str, *, column: str = "", share: float | None = None
+    ) -> list[str]:
+        """Labeled nodes of the random share that this person has not answered, in their order."""
+        share = self.share if share is None else share
+        if not 0 <= share <= 1:
+            raise BadArgument("share", f"must lie in [0, 1], got {share}")
+        if share == 0:
+            return []
+        part = part_of(graph, column)
+        waiting = self.opinions.awaiting(graph.id, annotator, column=column)
+        return sorted((each for each in waiting if part(each) < share), key=part)
+
+    def is_due(self, graph: GraphRecord, annotator: str, *, column: str = "") -> bool:
+        """Whether it is time to ask somebody for a second opinion between other questions.
+
+        It is after so many labels of the graph that the share comes to one.
+        """
+        if self.share == 0:
+            return False
+        last = self.opinions.last_seq(graph.id, annotator, column=column)
+        return last is None or graph.labels_seq - last >= round(1 / self.share) - 1
+
+    def unlabeled(self, graph: GraphRecord, nodes: Sequence[str], column: str) -> list[str]:
+        """Those of some nodes that have no label."""
+        labeled = self.labels.of_nodes(graph.id, nodes, column=column)
+        return [each for each in nodes if each not in labeled]
+
+    def reserve(
+        self,
+        graph: GraphRecord,
+        nodes: Sequence[str],
+        *,
+        holder: str,
+        strategy: str,
+        n_nodes: int,
+        column: str,
+        still: Callable[[list[str]], list[str]],
+    ) -> Reserved:
+        """Up to so many nodes for somebody: first what they hold and ``still`` may be asked."""
+        own = self.reservations.own(graph.id, holder, column=column)
+        kept = still([each.node for each in own if each.strategy == strategy])[:n_nodes]
+        held: list[Reservation] = []
+        rest = [each for each in nodes if each not in set(kept)]
+        for attempt in range(_TRIES):
+            others = self.reservations.of_others(graph.id, holder, column=column)
+            free = [each for each in rest if each not in others]
+            n_more = n_nodes - len(kept if attempt == 0 else held)
+            wanted = [*(kept if attempt == 0 else ()), *free[:n_more]]
+            if not wanted:
+                break
+            held += self.reservations.reserve(
+                graph.id,
+                wanted,
+                column=column,
+                holder=holder,
+                strategy=strategy,
+                seconds=self.seconds,
+            )
+            if len(held) >= n_nodes:
+                break
+            rest = [each for each in free if each not in set(wanted)]  # others were quicker
+        until = min((each.expires_at for each in held), default=None)
+        return Reserved([each.node for each in held], until)
+
+    def _doubtful(
+        self, graph: GraphRecord, annotator: str, column: str, file: PredictionFile | None
+    ) -> list[str]:
+        """Contradicted labels of others that this person has not answered, as they are ranked."""
+        if file is None:
+            raise BadArgument("by", "must be second-opinion before anything is predicted")
+        ranked = doubtful_labels(file, k=MAX_DOUBTFUL).labels
+        names = [str(each.node) for each in ranked if each.behind > 0.0]
+        return self.opinions.unanswered(graph.id, names, annotator, column=column)
+
+    def _known(self, graph: GraphRecord, nodes: Sequence[str]) -> list[str]:
+        """Those that the graph has: labels may be there before their node."""
+        if not nodes:
+            return []
+        kind = graph.settings.node_ids
+        ids = node_array([node_id(each, kind) for each in nodes], kind)
+        dense = self.nodes.lookup(graph, ids)
+        return [nodes[row] for row in np.flatnonzero(dense >= 0).tolist()]
