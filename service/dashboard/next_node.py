@@ -1,27 +1,41 @@
 """The node to label next, or why there is none and what to do about it."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from peewit.service.api.auth import Caller
 from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.predictions.left_out import NotCrossValidated
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.questions import QUEUES, Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     LOCATING,
+    STRATEGIES,
     EmbeddingFailed,
     Strategy,
     origin_of,
 )
 from peewit.service.wire.labels import LabelOrigin
 
+Choice = Literal[Strategy, Queue]
+"""What an annotator asks for: nodes without label by a strategy, or labeled ones of others."""
+
+CHOICES: tuple[Choice, ...] = (*STRATEGIES, *QUEUES)
+
+_BETWEEN: Queue = "second-opinion"
+"""Shown between other questions, too, as random nodes are."""
+
 
 class Question(NamedTuple):
-    """A node, as text, and what to put its label with."""
+    """A node, as text, what to put its label with, and whether it is for a second opinion."""
 
     node: str
     origin: LabelOrigin
+    is_second: bool = False
 
 
 class NoNode(LookupError):
@@ -42,39 +56,80 @@ def next_node(
     graph: GraphRecord,
     stores: Stores,
     rounds: Rounds,
-    strategy: Strategy,
+    choice: Choice,
     skipped: set[str],
     *,
-    owner: str | None,
+    caller: Caller,
     column: str = "",
 ) -> Question:
-    """A node without label in a column; ``owner`` asks for the embedding where there is none.
+    """A node that is the caller's to label for a while; no other one is shown it meanwhile.
 
-    Now and then it is a random one, see `Rounds.strategy_now`.
+    What they were shown and have not answered comes again. Now and then it is a random one, see
+    `Rounds.strategy_now`, or one that somebody else has labeled, see `Questions.is_due`. The caller
+    asks for the embedding where there is none.
 
     Raises
     ------
     NoNode
         ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``locating`` and
-        ``failed`` (otherwise), ``all-labeled``, ``all-skipped``, ``elsewhere``.
+        ``failed`` (otherwise), ``all-labeled``, ``all-skipped``, ``all-held``, ``elsewhere``;
+        ``no-name``, ``no-second`` and ``not-doubted`` of second opinions.
     """
     if graph.progress.snapshot is None:
         raise NoNode("no-snapshot", files=stores.manifest.counts(graph.id))
-    strategy = rounds.strategy_now(graph, strategy, column)
+    queue = next((each for each in QUEUES if each == choice), None)
+    if queue is not None:
+        return _second_opinion(graph, stores, queue, skipped, caller, column)
+    asked = next(each for each in STRATEGIES if each == choice)
+    strategy = rounds.strategy_now(graph, asked, column)
+    shown = _shown_before(graph, stores, {asked, strategy, _BETWEEN}, skipped, caller, column)
+    if shown is not None:
+        return shown
+    if caller.annotator is not None and stores.questions.is_due(
+        graph, caller.annotator, column=column
+    ):
+        try:
+            return _second_opinion(graph, stores, _BETWEEN, skipped, caller, column)
+        except NoNode:
+            pass  # nobody else has labeled one of the share: then one without a label
     has_margins = _has_margins(graph, stores, column)
     if strategy == "margin":
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
     elif strategy in LOCATING:
-        _require_embedding(graph, stores, owner=owner, has_margins=bool(has_margins))
-    node = rounds.next_node(graph, strategy, skipped, column)
-    if node is not None:
-        return Question(node, origin_of(strategy))
+        _require_embedding(graph, stores, owner=caller.name, has_margins=bool(has_margins))
+    held = stores.reservations.of_others(graph.id, caller.holder, column=column)
+    while (node := rounds.next_node(graph, strategy, skipped | held, column)) is not None:
+        if _reserve(graph, stores, node, strategy, caller, column):
+            return Question(node, origin_of(strategy))
+        held.add(node)  # somebody was quicker
     n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph, column)
     if n_left <= 0:
         raise NoNode("all-labeled")
+    if rounds.next_node(graph, strategy, skipped, column) is not None:
+        raise NoNode("all-held", n_left=n_left)
     is_skipped = bool(stores.suggester.suggest(graph, strategy, 1, column=column).nodes)
     raise NoNode("all-skipped" if is_skipped else "elsewhere", n_left=n_left)
+
+
+def show_again(
+    graph: GraphRecord,
+    stores: Stores,
+    question: Question,
+    choice: Choice,
+    caller: Caller,
+    column: str,
+) -> Question:
+    """A question whose answer was taken back, for the same person, in place of the next one."""
+    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    others = [each.node for each in own]
+    stores.reservations.give_back(graph.id, others, caller.holder, column=column)
+    if question.is_second:
+        chosen: Choice = choice if choice in QUEUES else _BETWEEN
+    else:
+        chosen = "random" if question.origin == "random" else choice
+    _reserve(graph, stores, question.node, chosen, caller, column)
+    return question
 
 
 def is_worker_alive(stores: Stores, job: Job) -> bool:
@@ -82,13 +137,102 @@ def is_worker_alive(stores: Stores, job: Job) -> bool:
     return bool(WorkerRegistry(stores.database).alive(job.lane))
 
 
-def _has_margins(graph: GraphRecord, stores: Stores, column: str) -> bool | None:
-    """Whether the freshest predictions have margins; None where there are none."""
+def _reserve(
+    graph: GraphRecord, stores: Stores, node: str, choice: str, caller: Caller, column: str
+) -> bool:
+    """Whether a node is the caller's now."""
+    return bool(
+        stores.reservations.reserve(
+            graph.id,
+            [node],
+            column=column,
+            holder=caller.holder,
+            strategy=choice,
+            seconds=stores.settings.reserve_seconds,
+        )
+    )
+
+
+def _shown_before(
+    graph: GraphRecord,
+    stores: Stores,
+    choices: set[Choice],
+    skipped: set[str],
+    caller: Caller,
+    column: str,
+) -> Question | None:
+    """What the caller was shown last and has not answered; all else they held is given back."""
+    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    if not own:
+        return None
+    names = [each.node for each in own]
+    free = set(stores.questions.unlabeled(graph, names, column))
+    of_others = set(
+        ()
+        if caller.annotator is None
+        else stores.opinions.unanswered(graph.id, names, caller.annotator, column=column)
+    )
+    shown = None
+    for each in own:
+        is_second = each.strategy == _BETWEEN
+        is_open = each.node in (of_others if is_second else free)
+        is_wanted = each.strategy in choices and each.node not in skipped
+        if not (is_wanted and is_open):
+            continue
+        origin: LabelOrigin = "random" if each.strategy == "random" else "suggested"
+        shown = Question(each.node, origin, is_second)
+        _reserve(graph, stores, each.node, each.strategy, caller, column)
+        break
+    rest = [each for each in names if shown is None or each != shown.node]
+    stores.reservations.give_back(graph.id, rest, caller.holder, column=column)
+    return shown
+
+
+def _second_opinion(
+    graph: GraphRecord,
+    stores: Stores,
+    queue: Queue,
+    skipped: set[str],
+    caller: Caller,
+    column: str,
+) -> Question:
+    if caller.annotator is None:
+        raise NoNode("no-name")
+    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    others = [each.node for each in own if each.strategy != queue or each.node in skipped]
+    stores.reservations.give_back(graph.id, others, caller.holder, column=column)
+    file = _newest_file(graph, stores, column) if queue == "doubtful" else None
+    if queue == "doubtful" and (file is None or file.meta.score == "value"):
+        raise NoNode("not-doubted")
     try:
-        file = stores.predictions.open(stores.predictions.find(graph, column=column))
+        found = stores.questions.second_opinions(
+            graph,
+            queue,
+            1,
+            annotator=caller.annotator,
+            holder=caller.holder,
+            column=column,
+            file=file,
+            skipped=frozenset(skipped),
+        )
+    except NotCrossValidated:
+        raise NoNode("not-doubted") from None
+    if not found.nodes:
+        raise NoNode("no-second")
+    return Question(found.nodes[0], "given", is_second=True)
+
+
+def _newest_file(graph: GraphRecord, stores: Stores, column: str) -> PredictionFile | None:
+    try:
+        return stores.predictions.open(stores.predictions.find(graph, column=column))
     except PredictionsNotFound:
         return None
-    return file.meta.score != "value"
+
+
+def _has_margins(graph: GraphRecord, stores: Stores, column: str) -> bool | None:
+    """Whether the freshest predictions have margins; None where there are none."""
+    file = _newest_file(graph, stores, column)
+    return None if file is None else file.meta.score != "value"
 
 
 def _require_embedding(

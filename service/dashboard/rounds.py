@@ -10,6 +10,11 @@ Context: answers cannot be judged by labels of nodes that were picked by predict
 Decision: after nine labels without one of a random node the next node is a random one, whatever
 the strategy. Consequence: every tenth label is one to judge by, nine rows tell whose turn it is,
 and an undo or a second annotator changes nothing about it.
+
+Context: a random node that one annotator looks at cannot be the next of another. Decision: what is
+kept of a round is all that was chosen, and nodes of others are passed over when one is shown.
+Consequence: a random node is deferred, never lost: it is the first of its order again as soon as it
+is given back.
 """
 
 from collections import OrderedDict
@@ -74,7 +79,7 @@ class Rounds:
         strategy : Strategy
             See `peewit.service.predictions.suggestions`.
         skipped : set of str
-            Nodes that the annotator does not want to see again.
+            Nodes that the annotator does not want to see again, and those that others look at.
         column : str
             The label column that it is to have no label in.
 
@@ -85,17 +90,18 @@ class Rounds:
         """
         if strategy == "margin":
             chosen = self._chosen(graph, strategy, skipped, column)
-            return chosen[0] if chosen else None
+            return next((each for each in chosen if each not in skipped), None)
         key = (f"{graph.id}/{graph.erasures_seq}", strategy, column)
         with self._lock:
             nodes = self._nodes.get(key, [])
         left = self._unlabeled(graph, nodes, skipped, column)
         if not left:
-            left = self._chosen(graph, strategy, skipped, column)
+            chosen = self._chosen(graph, strategy, skipped, column)
             with self._lock:
-                self._nodes[key] = left
+                self._nodes[key] = chosen
                 while len(self._nodes) > _MAX_KEPT:
                     self._nodes.popitem(last=False)
+            left = [each for each in chosen if each not in skipped]
         return left[0] if left else None
 
     def _chosen(
@@ -103,7 +109,7 @@ class Rounds:
     ) -> list[str]:
         n_wanted = min(N_NODES + len(skipped), MAX_SUGGESTIONS)
         nodes = self._suggester.suggest(graph, strategy, n_wanted, column=column).nodes
-        return self._unlabeled(graph, [str(each) for each in nodes], skipped, column)[:N_NODES]
+        return self._unlabeled(graph, [str(each) for each in nodes], set(), column)
 
     def _unlabeled(
         self, graph: GraphRecord, nodes: list[str], skipped: set[str], column: str

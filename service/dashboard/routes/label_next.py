@@ -14,7 +14,15 @@ from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
-from peewit.service.dashboard.next_node import NoNode, Question, is_worker_alive, next_node
+from peewit.service.dashboard.next_node import (
+    CHOICES,
+    Choice,
+    NoNode,
+    Question,
+    is_worker_alive,
+    next_node,
+    show_again,
+)
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
@@ -26,7 +34,7 @@ from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.suggestions import STRATEGIES, Strategy
+from peewit.service.predictions.questions import QUEUES
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.models import DEFAULT_MODEL
@@ -37,7 +45,7 @@ _DIGITS = "0123456789"
 _CLASSES_SHOWN = 30
 _LABELS_LOOKED_AT = 100
 
-Chosen = Annotated[Strategy, Query()]
+Chosen = Annotated[Choice, Query()]
 Skipped = Annotated[str, Query(max_length=100_000, description="A JSON list of nodes.")]
 
 
@@ -46,6 +54,7 @@ def show_label_next(
     request: Request,
     graph: GraphHere,
     stores: StoresHere,
+    caller: CallerHere,
     strategy: Chosen = "coverage",
     column: Column = "",
 ) -> Response:
@@ -57,7 +66,7 @@ def show_label_next(
         "label_next.html",
         seen="",
         strategy=strategy,
-        strategies=STRATEGIES,
+        choices=[each for each in CHOICES if caller.annotator is not None or each not in QUEUES],
         columns=stores.labels.columns(graph.id),
         **_effect(request, graph, stores, column),
     )
@@ -78,12 +87,15 @@ def show_card(
 
 
 @router.post("/graphs/{graph}/label-next", dependencies=[viewing("label")])
-async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
-    """Take a label, or take it back, and show the next node."""
+async def label_one(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
+    """Take a label or a second opinion, or take it back, and show the next node.
+
+    A label that somebody else has given meanwhile is not overwritten: the answer is an opinion.
+    """
     form = await form_of(request)
-    strategy: Strategy = next(
-        (each for each in STRATEGIES if each == form.get("strategy")), "coverage"
-    )
+    strategy: Choice = next((each for each in CHOICES if each == form.get("strategy")), "coverage")
     name, label = form.get("node", ""), form.get("label", "").strip()
     column = form.get("label_column", "")
     origin = _origin_in(form.get("origin", "suggested"))
@@ -94,20 +106,33 @@ async def label_one(request: Request, graph: GraphHere, stores: StoresHere) -> R
         stores.labels.require_column(graph.id, column)
         events = stores.labels.history(graph.id, column=column, node=str(node), limit=1)
         last = events[0] if events and events[0].label is not None else None
+        is_second = bool(form.get("second"))
         if form.get("undo"):
-            _require_same(last, name, label)
-            label_before = form.get("before", "")
-            if label_before:
-                origin_before = _origin_in(form.get("origin_before", "given"))
-                _put(graph, stores, node, label_before, column, origin_before)
+            if is_second:
+                stores.second_opinions.take_back(
+                    graph, node, annotator=caller.annotator, column=column
+                )
             else:
-                stores.labeling.delete(graph, [node], column=column)
+                _take_back(graph, stores, node, label, last, form, caller)
+            question = Question(name, origin, is_second)
             current = stores.catalog.get_by_id(graph.id)
-            question = Question(name, origin)
+            question = show_again(current, stores, question, strategy, caller, column)
             return _card(request, current, stores, strategy, skipped, column, question=question)
-        value = _put(graph, stores, node, label, column, origin)
-        before = last if last is not None and last.label != value else None
-        done = {"node": name, "label": value, "origin": origin, "before": before}
+        value = label_of(label, stores.labels, graph.id, column)
+        given, before = UploadedLabels(nodes=[node], labels=[value]), None
+        is_second = is_second or _is_of_another(last, caller)
+        if is_second:
+            stores.second_opinions.answer(graph, given, annotator=caller.annotator, column=column)
+        else:
+            stores.labeling.put(graph, {column: given}, origin=origin, annotator=caller.annotator)
+            before = last if last is not None and last.label != value else None
+        done = {
+            "node": name,
+            "label": value,
+            "origin": origin,
+            "before": before,
+            "is_second": is_second,
+        }
         current = stores.catalog.get_by_id(graph.id)
         return _card(request, current, stores, strategy, skipped, column, done=done)
 
@@ -181,19 +206,34 @@ def _origin_in(text: str) -> LabelOrigin:
     )
 
 
-def _put(
+def _is_of_another(present: LabelEvent | None, caller: Caller) -> bool:
+    """Whether the label that stands is that of another person than the caller."""
+    return (
+        present is not None
+        and None not in {present.annotator, caller.annotator}
+        and (present.annotator != caller.annotator)
+    )
+
+
+def _take_back(
     graph: GraphRecord,
     stores: Stores,
     node: NodeId,
     label: str,
-    column: str,
-    origin: LabelOrigin,
-) -> LabelValue:
-    """Give a node a label as it was typed; the label."""
-    value = label_of(label, stores.labels, graph.id, column)
-    given = {column: UploadedLabels(nodes=[node], labels=[value])}
-    stores.labeling.put(graph, given, origin=origin)
-    return value
+    last: LabelEvent | None,
+    form: Mapping[str, str],
+    caller: Caller,
+) -> None:
+    """Give a node back the label that it had before, or none."""
+    column = form.get("label_column", "")
+    _require_same(last, str(node), label)
+    if before := form.get("before", ""):
+        value = label_of(before, stores.labels, graph.id, column)
+        given = {column: UploadedLabels(nodes=[node], labels=[value])}
+        origin = _origin_in(form.get("origin_before", "given"))
+        stores.labeling.put(graph, given, origin=origin, annotator=caller.annotator)
+    else:
+        stores.labeling.delete(graph, [node], column=column, annotator=caller.annotator)
 
 
 def _require_same(present: LabelEvent | None, node: str, label: str) -> None:
@@ -209,7 +249,7 @@ def _card(
     request: Request,
     graph: GraphRecord,
     stores: Stores,
-    strategy: Strategy,
+    strategy: Choice,
     skipped: set[str],
     column: str,
     *,
@@ -228,13 +268,12 @@ def _card(
         rounds: Rounds = request.app.state.rounds
         caller: Caller = request.state.caller
         try:
-            owner = caller.name
             question = next_node(
-                graph, stores, rounds, strategy, skipped, owner=owner, column=column
+                graph, stores, rounds, strategy, skipped, caller=caller, column=column
             )
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
-    values["origin"] = question.origin
+    values |= {"origin": question.origin, "is_second": question.is_second}
     shown = node_values(request, graph, stores, question.node, PredictionQuery(), column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
