@@ -32,6 +32,7 @@ from peewit.service.api.routes import (
     judging,
     labels,
     new_points,
+    opinions,
     predictions,
     repairs,
     server,
@@ -53,6 +54,7 @@ _RESOURCES: Final = (
     predictions,  # paths are tried in this order, and these are asked for most
     judging,
     labels,
+    opinions,
     graphs,
     edges,
     features,

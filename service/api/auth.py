@@ -80,7 +80,11 @@ class Caller:
 
         A page gives back what it does not show; what programs hold by the same key is theirs.
         """
-        return f"{self.door} {self.name or ''} {self.said_name or ''}"
+        return self.holder_for(self.said_name)
+
+    def holder_for(self, annotator: str | None) -> str:
+        """The same for a person whom a program names."""
+        return f"{self.door} {self.name or ''} {annotator or ''}"
 
     @property
     def name(self) -> str | None:

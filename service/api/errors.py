@@ -47,6 +47,7 @@ from peewit.service.inbox.pushes import RETRY_SECONDS, BacklogFull
 from peewit.service.inbox.repairs import RepairRefused
 from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
+from peewit.service.labels.second_opinions import NoFirstOpinion
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
 from peewit.service.predictions.label_sets import SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
@@ -133,6 +134,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     BadEdges: HTTPStatus.UNPROCESSABLE_ENTITY,
     BadUpload: HTTPStatus.UNPROCESSABLE_ENTITY,
     BadLabels: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NoFirstOpinion: HTTPStatus.CONFLICT,
     LabelsRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
     NoMargins: HTTPStatus.UNPROCESSABLE_ENTITY,
     NotInductive: HTTPStatus.UNPROCESSABLE_ENTITY,

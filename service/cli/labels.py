@@ -9,6 +9,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.judging import judged_file
+from peewit.service.cli.opinions import agreement, decide, disagreements, rename_annotator
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -45,6 +46,9 @@ from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group("Labels of nodes.")
+for _each in (agreement, disagreements, decide):
+    app.command()(_each)
+app.command("rename-annotator")(rename_annotator)
 
 _SHOWN = 10
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.opinions import questions_of
 from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
@@ -20,6 +21,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.submission import print_failure, wait_for_job
 from peewit.service.cli.table_files import LabelColumnOption
 from peewit.service.jobs.job import JobStatus
+from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.suggestions import (
     LOCATING,
@@ -46,6 +48,14 @@ def suggest(
         str | None, typer.Option(help="Look at its latest predictions; any model's by default.")
     ] = None,
     label_column: LabelColumnOption = None,
+    reserve_for: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let nobody else be shown them for PEEWIT_RESERVE_SECONDS; what this annotator "
+            "holds comes first.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Say which nodes to label next: those whose label would help most.
@@ -64,6 +74,7 @@ def suggest(
             n_nodes,
             model=model,
             label_column=label_column,
+            reserve_for=reserve_for,
             is_quiet=json,
         )
     if json:
@@ -96,9 +107,13 @@ def suggest_nodes(
     *,
     model: str | None = None,
     label_column: str | None = None,
+    reserve_for: str | None = None,
     is_quiet: bool,
 ) -> Suggestions:
-    """The suggestions, once the nodes are located; the command ends where they cannot be."""
+    """The suggestions, once the nodes are located; the command ends where they cannot be.
+
+    With ``reserve_for``, the name of an annotator, nobody else is shown them for a while.
+    """
     suggester = Suggester(
         labels=LabelStore(session.database),
         predictions=prediction_reader(session),
@@ -110,7 +125,18 @@ def suggest_nodes(
         if job.status is not JobStatus.SUCCEEDED:
             print_failure(job)
             raise typer.Exit(1)
-    return suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
+    if reserve_for is None:
+        return suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
+    found, _ = questions_of(session).suggest(
+        suggester,
+        graph,
+        strategy,
+        n_nodes,
+        holder=f"command {annotator_name(reserve_for, argument='reserve_for')}",
+        model=model,
+        column=label_column,
+    )
+    return found
 
 
 def _as_json(found: Suggestions) -> dict[str, object]:

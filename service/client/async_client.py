@@ -25,6 +25,7 @@ from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
 from peewit.service.client.calls import labels as labels_calls
+from peewit.service.client.calls import opinions as opinions_calls
 from peewit.service.client.calls import predictions as predictions_calls
 from peewit.service.client.calls import pushes_and_sources as edges_calls
 from peewit.service.client.calls import server as server_calls
@@ -222,6 +223,13 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     download_snapshot_edges = _method(predictions_calls.download_snapshot_edges)
 
     suggestions = _method(suggestions_calls.suggestions)
+    second_opinions = _method(opinions_calls.second_opinions)
+    give_back = _method(opinions_calls.give_back)
+    put_opinions = _method(opinions_calls.put_opinions)
+    opinions = _method(opinions_calls.opinions)
+    agreement = _method(opinions_calls.agreement)
+    disagreements = _method(opinions_calls.disagreements)
+    decide = _method(opinions_calls.decide)
 
     models = _method(server_calls.models)
     version = _method(server_calls.version)

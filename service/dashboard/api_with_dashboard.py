@@ -16,6 +16,7 @@ from peewit.service.dashboard.pages import STATIC, is_piece, problem_page
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
+    agreement,
     edge_files,
     graphs,
     jobs,
@@ -73,6 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         edge_files,
         labels,
         label_files,
+        agreement,
         jobs,
         models,
         predictions,

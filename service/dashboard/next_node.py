@@ -100,9 +100,12 @@ def next_node(
         _require_embedding(graph, stores, owner=caller.name, has_margins=bool(has_margins))
     held = stores.reservations.of_others(graph.id, caller.holder, column=column)
     while (node := rounds.next_node(graph, strategy, skipped | held, column)) is not None:
-        if _reserve(graph, stores, node, strategy, caller, column):
+        is_mine = _reserve(graph, stores, node, strategy, caller, column)
+        # whoever had it until now may have labeled it since it was chosen
+        if is_mine and stores.questions.unlabeled(graph, [node], column):
             return Question(node, origin_of(strategy))
-        held.add(node)  # somebody was quicker
+        stores.reservations.give_back(graph.id, [node], caller.holder, column=column)
+        held.add(node)
     n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph, column)
     if n_left <= 0:
         raise NoNode("all-labeled")

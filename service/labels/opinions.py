@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal_column, select, update
 
+from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.present_labels import is_present
 from peewit.service.database.tables import label_events, opinions
@@ -29,6 +30,7 @@ from peewit.service.database.timestamps import now
 from peewit.service.labels.store import label_text
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.labels import LabelOrigin
+from peewit.solvers.arguments import BadArgument
 
 _NODES_PER_QUERY: Final = 1_000
 _WIDTH: Final = 2.0**64
@@ -257,6 +259,41 @@ class OpinionStore:
                     and labels[node].annotator != annotator
                 ]
         return found
+
+    def rename(self, graph_id: str, present: str, wanted: str) -> int:
+        """Give a person another name in a graph; how many rows have it now.
+
+        Raises
+        ------
+        BadArgument
+            Nobody has the name, or somebody else has the new one, and two would become one.
+        """
+        tables = (label_events, opinions)
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            for name, is_wanted in ((present, True), (wanted, False)):
+                found = [
+                    connection.execute(
+                        select(table.c.node)
+                        .where(table.c.graph_id == graph_id, table.c.annotator == name)
+                        .limit(1)
+                    ).first()
+                    for table in tables
+                ]
+                if any(each is not None for each in found) != is_wanted:
+                    rule = "must be that of somebody" if is_wanted else "must be nobody's yet"
+                    raise BadArgument("annotator", f"{rule} in the graph, got {name!r}")
+            return sum(
+                len(
+                    connection.execute(
+                        update(table)
+                        .where(table.c.graph_id == graph_id, table.c.annotator == present)
+                        .values(annotator=wanted)
+                        .returning(table.c.node)
+                    ).all()
+                )
+                for table in tables
+            )
 
     def disagreements(self, graph_id: str, *, column: str = "") -> list[Disagreement]:
         """Nodes with different answers that nobody has decided about, the last answer first."""

@@ -193,6 +193,9 @@ class SecondOpinions:
                 "second opinion of it; put another label to change your own"
             )
         add = partial(self.store.add, connection, graph_id, node, column=column)
+        end_reservation(connection, graph_id, column, node)
+        if any(each.annotator == annotator and each.label == label for each in answers):
+            return  # sent again
         number = len(history) + 1
         if not answers:
             add(
@@ -206,7 +209,6 @@ class SecondOpinions:
         self.store.withdraw(connection, graph_id, node, annotator, column)
         seq = lock_graph(connection, graph_id).labels_seq
         add(label, number=number, annotator=annotator, seq=seq)
-        end_reservation(connection, graph_id, column, node)
         self._settle(connection, graph_id, column, present, annotator)
 
     def _settle(

@@ -104,21 +104,28 @@ class Questions:
                 graph, strategy, n_wanted, model=model, job_id=job_id, column=column
             )
 
-        found = choose(0)
-        if column is None:
-            column = "" if found.file is None else found.file.meta.label_column
-        held = self.reservations.of_others(graph.id, holder, column=column)
-        if held:
+        of_column, held = column, set[str]()
+        if column is not None:
+            held = self.reservations.of_others(graph.id, holder, column=column)
+        for _ in range(_TRIES):
             found = choose(len(held))
-        reserved = self.reserve(
-            graph,
-            [str(node) for node in found.nodes],
-            holder=holder,
-            strategy=strategy,
-            n_nodes=n_nodes,
-            column=column,
-            still=lambda nodes: self.unlabeled(graph, nodes, column),
-        )
+            if of_column is None:
+                of_column = "" if found.file is None else found.file.meta.label_column
+                held = self.reservations.of_others(graph.id, holder, column=of_column)
+                found = choose(len(held)) if held else found
+            reserved = self.reserve(
+                graph,
+                [str(node) for node in found.nodes],
+                holder=holder,
+                strategy=strategy,
+                n_nodes=n_nodes,
+                column=of_column,
+                still=partial(self.unlabeled, graph, column=of_column),
+            )
+            is_all = len(found.nodes) < min(n_nodes + len(held), MAX_SUGGESTIONS)
+            if is_all or len(reserved.nodes) == n_nodes:
+                break
+            held = self.reservations.of_others(graph.id, holder, column=of_column)
         return suggester.of_nodes(graph, found, reserved.nodes), reserved
 
     def second_opinions(
@@ -227,17 +234,18 @@ class Questions:
     ) -> Reserved:
         """Up to so many nodes for somebody: first what they hold and ``still`` may be asked."""
         own = self.reservations.own(graph.id, holder, column=column)
-        kept = still([each.node for each in own if each.strategy == strategy])[:n_nodes]
+        place = {node: row for row, node in enumerate(nodes)}
+        kept = still([each.node for each in own if each.strategy == strategy])
+        kept = sorted(kept, key=lambda node: place.get(node, -1))[:n_nodes]
         held: list[Reservation] = []
-        rest = [each for each in nodes if each not in set(kept)]
-        for attempt in range(_TRIES):
+        rest = [*kept, *(each for each in nodes if each not in set(kept))]
+        for _ in range(_TRIES):
             others = self.reservations.of_others(graph.id, holder, column=column)
             free = [each for each in rest if each not in others]
-            n_more = n_nodes - len(kept if attempt == 0 else held)
-            wanted = [*(kept if attempt == 0 else ()), *free[:n_more]]
+            wanted = free[: n_nodes - len(held)]
             if not wanted:
                 break
-            held += self.reservations.reserve(
+            got = self.reservations.reserve(
                 graph.id,
                 wanted,
                 column=column,
@@ -245,9 +253,12 @@ class Questions:
                 strategy=strategy,
                 seconds=self.seconds,
             )
-            if len(held) >= n_nodes:
-                break
-            rest = [each for each in free if each not in set(wanted)]  # others were quicker
+            # whoever had one until now may have labeled it since it was chosen
+            asked = set(still([each.node for each in got]))
+            gone = [each.node for each in got if each.node not in asked]
+            self.reservations.give_back(graph.id, gone, holder, column=column)
+            held += [each for each in got if each.node in asked]
+            rest = free[len(wanted) :]
         until = min((each.expires_at for each in held), default=None)
         return Reserved([each.node for each in held], until)
 

@@ -1,5 +1,6 @@
 """Predictions of nodes, and suggestions of nodes to label."""
 
+from datetime import datetime
 from typing import Literal
 
 from peewit.service.wire.labels import Label, LabelOrigin
@@ -235,6 +236,9 @@ class Suggestions:
         "The snapshot in which the nodes were located; null for margin."
     )
     suggestions: tuple[Suggestion, ...]
+    reserved_until: datetime | None = described(
+        "Until then they are suggested to no other caller; null unless asked.", default=None
+    )
 
     @property
     def nodes(self) -> list[NodeId]:

@@ -29,7 +29,7 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsOut
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
@@ -103,7 +103,8 @@ async def put_labels(
     were suggested are not judged by: say their `origin`. Who has given them is `annotator`, or else
     the key.
     """
-    who = given_by(caller, annotator)
+    with refusing():
+        who = given_by(caller, annotator)
     if origin is None:
         origin = "given" if isinstance(body, JsonUpload) else "imported"
     if label is not None and label_column:

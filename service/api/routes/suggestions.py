@@ -1,5 +1,6 @@
 """Suggestions of nodes to label next."""
 
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -11,13 +12,19 @@ from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.predictions import JobId, Model
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
+from peewit.service.api.routes.query_parameters import (
+    ONE_GRAPH,
+    AnnotatorName,
+    NamedColumn,
+    resource,
+)
 from peewit.service.api.schemas.bodies_and_problems import answer_of, refusing
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
 from peewit.service.jobs.job import JobStatus, UnknownJob
+from peewit.service.labels.annotators import annotator_name
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     LOCATING,
@@ -70,6 +77,14 @@ async def get_suggestions(
     model: Model = None,
     job_id: JobId = None,
     label_column: NamedColumn = None,
+    reserve: Annotated[
+        bool,
+        Query(
+            description="Suggest them to no other caller for PEEWIT_RESERVE_SECONDS; what the "
+            "caller has reserved comes again, first. At most 200."
+        ),
+    ] = False,
+    annotator: AnnotatorName = None,
     wait: WaitSeconds = 0,
 ) -> Suggestions | Job:
     """Nodes whose label would help most; never one that has a label.
@@ -78,7 +93,8 @@ async def get_suggestions(
     first call asks for a job of kind embed and answers 202 with it, unless `wait` suffices. They
     do without predictions, and so tell where to begin. `random` gives the first nodes of a random
     order that never changes: labels of all of them are a random sample, by which to judge.
-    Put the labels with the `origin` of the answer.
+    Put the labels with the `origin` of the answer. With `reserve` no two callers are given the same
+    node; it is given back when it has a label, by `DELETE .../reservations`, or after a while.
     """
     suggester = stores.suggester
     if strategy in LOCATING:
@@ -97,24 +113,35 @@ async def get_suggestions(
             return job_of(job)
     async with stores.suggestions:
         with refusing():
-            found = await run_in_threadpool(
-                suggester.suggest,
-                graph,
-                strategy,
-                k,
-                model=model,
-                job_id=job_id,
-                column=label_column,
+            if not reserve:
+                suggest = partial(suggester.suggest, graph, strategy, k)
+                asked = {"model": model, "job_id": job_id, "column": label_column}
+                return _suggestions_of(await run_in_threadpool(partial(suggest, **asked)), None)
+            if annotator is not None:
+                annotator = annotator_name(annotator)
+            found, reserved = await run_in_threadpool(
+                partial(
+                    stores.questions.suggest,
+                    suggester,
+                    graph,
+                    strategy,
+                    k,
+                    holder=caller.holder_for(annotator),
+                    model=model,
+                    job_id=job_id,
+                    column=label_column,
+                )
             )
-    return _suggestions_of(found)
+    return _suggestions_of(found, reserved.until)
 
 
-def _suggestions_of(found: SuggestionsRecord) -> Suggestions:
+def _suggestions_of(found: SuggestionsRecord, until: datetime | None) -> Suggestions:
     """What people see of suggestions."""
     meta = None if found.file is None else found.file.meta
     return answer_of(
         Suggestions,
         found,
+        reserved_until=until,
         job=None if meta is None else meta.job_id,
         model=None if meta is None else meta.model,
         snapshot=None if meta is None else meta.snapshot,

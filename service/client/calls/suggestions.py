@@ -20,6 +20,8 @@ def suggestions(
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
+    reserve: bool = False,
+    annotator: str | None = None,
     timeout: float | None = None,
 ) -> Call[Suggestions]:
     """Nodes whose label would help most; none of them has a label.
@@ -40,6 +42,10 @@ def suggestions(
         Whose predictions to look at; the freshest by default.
     label_column : str, optional
         The named column that labels are wanted of; the one without a name otherwise.
+    reserve : bool
+        Let no other caller be given these nodes for a while; what was reserved comes again, first.
+    annotator : str, optional
+        For whom, where a program asks for several people.
     timeout : float, optional
         Seconds to wait until the nodes are located; for ever when left out.
 
@@ -63,6 +69,8 @@ def suggestions(
         model=model,
         job=job,
         label_column=label_column,
+        reserve="true" if reserve else None,
+        annotator=annotator,
     )
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:

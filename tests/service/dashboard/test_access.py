@@ -14,6 +14,7 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.routes import (
+    agreement,
     edge_files,
     graphs,
     jobs,
@@ -44,6 +45,7 @@ PAGES = [
     "/graphs/g/labels",
     "/graphs/g/labels/counts",
     "/graphs/g/labels/doubtful",
+    "/graphs/g/labels/agreement",
     "/graphs/g/jobs",
     "/graphs/g/predictions",
     "/graphs/g/predictions/summary",
@@ -69,6 +71,7 @@ LABELING = [
     ("POST", "/graphs/g/labels/files/x"),
     ("POST", "/graphs/g/labels/files/x/remove"),
     ("POST", "/models/auto"),
+    ("POST", "/graphs/g/labels/decide"),
     ("POST", "/graphs/g/jobs"),
     ("POST", "/graphs/g/certify"),
     ("POST", "/jobs/none/cancel"),
@@ -135,6 +138,7 @@ def test_no_page_is_left_out_of_these_tests() -> None:
     routes = {
         (method, route.path_regex)
         for each in (
+            agreement,
             edge_files,
             graphs,
             jobs,

@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import unescape
 
+import httpx
 import pytest
 
 from peewit.service.graph_settings import AutoSolve
@@ -373,3 +375,69 @@ def test_undo_gives_back_the_label_with_its_origin(pages: Api) -> None:
     assert "random" in look(pages, "/graphs/g/labels")
     refused = send(pages, "/graphs/g/label-next", 422, **labeled | {"origin": "luck"}).text
     assert "origin must be one of given, random, suggested, imported" in refused
+
+
+# ------------------------------------------------------------------------------ several people
+@contextmanager
+def signed_in(api: Api, key: str, name: str) -> Iterator[httpx.Client]:
+    """A browser of somebody who shares the key with others."""
+    with httpx.Client(base_url=api.client.base_url, timeout=60) as browser:
+        browser.headers["Origin"] = str(api.client.base_url).rstrip("/")
+        answer = browser.post("/sign-in", data={"key": key, "name": name})
+        assert answer.status_code == 303
+        yield browser
+
+
+def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -> None:
+    bring_communities(pages)
+    locate(pages)
+    key = pages.stores.keys.create("team", ["read", "label"])
+    refused = httpx.post(
+        pages.client.base_url.join("/sign-in"),
+        data={"key": key, "name": "a\u200bb"},
+        headers={"Origin": str(pages.client.base_url).rstrip("/")},
+    )
+    assert refused.status_code == 422
+    assert "name must have 1 to 100 characters that can be shown" in unescape(refused.text)
+    with signed_in(pages, key, "Ann") as ann, signed_in(pages, key, "Bob") as bob:
+        shown, _ = asked(ann.get(CARD).text)
+        assert asked(ann.get(CARD).text)[0] == shown  # a reload
+        other, _ = asked(bob.get(CARD).text)
+        assert other != shown
+        skipped = {"skipped": json.dumps([shown])}
+        assert asked(ann.get(CARD, params=skipped).text)[0] not in {shown, other}
+        assert asked(bob.get(CARD, params={"skipped": json.dumps([other])}).text)[0] == shown
+        for number in range(10, 20):
+            ann.post("/graphs/g/label-next", data={"node": f"n{number}", "label": "left"})
+        text = unescape(ann.get("/graphs/g/labels?annotator=Ann").text)
+        assert text.count('<th scope="row"><a href="/graphs/g/node') == 10
+
+        # a share of them is asked of Bob, between his own; here the queue itself
+        graph = pages.stores.catalog.get("g")
+        due = pages.stores.questions.due(graph, "Bob", share=1.0)
+        assert sorted(due) == sorted(f"n{number}" for number in range(10, 20))
+        node = due[0]
+        holder = pages.stores.reservations
+        form = {"node": node, "label": "right", "second": "1"}
+        said = unescape(bob.post("/graphs/g/label-next", data=form).text)
+        assert f"Your opinion of <strong>{node}</strong> is right" in said
+        assert pages.stores.labels.of_nodes(graph.id, [node]) == {node: "left"}
+        agreement = unescape(bob.get("/graphs/g/labels/agreement?drawn=all").text)
+        assert "Ann and Bob" in agreement
+        assert f'Decide right<span class="sr-only"> for {node}' in agreement
+        again = unescape(bob.post("/graphs/g/label-next", data={**form, "undo": "1"}).text)
+        assert "A second opinion" in again
+        assert '"second":"1"' in again
+        assert "Predicted" not in again
+        assert f"node?id={node}" not in again  # its page would tell the label
+        assert [each.node for each in holder.own(graph.id, f"page {key.split('.')[0]} Bob")] == [
+            node
+        ]
+        # what Ann has labeled meanwhile is not overwritten by Bob's answer to the same question
+        bob.post("/graphs/g/label-next", data={"node": "n15", "label": "right"})
+        assert pages.stores.labels.of_nodes(graph.id, ["n15"]) == {"n15": "left"}
+        assert [each.node for each in pages.stores.opinions.disagreements(graph.id)] == ["n15"]
+        decided = {"node": "n15", "label": "right"}
+        assert bob.post("/graphs/g/labels/decide", data=decided).status_code == 303
+        assert pages.stores.labels.of_nodes(graph.id, ["n15"]) == {"n15": "right"}
+        assert "Nothing is to be decided" in bob.get("/graphs/g/labels/agreement").text

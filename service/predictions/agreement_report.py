@@ -1,0 +1,153 @@
+"""Agreement of annotators: figures of the opinions of a column, and what to know of them."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final, Literal
+
+import numpy as np
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.labels.opinions import Opinion
+from peewit.service.predictions.questions import Questions, part_of
+from peewit.service.tables.uploads import LabelValue
+from peewit.service.wire.opinions import AgreementFigure, LabelAgreement, PairAgreement
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import Int64Array
+from peewit.solvers.assessment.agreement import (
+    NO_ANSWER,
+    Estimate,
+    alpha_agreement,
+    pair_agreement,
+    wilson_interval,
+)
+
+Drawn = Literal["random", "all"]
+"""Which nodes count: those drawn at random, of which figures hold for all labels; or all."""
+
+FEW_NODES: Final = 30
+"""Fewer say little; intervals of a bootstrap are too narrow then."""
+
+_MOST_PAIRS: Final = 100
+
+
+def agreement_of(
+    questions: Questions,
+    graph: GraphRecord,
+    *,
+    column: str = "",
+    drawn: Drawn = "random",
+    share: float | None = None,
+    confidence: float = 0.95,
+) -> LabelAgreement:
+    """How far the people of a graph agree, on nodes with the opinions of two or more.
+
+    Opinions of which nobody knows who gave them do not count. Nodes count as drawn at random by
+    their place in the order of second opinions, however they came to be asked: a doubtful one of
+    the share belongs to the sample, too.
+
+    Raises
+    ------
+    ValueError
+        ``share`` or ``confidence`` lies outside its range.
+    """
+    share = questions.share if share is None else share
+    if not 0 <= share <= 1:
+        raise BadArgument("share", f"must lie in [0, 1], got {share}")
+    named = [each for each in questions.opinions.all(graph.id, column=column) if each.annotator]
+    people = sorted({each.annotator or "" for each in named})
+    nodes, answers = _table(named, people)
+    of_two = np.count_nonzero(answers != NO_ANSWER, axis=1) >= 2
+    part = part_of(graph, column)
+    counted = of_two & np.array([drawn == "all" or part(node) < share for node in nodes], bool)
+    answers = answers[counted]
+    n_nodes, alpha = alpha_agreement(answers, confidence=confidence)
+    n_agreed = int(
+        np.count_nonzero([len({*row[row != NO_ANSWER].tolist()}) == 1 for row in answers])
+    )
+    low, high = (
+        wilson_interval(n_agreed, n_nodes, confidence=confidence) if n_nodes else (None, None)
+    )
+    n_waiting = _n_waiting(questions, graph, column, share, named)
+    return LabelAgreement(
+        drawn=drawn,
+        share=share,
+        n_nodes=n_nodes,
+        n_nodes_of_all=int(np.count_nonzero(of_two)),
+        n_waiting=n_waiting,
+        n_disagreements=len(questions.opinions.disagreements(graph.id, column=column)),
+        confidence=confidence,
+        observed=AgreementFigure(value=n_agreed / n_nodes if n_nodes else None, low=low, high=high),
+        alpha=_figure(alpha),
+        pairs=_pairs(people, answers, confidence),
+        note=_note(drawn, n_nodes, int(np.count_nonzero(of_two)), n_waiting),
+    )
+
+
+def _table(opinions: Sequence[Opinion], people: Sequence[str]) -> tuple[list[str], Int64Array]:
+    """Nodes, and a number for what each person has said of each; equal labels have one number."""
+    nodes = list(dict.fromkeys(each.node for each in opinions))
+    row = {node: place for place, node in enumerate(nodes)}
+    person = {name: place for place, name in enumerate(people)}
+    classes: dict[LabelValue, int] = {}
+    table = np.full((len(nodes), len(people)), NO_ANSWER, np.int64)
+    for each in opinions:
+        number = classes.setdefault(each.label, len(classes))
+        table[row[each.node], person[each.annotator or ""]] = number
+    return nodes, table
+
+
+def _pairs(
+    people: Sequence[str], answers: Int64Array, confidence: float
+) -> tuple[PairAgreement, ...]:
+    is_there = (answers != NO_ANSWER).astype(np.int64)
+    common = is_there.T @ is_there
+    pairs = [pair for pair in combinations(range(len(people)), 2) if common[pair]]
+    pairs.sort(key=lambda pair: -int(common[pair]))
+    found = []
+    for first, second in pairs[:_MOST_PAIRS]:
+        pair = pair_agreement(answers[:, first], answers[:, second], confidence=confidence)
+        found.append(
+            PairAgreement(
+                annotators=(people[first], people[second]),
+                n_nodes=pair.n_nodes,
+                n_agreed=pair.n_agreed,
+                observed=_figure(pair.observed),
+                kappa=_figure(pair.kappa),
+            )
+        )
+    return tuple(found)
+
+
+def _figure(found: Estimate) -> AgreementFigure:
+    return AgreementFigure(value=found.value, low=found.low, high=found.high)
+
+
+def _n_waiting(
+    questions: Questions,
+    graph: GraphRecord,
+    column: str,
+    share: float,
+    named: Sequence[Opinion],
+) -> int:
+    """Labels of people that are of the share, and of which only one person has said anything."""
+    answered = {each.node for each in named}
+    due = questions.due(graph, "", column=column, share=share)  # nobody has no name
+    return sum(each not in answered for each in due)
+
+
+def _note(drawn: Drawn, n_nodes: int, n_of_all: int, n_waiting: int) -> str | None:
+    said = []
+    if n_nodes == 0:
+        said.append("no node has the opinions of two people yet")
+        if n_of_all:
+            said.append(f"but for {n_of_all:,} that were not drawn at random; ask for all of them")
+    elif n_nodes < FEW_NODES:
+        said.append(f"{n_nodes} nodes are few: below {FEW_NODES} kappa and alpha say little")
+    if n_nodes and drawn == "random" and n_waiting:
+        said.append(
+            f"{n_waiting:,} more nodes of the sample want a second opinion; until they have it "
+            "those that people put off are missing"
+        )
+    if n_nodes and drawn == "all":
+        said.append("doubtful labels are among them, so that they tell nothing of all labels")
+    return "; ".join(said) or None
