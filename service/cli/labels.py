@@ -9,7 +9,13 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.judging import judged_file
-from peewit.service.cli.opinions import agreement, decide, disagreements, rename_annotator
+from peewit.service.cli.opinions import (
+    agreement,
+    decide,
+    disagreements,
+    rename_annotator,
+    second_opinions_of,
+)
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -90,6 +96,13 @@ def put(
     annotator: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who has given them; nobody by default.")
     ] = None,
+    as_opinions: Annotated[
+        bool,
+        typer.Option(
+            "--as-opinions",
+            help="Keep them beside the labels of others, as second opinions of --annotator.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.
@@ -106,6 +119,14 @@ def put(
         columns = label_columns(graph.settings.columns, named)
         labeling = labeling_of(session)
         rows = _rows_of(file, graph, columns, names or [], labeling.labels)
+        if as_opinions:
+            if isinstance(rows, dict):
+                raise typer.BadParameter(
+                    "must be left out beside --label-column", param_hint="--as-opinions"
+                )
+            receipt = second_opinions_of(session).answer(graph, rows, annotator=who)
+            tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
+            return
         try:
             receipt = labeling.put(graph, rows, unknown=unknown, origin=origin, annotator=who)
             session.keep_columns(graph, named)

@@ -137,13 +137,7 @@ def decide(
     column = label_column or ""
     with open_session() as session:
         graph, labels = session.graph(name), LabelStore(session.database)
-        questions = questions_of(session)
-        second = SecondOpinions(
-            database=session.database,
-            labeling=Labeling(database=session.database, labels=labels, nodes=questions.nodes),
-            store=questions.opinions,
-        )
-        receipt = second.decide(
+        receipt = second_opinions_of(session).decide(
             graph,
             node_id(node, graph.settings.node_ids),
             _typed(label, labels.are_text(graph.id, column=column) is False),
@@ -167,6 +161,18 @@ def rename_annotator(
     with open_session() as session:
         n_changed = OpinionStore(session.database).rename(session.graph(name).id, present, new)
     tell(f"changed {n_changed:,} rows", {"n_changed": n_changed}, as_json=json)
+
+
+def second_opinions_of(session: Session) -> SecondOpinions:
+    """Where second opinions go, in the home of a session."""
+    questions = questions_of(session)
+    return SecondOpinions(
+        database=session.database,
+        labeling=Labeling(
+            database=session.database, labels=questions.labels, nodes=questions.nodes
+        ),
+        store=questions.opinions,
+    )
 
 
 def questions_of(session: Session) -> Questions:

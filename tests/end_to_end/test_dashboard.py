@@ -386,3 +386,61 @@ def test_a_wrong_key_is_refused_and_a_right_one_is_not(browser: Browser, tmp_pat
         context.close()
     finally:
         home.end()
+
+
+def test_two_people_label_at_once_and_give_second_opinions(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home", PEEWIT_SECOND_OPINIONS="1")
+    ring = tmp_path / "ring.csv"
+    ring.write_text("src,dst\n" + "".join(f"n{each},n{(each + 1) % 9}\n" for each in range(9)))
+    try:
+        home.run("graph", "create", "g", "--seed", "1")
+        home.run("ingest", "g", ring)
+        team = home.json("key", "create", "team", "--scope", "read", "--scope", "label")["key"]
+        server = Server(home, "api")
+
+        def sit_down(page: Page, name: str) -> None:
+            page.goto("/graphs/g/label-next?strategy=random")
+            page.get_by_label("Key").fill(team)
+            page.get_by_label("Your name").fill(name)
+            requires_no_mending(page)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator(".who")).to_contain_text(name)
+
+        def node_on(page: Page) -> str:
+            settled(page)
+            return page.locator("#card h2").inner_text()
+
+        def say(page: Page, label: str) -> None:
+            page.get_by_label("Another label").fill(label)
+            page.keyboard.press("Enter")
+
+        with watched(browser, server) as ann, watched(browser, server) as bob:
+            sit_down(ann, "Ann")
+            sit_down(bob, "Bob")
+            first, other = node_on(ann), node_on(bob)
+            assert first != other
+            ann.reload()
+            assert node_on(ann) == first
+            say(ann, "odd")
+            expect(ann.locator(".done")).to_contain_text(f"{first} is odd now")
+            bob.reload()
+            assert node_on(bob) == other  # what he looks at stays
+            say(bob, "even")
+            expect(bob.locator(".done")).to_contain_text(f"{other} is even now")
+            expect(bob.locator("#card")).to_contain_text("A second opinion")
+            assert node_on(bob) == first
+            requires_no_mending(bob)
+            bob.keyboard.press("Escape")
+            bob.get_by_role("button", name="even").click()
+            expect(bob.locator(".done")).to_contain_text(f"Your opinion of {first} is even")
+            ann.goto("/graphs/g/labels/agreement")
+            expect(ann.locator("main")).to_contain_text("Ann and Bob")
+            requires_no_mending(ann)
+            ann.get_by_role("button", name=f"Decide even for {first}").click()
+            expect(ann.locator("main")).to_contain_text("Nothing is to be decided")
+            ann.goto("/graphs/g/labels?annotator=Ann")
+            expect(ann.get_by_role("region", name="Labeled nodes")).to_contain_text("even")
+    finally:
+        home.end()

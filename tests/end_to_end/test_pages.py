@@ -24,6 +24,7 @@ IN_BASH = {
     *(
         "accounts",
         "agents",
+        "agreement",
         "commands",
         "decisions",
         "delta",
@@ -145,6 +146,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
     "section",
     [
         "accounts",
+        "agreement",
         "delta",
         "forgetting",
         "labelstudio",
