@@ -35,12 +35,14 @@ from peewit.service.label_studio.tasks import (
     shown_keys,
     task,
 )
+from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import MAX_SAMPLE, Strategy
 from peewit.service.tables.uploads import BadUpload, NodeId, UploadedLabels, node_array, node_id
 from peewit.service.wire.labels import LabelOrigin
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 
 app = command_group("Label with Label Studio: tasks out, annotations in.")
 
@@ -145,9 +147,11 @@ def put_annotations(
         rows, wrong = _rows(session, graph, labels, known)
         labeling = labeling_of(session)
         n_accepted, seq = 0, graph.labels_seq
-        for origin, some in rows.items():
+        for (origin, annotator), some in rows.items():
             column = some if label_column is None else {label_column: some}
-            receipt = labeling.put(graph, column, unknown="refuse", origin=origin)
+            receipt = labeling.put(
+                graph, column, unknown="refuse", origin=origin, annotator=annotator
+            )
             n_accepted, seq = n_accepted + receipt.accepted, receipt.labels_seq
     refused += wrong
     if json:
@@ -184,14 +188,20 @@ def _rows(
     graph: GraphRecord,
     labels: Iterable[Agreed],
     known: Mapping[str, int | str],
-) -> tuple[dict[LabelOrigin, UploadedLabels], list[RefusedTask]]:
-    """The labels by their origin, and what the graph does not take."""
+) -> tuple[dict[tuple[LabelOrigin, str], UploadedLabels], list[RefusedTask]]:
+    """The labels by their origin and who chose them last, and what the graph does not take."""
     taken: list[tuple[NodeId, Agreed]] = []
     refused: list[RefusedTask] = []
     for each in labels:
         try:
             node = node_id(each.node, graph.settings.node_ids)
-        except BadUpload as error:
+            annotator_name(each.annotators[-1])
+            if len(each.choice.encode()) > MAX_NODE_BYTES:
+                raise ValueError(
+                    f"the choice must have at most {MAX_NODE_BYTES:,} bytes, "
+                    f"got {each.choice[:40]!r} and more"
+                )
+        except (BadUpload, ValueError) as error:
             refused.append(RefusedTask(task=each.task, reason=str(error)))
             continue
         if known and each.choice not in known:
@@ -204,7 +214,7 @@ def _rows(
             taken.append((node, each))
     ids = node_array([node for node, _ in taken], graph.settings.node_ids)
     nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
-    rows: dict[LabelOrigin, UploadedLabels] = {}
+    rows: dict[tuple[LabelOrigin, str], UploadedLabels] = {}
     are_known = nodes.knows(graph, ids).tolist()
     for (node, each), is_known in zip(taken, are_known, strict=True):
         if not is_known:
@@ -212,9 +222,10 @@ def _rows(
             refused.append(RefusedTask(task=each.task, reason=reason))
             continue
         origin: LabelOrigin = "random" if each.origin == "random" else "suggested"
-        of_origin = rows.setdefault(origin, UploadedLabels(nodes=[], labels=[]))
-        of_origin.nodes.append(node)
-        of_origin.labels.append(known.get(each.choice, each.choice))
+        key = origin, annotator_name(each.annotators[-1])
+        alike = rows.setdefault(key, UploadedLabels(nodes=[], labels=[]))
+        alike.nodes.append(node)
+        alike.labels.append(known.get(each.choice, each.choice))
     return rows, refused
 
 

@@ -93,8 +93,15 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
     )
 
 
-def take(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReceipt:
-    """Put the labels of a file, which is removed.
+def take(
+    upload: Upload,
+    graph: GraphRecord,
+    stores: Stores,
+    choice: LabelChoice,
+    *,
+    annotator: str | None,
+) -> LabelReceipt:
+    """Put the labels of a file, which is removed, as given by ``annotator``.
 
     Raises
     ------
@@ -104,7 +111,9 @@ def take(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
     given: Any = _read(upload, graph, stores, choice)
     if choice.into:
         given = {choice.into: given}
-    receipt = stores.labeling.put(graph, given, unknown=choice.unknown, origin="imported")
+    receipt = stores.labeling.put(
+        graph, given, unknown=choice.unknown, origin="imported", annotator=annotator
+    )
     upload.remove()
     return receipt
 

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from peewit.service.api.auth import CallerHere
 from peewit.service.api.stores import GraphHere, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -85,12 +86,19 @@ async def look_through_labels(
 
 @router.post("/graphs/{graph}/labels/files/{upload_id}", dependencies=[viewing("label")])
 async def take_labels(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+    request: Request,
+    graph: GraphHere,
+    stores: StoresHere,
+    caller: CallerHere,
+    upload_id: str,
+    chosen: LabelsChosen,
 ) -> Response:
     """Put a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
     async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
-        receipt = await run_in_threadpool(take, upload, graph, stores, chosen)
+        receipt = await run_in_threadpool(
+            take, upload, graph, stores, chosen, annotator=caller.annotator
+        )
     query = {"put": str(receipt.accepted)}
     if chosen.into:
         query["label_column"] = chosen.into
