@@ -30,6 +30,7 @@ _TITLES: Final = {
     "FeaturesNotFound": "Features not found",
     "UnknownJob": "Job not found",
     "PredictionsNotFound": "Predictions not found",
+    "MapNotFound": "Map not found",
     "NodeNotFound": "Node not found",
     "NodeNotPredicted": "Node newer than snapshot",
     "FormatNotOffered": "Format not offered",

@@ -76,6 +76,11 @@ class GraphPaths:
         return self.root / "embedding"
 
     @property
+    def map(self) -> Path:
+        """Map of a snapshot, made on request."""
+        return self.root / "map"
+
+    @property
     def filtered_features(self) -> Path:
         """Features smoothed along the edges, made on request, one file for each run."""
         return self.root / "filtered_features"

@@ -51,6 +51,7 @@ from peewit.service.labels.second_opinions import NoFirstOpinion
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
 from peewit.service.predictions.label_sets import SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
+from peewit.service.predictions.map_colors import MapNotFound
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.reasons import ReasonsNotKept
@@ -105,6 +106,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     FeaturesNotFound: HTTPStatus.NOT_FOUND,
     UnknownJob: HTTPStatus.NOT_FOUND,
     PredictionsNotFound: HTTPStatus.NOT_FOUND,
+    MapNotFound: HTTPStatus.NOT_FOUND,
     NodeNotFound: HTTPStatus.NOT_FOUND,
     LabelColumnNotFound: HTTPStatus.NOT_FOUND,
     NodeNotPredicted: HTTPStatus.NOT_FOUND,

@@ -26,6 +26,7 @@ from peewit.service.labels.reservations import Reservations
 from peewit.service.labels.second_opinions import SecondOpinions
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.store_metrics import store_registry
+from peewit.service.predictions.map_colors import Maps
 from peewit.service.predictions.questions import Questions
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.suggestions import Suggester
@@ -73,6 +74,7 @@ class Stores:
     job_stores: JobStores
     predictions: PredictionReader
     suggester: Suggester
+    maps: Maps
     nodes: KnownNodes
     forgetting: Forgetting
     keys: KeyStore
@@ -138,6 +140,7 @@ class Stores:
                 predictions=predictions,
                 graphs_directory=settings.graphs_directory,
             ),
+            maps=Maps(predictions, labels, nodes, settings.graphs_directory),
             nodes=nodes,
             forgetting=Forgetting(
                 log=manifest.erasures,

@@ -76,6 +76,7 @@ _MEMBERS: Final = {
     ),
     "labelstudio": Member("label_studio", "Label with Label Studio: tasks out, annotations in."),
     "mcp": Member("mcp", "Serve tools for agents by the Model Context Protocol."),
+    "map": Member("map", "Draw the nodes of the newest snapshot, for the page of the graph."),
     "watch": Member(
         "watch", "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C."
     ),

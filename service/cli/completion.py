@@ -76,6 +76,7 @@ WORDS: Final = {
     "why": "GRAPH NODE -k= --model=MODEL --label-column= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
     "--label-column= --json",
+    "map": "GRAPH --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",
     "key create": "NEW --scope= --json",

@@ -25,6 +25,7 @@ from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
 from peewit.service.client.calls import labels as labels_calls
+from peewit.service.client.calls import maps as maps_calls
 from peewit.service.client.calls import opinions as opinions_calls
 from peewit.service.client.calls import predictions as predictions_calls
 from peewit.service.client.calls import pushes_and_sources as edges_calls
@@ -187,6 +188,7 @@ class Client(Connected[httpx.BaseTransport]):
     submit_knn = _method(jobs_calls.submit_knn)
     submit_embed = _method(jobs_calls.submit_embed)
     submit_filter = _method(jobs_calls.submit_filter)
+    submit_map = _method(jobs_calls.submit_map)
     estimate = _method(jobs_calls.estimate)
     jobs = _iterator(jobs_calls.jobs)
     job = _method(jobs_calls.job)
@@ -224,6 +226,9 @@ class Client(Connected[httpx.BaseTransport]):
     agreement = _method(opinions_calls.agreement)
     disagreements = _method(opinions_calls.disagreements)
     decide = _method(opinions_calls.decide)
+
+    map = _method(maps_calls.map)
+    map_tile = _method(maps_calls.map_tile)
 
     models = _method(server_calls.models)
     version = _method(server_calls.version)

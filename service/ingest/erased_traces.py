@@ -61,7 +61,7 @@ from peewit.streaming.steps import Steps
 
 _log = structlog.get_logger(__name__)
 
-_MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "filtered_features")
+_MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "map", "filtered_features")
 """Directories of a graph with what jobs make again when it is asked for."""
 
 _GONE: Final = "(erased)"

@@ -28,7 +28,7 @@ from peewit.solvers.arrays import Int64Array
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.steps import Steps
 
-_LEAVING_FILES: Final = ("certify", "embed", "filter", "knn")
+_LEAVING_FILES: Final = ("certify", "embed", "filter", "knn", "map")
 """Kinds of jobs whose directories `Traces.erase_made` removes."""
 
 _log = structlog.get_logger(__name__)

@@ -7,6 +7,7 @@ from peewit.service.tasks.embed import EmbedKind
 from peewit.service.tasks.filter import FilterKind
 from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.knn import KnnKind
+from peewit.service.tasks.map import MapKind
 from peewit.service.tasks.solve import SolveKind
 from peewit.service.tasks.tune import TuneKind
 from peewit.solvers.arguments import BadArgument
@@ -20,6 +21,7 @@ KINDS: Final[dict[str, Kind[Any]]] = {
         KnnKind(),
         EmbedKind(),
         FilterKind(),
+        MapKind(),
     )
 }
 """By name."""

@@ -61,6 +61,7 @@ WORK_DIRECTORIES: Final = (
     "certify",
     "refine",
     "embedding",
+    "map",
     "filtered_features",
 )
 """Of a graph: what a run needs while it lasts, and what is made again."""

@@ -183,6 +183,19 @@ def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Ca
     return (yield from _submit("embed", graph, None, None, priority, key))
 
 
+def submit_map(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
+    """Have the nodes of the newest snapshot drawn; `map` tells of it, `map_tile` has its parts.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    priority, key
+        As in `submit_solve`.
+    """
+    return (yield from _submit("map", graph, None, None, priority, key))
+
+
 def submit_filter(
     graph: str,
     parameters: Mapping[str, Any] | None = None,

@@ -1,0 +1,340 @@
+"""Colors of a map: classes, doubts and labels of its nodes, in its order, kept in memory.
+
+Context: a tile is to be there in a fifth of a second, and to fetch predictions in the order of a
+map takes longer than that for ten million nodes. Decision: the columns that tiles are made of are
+joined once for each file of predictions, 3 bytes a node. Consequence: a solve or a label changes
+colors and never the map, and tiles read memory that lies together.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.labels.store import LabelColumnNotFound, LabelStore
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.uploads import node_array
+from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.node_map import MapStore, NodeMap
+
+HIDDEN: Final = -2
+"""Color of a node that was erased; -1 is that of nodes without a class."""
+
+N_RANGES: Final = 5
+"""Of predicted numbers."""
+
+_MAX_CLASSES: Final = 1 << 15
+_SURE_QUANTILE: Final = 0.95
+_SAMPLED: Final = 100_000
+_MAX_KEPT: Final = 4
+"""Of graphs, and of each what was asked for last: some hundred MB of the largest."""
+
+Int16Array = npt.NDArray[np.int16]
+UInt8Array = npt.NDArray[np.uint8]
+
+
+class MapNotFound(LookupError):
+    """The graph has no map yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColoredMap:
+    """A map with what is known of its nodes.
+
+    Attributes
+    ----------
+    map : NodeMap
+        Where nodes lie; all arrays here are in its order.
+    file : PredictionFile, optional
+        What is predicted; None while nothing is.
+    kind : "classes", "numbers" or "nothing"
+        What is predicted; ranges stand for numbers.
+    class_names : tuple of str
+        What colors mean.
+    color : (n_nodes,) int16
+        Place in ``class_names``, -1 or `HIDDEN`.
+    doubt : (n_nodes,) uint8
+        1 minus the margin in parts of 255; of class scores, in parts of the margin that 95 % of
+        the nodes stay below. 0 where no label reaches and for numbers.
+    labeled : (n_labeled,) int64
+        Places of labeled nodes, increasing.
+    label_color : (n_labeled,) int16
+        Their labels.
+    class_sizes : tuple of int
+        Nodes of each class.
+    labels_seq : int
+        Up to which event labels count.
+    tag : str
+        Differs where a tile may differ.
+    """
+
+    map: NodeMap
+    file: PredictionFile | None
+    kind: Literal["classes", "numbers", "nothing"]
+    class_names: tuple[str, ...]
+    color: Int16Array
+    doubt: UInt8Array
+    labeled: Int64Array
+    label_color: Int16Array
+    class_sizes: tuple[int, ...]
+    labels_seq: int
+    tag: str
+    _names: Sequence[pa.Array]
+
+    def names_of(self, places: Int64Array) -> list[bytes]:
+        """External ids of some nodes in UTF-8."""
+        found = _taken(self._names, self.map.node[places])
+        return [str(name).encode() for name in found]
+
+    def scores_of(self, places: Int64Array) -> Float32Array:
+        """Scores of some nodes; nan of those that nothing is predicted for."""
+        scores = np.full(places.size, np.nan, np.float32)
+        if self.file is not None:
+            node = self.map.node[places]
+            is_in = node < self.file.n_nodes
+            columns = [batch.column("score") for batch in self.file.batches()]
+            scores[is_in] = _taken(columns, node[is_in])
+        return scores
+
+    def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
+        """Colors of some nodes, of labeled ones those of their labels; and which are labeled."""
+        color = self.color[places]
+        row = np.searchsorted(self.labeled, places)
+        row[row == self.labeled.size] = 0
+        is_labeled = np.zeros(places.size, bool)
+        if self.labeled.size:
+            is_labeled = self.labeled[row] == places
+            color = np.where(is_labeled, self.label_color[row], color)
+        return color, is_labeled
+
+
+class Maps:
+    """Maps of graphs with their colors; any number of threads may ask.
+
+    Parameters
+    ----------
+    predictions : PredictionReader
+    labels : LabelStore
+    nodes : KnownNodes
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    """
+
+    def __init__(
+        self,
+        predictions: PredictionReader,
+        labels: LabelStore,
+        nodes: KnownNodes,
+        graphs_directory: Path,
+    ) -> None:
+        self._predictions = predictions
+        self._labels = labels
+        self._nodes = nodes
+        self._graphs_directory = graphs_directory
+        self._kept: dict[str, OrderedDict[Hashable, Any]] = {}
+        self._making = Lock()
+
+    def version(self, graph: GraphRecord) -> tuple[int, int] | None:
+        """Version of the map of a graph; None while there is none."""
+        return self._store(graph).version()
+
+    def open(
+        self, graph: GraphRecord, *, job_id: str | None = None, column: str | None = None
+    ) -> ColoredMap:
+        """The map of a graph with the freshest predictions of a column, or with those of a job.
+
+        Raises
+        ------
+        MapNotFound
+            There is no map yet.
+        UnknownJob, PredictionsNotFound
+            The job is not of this graph, or has no predictions.
+        """
+        store = self._store(graph)
+        version = store.version()
+        found = None if version is None else self._get("maps", (graph.id, version), store.open)
+        if found is None:
+            raise MapNotFound(
+                f"graph {graph.settings.name} has no map yet; submit a job of kind map and wait "
+                "for it"
+            )
+        file = self._file(graph, job_id, column)
+        named = (column or "") if file is None else file.meta.label_column
+        erased = self._nodes.erased(graph, found.meta.n_nodes)
+        key = graph.id, version, None if file is None else file.key, erased.tobytes()
+        kind, names, sizes, color, doubt = self._get(
+            "colors", key, lambda: _colors(found, file, erased)
+        )
+        names, labeled, label_color = self._get(
+            "labels",
+            (*key, named, graph.labels_seq),
+            lambda: self._labeled(graph, found, named, names),
+        )
+        ids = self._get(
+            "names",
+            (graph.id, version, erased.tobytes()),
+            lambda: self._nodes.external_ids(graph, found.meta.n_nodes).chunks,
+        )
+        tag = blake2b(repr((key, named, graph.labels_seq)).encode(), digest_size=12).hexdigest()
+        return ColoredMap(
+            map=found,
+            file=file,
+            kind=kind,
+            class_names=names,
+            color=color,
+            doubt=doubt,
+            labeled=labeled,
+            label_color=label_color,
+            class_sizes=sizes or (0,) * len(names),
+            labels_seq=graph.labels_seq,
+            tag=tag,
+            _names=ids,
+        )
+
+    def _store(self, graph: GraphRecord) -> MapStore:
+        return MapStore(GraphPaths(root=self._graphs_directory / graph.id))
+
+    def _file(
+        self, graph: GraphRecord, job_id: str | None, column: str | None
+    ) -> PredictionFile | None:
+        try:
+            return self._predictions.open(
+                self._predictions.find(graph, job_id=job_id, column=column)
+            )
+        except PredictionsNotFound:
+            if job_id is not None:
+                raise
+            return None
+
+    def _labeled(
+        self, graph: GraphRecord, found: NodeMap, column: str, names: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
+        """Classes, places of labeled nodes, and the colors of their labels."""
+        try:
+            labels = self._labels.current(graph.id, column=column)
+        except LabelColumnNotFound:
+            return names, np.zeros(0, np.int64), np.zeros(0, np.int16)
+        asked = labels.nodes.to_pylist()
+        kind = graph.settings.node_ids
+        ids = node_array(asked if kind == "string" else [int(each) for each in asked], kind)
+        dense = self._nodes.lookup(graph, ids)
+        texts = [str(label) for label in labels.labels]
+        names = names or tuple(sorted(set(texts)))[:_MAX_CLASSES]
+        place_of = {name: place for place, name in enumerate(names)}
+        color = np.array([place_of.get(text, -1) for text in texts], np.int16)
+        is_in = (dense >= 0) & (dense < found.meta.n_nodes)
+        places = _places(found, dense[is_in].astype(np.int64))
+        order = np.argsort(places)
+        return names, places[order], color[is_in][order]
+
+    def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made last of a kind, or make it; who comes meanwhile waits for that."""
+        with self._making:
+            kept = self._kept.setdefault(what, OrderedDict())
+            if key not in kept:
+                kept[key] = make()
+            kept.move_to_end(key)
+            while len(kept) > _MAX_KEPT:
+                kept.popitem(last=False)
+            return kept[key]
+
+
+def _colors(
+    found: NodeMap, file: PredictionFile | None, erased: Int64Array
+) -> tuple[str, tuple[str, ...], tuple[int, ...], Int16Array, UInt8Array]:
+    """Kind, classes and their sizes, and color and doubt of each node of a map."""
+    n_nodes = found.meta.n_nodes
+    color, doubt = np.full(n_nodes, -1, np.int16), np.zeros(n_nodes, np.uint8)
+    names: tuple[str, ...] = ()
+    kind = "nothing"
+    if file is not None:
+        kind = "numbers" if file.meta.score == "value" else "classes"
+        by_node, names = _numbers(file) if kind == "numbers" else _classes(file)
+        doubts = _doubts(file, by_node)
+        n_both = min(n_nodes, file.n_nodes)
+        color[:n_both], doubt[:n_both] = by_node[:n_both], doubts[:n_both]
+    erased = erased[erased < n_nodes]
+    color[erased], doubt[erased] = HIDDEN, 0
+    sizes = np.bincount(color[color >= 0], minlength=len(names)).tolist()
+    return kind, names, tuple(sizes), color[found.node], doubt[found.node]
+
+
+def _classes(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
+    """The class of each node by its place among the classes of a file."""
+    names = file.meta.class_names[:_MAX_CLASSES]
+    place_of = pa.array([str(name) for name in names])
+    parts = []
+    for batch in file.batches():
+        label = batch.column("label")
+        if pa.types.is_dictionary(label.type):
+            of_dictionary = pc.index_in(label.dictionary.cast(pa.string()), place_of)
+            place = of_dictionary.take(label.indices)
+        elif pa.types.is_integer(label.type):
+            place = pc.index_in(label, pa.array(names, label.type))
+        else:
+            place = pc.index_in(label.cast(pa.string()), place_of)
+        parts.append(place.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int16))
+    return np.concatenate(parts), tuple(str(name) for name in names)
+
+
+def _numbers(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
+    """The range that the number of each node lies in, of some equal ones."""
+    values = np.concatenate(
+        [batch.column("label").to_numpy(zero_copy_only=False) for batch in file.batches()]
+    ).astype(np.float64)
+    is_known = np.isfinite(values)
+    low, high = (values[is_known].min(), values[is_known].max()) if is_known.any() else (0.0, 1.0)
+    edges = np.linspace(low, high if high > low else low + 1.0, N_RANGES + 1)
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, N_RANGES - 1)
+    names = tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges.tolist()))
+    return np.where(is_known, place, -1).astype(np.int16), names
+
+
+def _doubts(file: PredictionFile, color: Int16Array) -> UInt8Array:
+    if file.meta.score == "value":
+        return np.zeros(file.n_nodes, np.uint8)
+    margin = np.concatenate([batch.column("margin").to_numpy() for batch in file.batches()])
+    sure = 1.0
+    if file.meta.score == "class score":
+        known = margin[color >= 0][:: max(1, margin.size // _SAMPLED)]
+        sure = float(np.quantile(known, _SURE_QUANTILE)) if known.size else 1.0
+    doubt = 255.0 * (1.0 - np.clip(margin / (sure if sure > 0 else 1.0), 0.0, 1.0))
+    return np.where(color >= 0, doubt, 0.0).astype(np.uint8)
+
+
+def _places(found: NodeMap, dense: Int64Array) -> Int64Array:
+    """Where some dense ids stand in a map."""
+    row = np.full(found.meta.n_nodes, -1, np.int32)
+    row[dense] = np.arange(dense.size, dtype=np.int32)
+    wanted = row[found.node]
+    places = np.flatnonzero(wanted >= 0)
+    result = np.empty(dense.size, np.int64)
+    result[wanted[places]] = places
+    return result
+
+
+def _taken(chunks: Sequence[pa.Array], rows: npt.NDArray[Any]) -> list[Any]:
+    """Values of some rows of a column in chunks, which are not put together for that."""
+    starts = np.concatenate([[0], np.cumsum([len(chunk) for chunk in chunks])])
+    chunk_of = np.searchsorted(starts, rows, side="right") - 1
+    found: list[Any] = [None] * rows.size
+    for chunk in np.unique(chunk_of).tolist():
+        here = np.flatnonzero(chunk_of == chunk)
+        taken = chunks[chunk].take(pa.array(rows[here] - starts[chunk])).to_pylist()
+        for place, value in zip(here.tolist(), taken, strict=True):
+            found[place] = value
+    return found

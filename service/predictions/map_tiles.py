@@ -1,0 +1,153 @@
+"""Tiles of a map: the places of nodes joined with what is predicted and labeled.
+
+A tile of few nodes lists them. One of many has cells with how many nodes are in each, their most
+frequent class and their doubt, and lists those of its nodes that are labeled or most in doubt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from peewit.service.predictions.map_colors import HIDDEN, ColoredMap
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import Int64Array
+from peewit.streaming.kernels.map_cells import BITS, count_cells, most_doubtful, places_of
+from peewit.streaming.passes.node_map import CELL_BITS, LAST_ZOOM, TILE_POINTS
+
+FORMAT: Final = 1
+MEDIA_TYPE: Final = "application/octet-stream"
+CELLS_PER_SIDE: Final = 1 << CELL_BITS
+LABELED_SHOWN: Final = 512
+"""Labeled nodes that a tile with cells lists; evenly along the curve where there are more."""
+
+DOUBTFUL_SHOWN: Final = 20
+_COORDINATE_BITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilePlace:
+    """Which square of the map, and which of its nodes.
+
+    Attributes
+    ----------
+    zoom : int
+        The map is 2 ** zoom tiles wide.
+    column, line : int
+        From the left and from above.
+    min_doubt : float
+        Nodes of less doubt are left out; labeled ones, too.
+
+    Raises
+    ------
+    ValueError
+        There is no such tile.
+    """
+
+    zoom: int
+    column: int
+    line: int
+    min_doubt: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.zoom <= LAST_ZOOM:
+            raise BadArgument("z", f"must lie in [0, {LAST_ZOOM}], got {self.zoom}")
+        for name, value in (("x", self.column), ("y", self.line)):
+            if not 0 <= value < 1 << self.zoom:
+                raise BadArgument(
+                    name, f"must lie in [0, {1 << self.zoom}) at zoom {self.zoom}, got {value}"
+                )
+        if not 0.0 <= self.min_doubt <= 1.0:
+            raise BadArgument("min_doubt", f"must lie in [0, 1], got {self.min_doubt}")
+
+
+def tile_bytes(colored: ColoredMap, place: TilePlace) -> bytes:
+    """One tile, in little-endian arrays without gaps.
+
+    Eight uint32 come first: the number of this format (1), the nodes of the tile, the cells per
+    side (0 where all nodes are listed), the nodes that are listed, the bytes of their names, and
+    three zeros. Then, with n nodes listed and c cells: ``count`` uint32 (c), ``score`` float32 (n),
+    ``name_end`` uint32 (n), ``x`` and ``y`` uint16 (n) in the tile, ``color`` int16 (n), ``winner``
+    int16 (c), ``share`` and ``cell_doubt`` uint8 (c), ``doubt`` and ``is_labeled`` uint8 (n), and
+    the names in UTF-8. Colors are places in the list of classes, -1 for none.
+    """
+    found = colored.map.tile(place.zoom, place.column, place.line)
+    least = int(np.ceil(255 * place.min_doubt))
+    color, doubt = colored.color[found], colored.doubt[found]
+    n_cells = CELLS_PER_SIDE**2
+    cells: Sequence[np.ndarray] = [np.zeros(0, kind) for kind in (np.uint32, np.int16)]
+    if color.size > TILE_POINTS:
+        count, winner = np.zeros(n_cells, np.uint32), np.full(n_cells, -1, np.int16)
+        share, cell_doubt = np.zeros(n_cells, np.uint8), np.zeros(n_cells, np.uint8)
+        n_nodes = count_cells(
+            colored.map.code[found],
+            color,
+            doubt,
+            least,
+            np.uint64(2 * (BITS - place.zoom - CELL_BITS)),
+            np.zeros(len(colored.class_names) + 1, np.int64),
+            count,
+            winner,
+            share,
+            cell_doubt,
+        )
+        if n_nodes > TILE_POINTS:
+            listed = _marked(colored, found, least)
+            cells = [count, winner, share, cell_doubt]
+    if not cells[0].size:
+        listed = np.flatnonzero((color > HIDDEN) & (doubt >= least))
+        n_nodes = listed.size
+        cells = [np.zeros(0, kind) for kind in (np.uint32, np.int16, np.uint8, np.uint8)]
+    return _encoded(colored, place, listed + found.start, n_nodes, cells)
+
+
+def _marked(colored: ColoredMap, found: slice, least: int) -> Int64Array:
+    """Nodes that a tile lists beside its cells, as places in it."""
+    color, doubt = colored.color[found], colored.doubt[found]
+    first, stop = np.searchsorted(colored.labeled, (found.start, found.stop))
+    labeled = colored.labeled[first:stop] - found.start
+    labeled = labeled[(color[labeled] > HIDDEN) & (doubt[labeled] >= least)]
+    step = -(-labeled.size // LABELED_SHOWN) or 1
+    doubtful = np.zeros(DOUBTFUL_SHOWN, np.int64)
+    n_doubtful = most_doubtful(color, doubt, max(least, 1), doubtful)
+    return np.union1d(labeled[::step], doubtful[:n_doubtful])
+
+
+def _encoded(
+    colored: ColoredMap,
+    place: TilePlace,
+    listed: Int64Array,
+    n_nodes: int,
+    cells: Sequence[np.ndarray],
+) -> bytes:
+    count, winner, share, cell_doubt = cells
+    column, line = np.empty(listed.size, np.uint32), np.empty(listed.size, np.uint32)
+    places_of(colored.map.code[listed], column, line)
+    names = colored.names_of(listed)
+    ends = np.cumsum([len(name) for name in names], dtype=np.uint32)
+    header = [FORMAT, n_nodes, CELLS_PER_SIDE if count.size else 0, listed.size]
+    header += [int(ends[-1]) if ends.size else 0, 0, 0, 0]
+    color, is_labeled = colored.shown_colors(listed)
+    arrays = [
+        np.array(header, "<u4"),
+        count.astype("<u4"),
+        colored.scores_of(listed).astype("<f4"),
+        ends.astype("<u4"),
+        _within(column, place.zoom).astype("<u2"),
+        _within(line, place.zoom).astype("<u2"),
+        color.astype("<i2"),
+        winner.astype("<i2"),
+        share,
+        cell_doubt,
+        colored.doubt[listed],
+        is_labeled.astype(np.uint8),
+    ]
+    return b"".join([each.tobytes() for each in arrays] + names)
+
+
+def _within(coordinate: np.ndarray, zoom: int) -> np.ndarray:
+    """Of 24 bits of the whole map, the 16 that say where in the tile it is."""
+    bits = BITS - zoom
+    inner = coordinate.astype(np.uint64) & np.uint64((1 << bits) - 1)
+    return (inner << np.uint64(_COORDINATE_BITS)) >> np.uint64(bits)

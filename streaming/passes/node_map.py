@@ -1,0 +1,209 @@
+"""Map of a snapshot: where each node lies in the plane, kept in one file for each graph.
+
+Context: a layout takes seconds to minutes, predictions change with every label. Decision: a map has
+the places of nodes and nothing of their classes, which are joined when a part of it is looked at;
+its nodes stand in the order of a curve through the square, so that a part is a slice. One map for
+each graph, replaced whole when it is made again. Consequence: it outlives its snapshot and any
+number of solves, and takes 12 bytes of disk a node.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from peewit.solvers.arrays import Float32Array, Int32Array
+from peewit.solvers.iteration_loop import UNWATCHED, Watch
+from peewit.solvers.laplacian.layout import layout
+from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.durable_files import naming, publish_file
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.kernels.map_cells import BITS, codes_of
+from peewit.streaming.snapshots.store import Snapshot
+
+TILE_POINTS: Final = 4096
+"""A tile with more nodes than this is told by cells."""
+
+CELL_BITS: Final = 6
+"""A tile has 2 ** CELL_BITS cells a side."""
+
+LAST_ZOOM: Final = BITS - CELL_BITS
+
+_FILE: Final = "map.arrow"
+_META_KEY: Final = b"peewit"
+_FORMAT: Final = 1
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapMeta:
+    """Provenance of a map.
+
+    Attributes
+    ----------
+    snapshot : int
+        Number of the snapshot.
+    n_nodes, n_edges : int
+        Its nodes and edges.
+    n_components : int
+        Its components, each drawn apart.
+    max_zoom : int
+        The first zoom at which no tile has more than `TILE_POINTS` nodes, or `LAST_ZOOM`.
+    made_at : float
+        Seconds since the epoch.
+    """
+
+    snapshot: int
+    n_nodes: int
+    n_edges: int
+    n_components: int
+    max_zoom: int
+    made_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeMap:
+    """A map, memory-mapped.
+
+    Attributes
+    ----------
+    meta : MapMeta
+        What it is of.
+    code : (n_nodes,) uint64
+        Places of the nodes as `peewit.streaming.kernels.map_cells` counts them, increasing.
+    node : (n_nodes,) int32
+        Dense ids in the order of ``code``.
+    """
+
+    meta: MapMeta
+    code: UInt64Array
+    node: Int32Array
+
+    def tile(self, zoom: int, column: int, line: int) -> slice:
+        """The nodes of one of the 4 ** zoom equal squares."""
+        shift = np.uint64(2 * (BITS - zoom))
+        prefix = np.uint64(_interleaved(column, line))
+        first, stop = np.searchsorted(
+            self.code, np.array([prefix << shift, (prefix + np.uint64(1)) << shift], np.uint64)
+        )
+        return slice(int(first), int(stop))
+
+
+class MapStore:
+    """The map of one graph.
+
+    Parameters
+    ----------
+    paths : GraphPaths
+        Of the graph.
+    """
+
+    def __init__(self, paths: GraphPaths) -> None:
+        self._path = paths.map / _FILE
+
+    def version(self) -> tuple[int, int] | None:
+        """Version, which every replacement changes; None while there is no map."""
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns
+
+    def open(self) -> NodeMap | None:
+        """The map; None while there is none, or none that this version can read."""
+        try:
+            source = pa.memory_map(str(self._path))
+        except FileNotFoundError:
+            return None
+        reader = pa.ipc.open_file(source)
+        values = json.loads(reader.schema.metadata[_META_KEY])
+        if values.pop("format") != _FORMAT:
+            return None
+        batch = reader.get_batch(0)
+        return NodeMap(
+            meta=MapMeta(**values),
+            code=batch.column("code").to_numpy(),
+            node=batch.column("node").to_numpy(),
+        )
+
+    def publish(self, found: NodeMap) -> None:
+        """Replace the map, whole or not at all; raises OSError."""
+        schema = pa.schema(
+            [("code", pa.uint64()), ("node", pa.int32())],
+            metadata={_META_KEY: json.dumps({"format": _FORMAT, **asdict(found.meta)})},
+        )
+        columns = [pa.array(found.code), pa.array(found.node)]
+
+        def write(path: Path) -> None:
+            with (
+                naming(path),
+                pa.OSFile(str(path), "wb") as sink,
+                pa.ipc.new_file(sink, schema) as writer,
+            ):
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        publish_file(self._path, write)
+
+
+def drawn(
+    snapshot: Snapshot, *, watch: Watch = UNWATCHED, parallel: Parallel = map
+) -> Float32Array:
+    """Points of a snapshot's nodes, as of `peewit.solvers.laplacian.layout`, by its own seed."""
+    return layout(snapshot.graph, seed=snapshot.meta.seed, watch=watch, parallel=parallel)
+
+
+def map_of(points: Float32Array, snapshot: Snapshot, *, made_at: float) -> NodeMap:
+    """The map of a snapshot with its nodes at some points of the unit square.
+
+    ``made_at`` is in seconds since the epoch.
+    """
+    graph = snapshot.graph
+    return in_order(
+        points,
+        snapshot=snapshot.meta.number,
+        n_edges=graph.n_edges,
+        n_components=graph.n_components,
+        made_at=made_at,
+    )
+
+
+def in_order(
+    points: Float32Array, *, snapshot: int, n_edges: int, n_components: int, made_at: float
+) -> NodeMap:
+    """The map with nodes at some points of the unit square; other arguments as of `MapMeta`."""
+    code = np.empty(len(points), np.uint64)
+    codes_of(points, code)
+    order = np.argsort(code, kind="stable").astype(np.int32)
+    code = code[order]
+    meta = MapMeta(
+        snapshot=snapshot,
+        n_nodes=len(points),
+        n_edges=n_edges,
+        n_components=n_components,
+        max_zoom=_max_zoom(code),
+        made_at=made_at,
+    )
+    return NodeMap(meta=meta, code=code, node=order)
+
+
+def _max_zoom(code: UInt64Array) -> int:
+    """By the least difference of codes that stand `TILE_POINTS` apart."""
+    if code.size <= TILE_POINTS:
+        return 0
+    for zoom in range(1, LAST_ZOOM):
+        prefix = code >> np.uint64(2 * (BITS - zoom))
+        if not (prefix[TILE_POINTS:] == prefix[:-TILE_POINTS]).any():
+            return zoom
+    return LAST_ZOOM
+
+
+def _interleaved(column: int, line: int) -> int:
+    return sum(
+        (column >> bit & 1) << 2 * bit | (line >> bit & 1) << 2 * bit + 1 for bit in range(BITS)
+    )
