@@ -22,6 +22,7 @@ from peewit.solvers.arrays import frozen_all
 from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.layout import layout
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.memory_order import memory_order
 from peewit.solvers.models import CATALOGUE
@@ -37,10 +38,12 @@ from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.kernels.map_cells import count_cells, most_doubtful, places_of
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
+from peewit.streaming.passes.node_map import in_order
 from peewit.streaming.passes.resolution import resolve
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -74,6 +77,7 @@ def warm() -> float:
     _join_by_neighbors()
     _strike_edges()
     _change_a_label()
+    _draw()
     _solve(graph)
     _solve_by_multigrid()
     _solve_by_elimination()
@@ -192,6 +196,23 @@ def _change_a_label() -> None:
     for n_labels in (60, 61):
         labeled = node[: 40 * n_labels : 40]
         model.solve(prepared, Labels.from_pairs(labeled, labeled // 40 % 2))
+
+
+def _draw() -> None:
+    """A ring as points, its map, and what tiles of it are made of."""
+    node = np.arange(_N_NODES)
+    ring = Graph.from_edges(node, np.roll(node, 1), np.ones(_N_NODES), n_nodes=_N_NODES)
+    for graph in (ring, ring.with_weights(ring.adjacency.data.astype(np.float32))):
+        points = layout(graph, seed=0)
+    found = in_order(points, snapshot=1, n_edges=_N_NODES, n_components=1, made_at=0.0)
+    color, doubt = np.zeros(_N_NODES, np.int16), np.zeros(_N_NODES, np.uint8)
+    count, winner = np.zeros(4, np.uint32), np.zeros(4, np.int16)
+    share, cell_doubt, tally = np.zeros(4, np.uint8), np.zeros(4, np.uint8), np.zeros(3, np.int64)
+    first = found.cells(0, 0, 0, 1)
+    count_cells(first, color, doubt, 0, tally, count, winner, share, cell_doubt)
+    for code in (found.code, *frozen_all(found.code.copy())):
+        places_of(code, np.zeros(_N_NODES, np.uint32), np.zeros(_N_NODES, np.uint32))
+    most_doubtful(color, doubt, 0, np.zeros(1, np.int64))
 
 
 def _join_by_neighbors() -> None:

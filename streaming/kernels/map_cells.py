@@ -62,11 +62,10 @@ def places_of(code: Any, column: Any, line: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def count_cells(
-    code: Any,
+    first_node: Any,
     color: Any,
     doubt: Any,
     least_doubt: int,
-    shift: Any,
     tally: Any,
     count: Any,
     winner: Any,
@@ -77,56 +76,50 @@ def count_cells(
 
     Parameters
     ----------
-    code : (n,) uint64
-        Sorted, of the nodes of the tile.
+    first_node : (n_cells + 1,) int64
+        Where the nodes of each cell begin, of cells along the curve, a power of 4 of them.
     color : (n,) int16
-        Place of the predicted class, -1 without one; -2 of nodes that are not to be seen.
+        Of the nodes of the tile: place of the predicted class, -1 without one; -2 of nodes that are
+        not to be seen.
     doubt : (n,) uint8
     least_doubt : int
         Nodes of less are left out.
-    shift : uint64
-        Bits of a code below those of its cell.
-    tally : (n_colors + 1,) int64
-        Zeros, and left so; its last is for nodes without a class.
+    tally : (n_colors + 2,) int64
+        Zeros, and left so; the first is for nodes that are not seen, the next without a class.
     count : (n_cells,) uint32, row by row
     winner : (n_cells,) int16
-        The most frequent color.
+        The most frequent color; -1 wins where it is as frequent.
     share, mean_doubt : (n_cells,) uint8
         The winner's part of the nodes, and their doubt, as parts of 255.
     """
-    n_colors = tally.size - 1
-    n_counted = 0
-    side = 1
+    n_counted, side = 0, 1
     while side * side < count.size:
         side *= 2
-    mask = np.uint64(count.size - 1)
-    first = 0
-    while first < code.size:
-        cell = code[first] >> shift
-        last = first
-        n_here, sum_of_doubts = 0, 0
-        while last < code.size and code[last] >> shift == cell:
-            own = color[last]
-            if own > -2 and doubt[last] >= least_doubt:
-                tally[n_colors if own < 0 else own] += 1
-                n_here += 1
-                sum_of_doubts += doubt[last]
-            last += 1
-        if n_here:
-            inner = cell & mask
-            place = np.int64(gather(inner >> _ONE)) * side + np.int64(gather(inner))
-            best = 0
-            for each in range(n_colors + 1):
-                if tally[each] > tally[best]:
-                    best = each
+    for cell in range(count.size):
+        first, last = first_node[cell], first_node[cell + 1]
+        if first == last:
+            continue
+        sum_of_doubts = 0
+        for node in range(first, last):
+            own, its_doubt = np.int64(color[node]), np.int64(doubt[node])
+            is_in = own > -2 and its_doubt >= least_doubt
+            tally[own + 2 if is_in else 0] += 1
+            sum_of_doubts += its_doubt if is_in else 0
+        n_here = last - first - tally[0]
+        best = 1
+        for each in range(2, tally.size):
+            if tally[each] > tally[best]:
+                best = each
+        if n_here > 0:
+            word = np.uint64(cell)
+            place = np.int64(gather(word >> _ONE)) * side + np.int64(gather(word))
             count[place] = n_here
-            winner[place] = -1 if best == n_colors else best
+            winner[place] = best - 2
             share[place] = (255 * tally[best]) // n_here
             mean_doubt[place] = sum_of_doubts // n_here
             n_counted += n_here
-            for each in range(n_colors + 1):
-                tally[each] = 0
-        first = last
+        for each in range(tally.size):
+            tally[each] = 0
     return n_counted
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from peewit.solvers.arrays import Float32Array, Int32Array
+from peewit.solvers.arrays import Float32Array, Int32Array, Int64Array
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.laplacian.layout import layout
 from peewit.solvers.row_ranges import Parallel
@@ -86,12 +86,17 @@ class NodeMap:
 
     def tile(self, zoom: int, column: int, line: int) -> slice:
         """The nodes of one of the 4 ** zoom equal squares."""
-        shift = np.uint64(2 * (BITS - zoom))
-        prefix = np.uint64(_interleaved(column, line))
-        first, stop = np.searchsorted(
-            self.code, np.array([prefix << shift, (prefix + np.uint64(1)) << shift], np.uint64)
-        )
-        return slice(int(first), int(stop))
+        bounds = self.cells(zoom, column, line, 0)
+        return slice(int(bounds[0]), int(bounds[1]))
+
+    def cells(self, zoom: int, column: int, line: int, bits: int = CELL_BITS) -> Int64Array:
+        """Where the nodes of each of 4 ** bits cells of a tile begin, and the last ends.
+
+        The cells stand along the curve.
+        """
+        first = _interleaved(column, line) << 2 * bits
+        prefix = np.arange(first, first + (1 << 2 * bits) + 1, dtype=np.uint64)
+        return np.searchsorted(self.code, prefix << np.uint64(2 * (BITS - zoom - bits)))
 
 
 class MapStore:
