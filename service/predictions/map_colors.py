@@ -52,52 +52,70 @@ class MapNotFound(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ColoredMap:
-    """A map with what is known of its nodes.
+class Colors:
+    """What is predicted of the nodes of a map, in its order.
 
     Attributes
     ----------
-    map : NodeMap
-        Where nodes lie; all arrays here are in its order.
-    file : PredictionFile, optional
-        What is predicted; None while nothing is.
     kind : "classes", "numbers" or "nothing"
         What is predicted; ranges stand for numbers.
     class_names : tuple of str
         What colors mean.
+    class_sizes : tuple of int
+        Nodes of each.
     color : (n_nodes,) int16
         Place in ``class_names``, -1 or `HIDDEN`.
     doubt : (n_nodes,) uint8
         1 minus the margin in parts of 255; of class scores, in parts of the margin that 95 % of
         the nodes stay below. 0 where no label reaches and for numbers.
+    """
+
+    kind: Literal["classes", "numbers", "nothing"]
+    class_names: tuple[str, ...]
+    class_sizes: tuple[int, ...]
+    color: Int16Array
+    doubt: UInt8Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColoredMap:
+    """A map with what is known of its nodes; all arrays are in its order.
+
+    Attributes
+    ----------
+    map : NodeMap
+        Where nodes lie.
+    file : PredictionFile, optional
+        What is predicted; None while nothing is.
+    colors : Colors
+        The same in this order.
+    class_names : tuple of str
+        Those of the colors; of labels where nothing is predicted.
     labeled : (n_labeled,) int64
         Places of labeled nodes, increasing.
     label_color : (n_labeled,) int16
         Their labels.
-    class_sizes : tuple of int
-        Nodes of each class.
     labels_seq : int
         Up to which event labels count.
     tag : str
         Differs where a tile may differ.
+    names : sequence of pyarrow.Array
+        External ids in the order of the dense ones, in chunks.
     """
 
     map: NodeMap
     file: PredictionFile | None
-    kind: Literal["classes", "numbers", "nothing"]
+    colors: Colors
     class_names: tuple[str, ...]
-    color: Int16Array
-    doubt: UInt8Array
     labeled: Int64Array
     label_color: Int16Array
-    class_sizes: tuple[int, ...]
     labels_seq: int
     tag: str
-    _names: Sequence[pa.Array]
+    names: Sequence[pa.Array]
 
     def names_of(self, places: Int64Array) -> list[bytes]:
         """External ids of some nodes in UTF-8."""
-        found = _taken(self._names, self.map.node[places])
+        found = _taken(self.names, self.map.node[places])
         return [str(name).encode() for name in found]
 
     def scores_of(self, places: Int64Array) -> Float32Array:
@@ -112,7 +130,7 @@ class ColoredMap:
 
     def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
         """Colors of some nodes, of labeled ones those of their labels; and which are labeled."""
-        color = self.color[places]
+        color = self.colors.color[places]
         row = np.searchsorted(self.labeled, places)
         row[row == self.labeled.size] = 0
         is_labeled = np.zeros(places.size, bool)
@@ -176,13 +194,11 @@ class Maps:
         named = (column or "") if file is None else file.meta.label_column
         erased = self._nodes.erased(graph, found.meta.n_nodes)
         key = graph.id, version, None if file is None else file.key, erased.tobytes()
-        kind, names, sizes, color, doubt = self._get(
-            "colors", key, lambda: _colors(found, file, erased)
-        )
+        colors = self._get("colors", key, lambda: colors_of(found, file, erased))
         names, labeled, label_color = self._get(
             "labels",
             (*key, named, graph.labels_seq),
-            lambda: self._labeled(graph, found, named, names),
+            lambda: self._labeled(graph, found, named, colors.class_names),
         )
         ids = self._get(
             "names",
@@ -193,16 +209,13 @@ class Maps:
         return ColoredMap(
             map=found,
             file=file,
-            kind=kind,
+            colors=colors,
             class_names=names,
-            color=color,
-            doubt=doubt,
             labeled=labeled,
             label_color=label_color,
-            class_sizes=sizes or (0,) * len(names),
             labels_seq=graph.labels_seq,
             tag=tag,
-            _names=ids,
+            names=ids,
         )
 
     def _store(self, graph: GraphRecord) -> MapStore:
@@ -253,14 +266,12 @@ class Maps:
             return kept[key]
 
 
-def _colors(
-    found: NodeMap, file: PredictionFile | None, erased: Int64Array
-) -> tuple[str, tuple[str, ...], tuple[int, ...], Int16Array, UInt8Array]:
-    """Kind, classes and their sizes, and color and doubt of each node of a map."""
+def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:
+    """What a file of predictions says of the nodes of a map, of erased dense ids nothing."""
     n_nodes = found.meta.n_nodes
     color, doubt = np.full(n_nodes, -1, np.int16), np.zeros(n_nodes, np.uint8)
     names: tuple[str, ...] = ()
-    kind = "nothing"
+    kind: Literal["classes", "numbers", "nothing"] = "nothing"
     if file is not None:
         kind = "numbers" if file.meta.score == "value" else "classes"
         by_node, names = _numbers(file) if kind == "numbers" else _classes(file)
@@ -269,8 +280,13 @@ def _colors(
         color[:n_both], doubt[:n_both] = by_node[:n_both], doubts[:n_both]
     erased = erased[erased < n_nodes]
     color[erased], doubt[erased] = HIDDEN, 0
-    sizes = np.bincount(color[color >= 0], minlength=len(names)).tolist()
-    return kind, names, tuple(sizes), color[found.node], doubt[found.node]
+    return Colors(
+        kind=kind,
+        class_names=names,
+        class_sizes=tuple(np.bincount(color[color >= 0], minlength=len(names)).tolist()),
+        color=color[found.node],
+        doubt=doubt[found.node],
+    )
 
 
 def _classes(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:

@@ -4,11 +4,11 @@ A tile of few nodes lists them. One of many has cells with how many nodes are in
 frequent class and their doubt, and lists those of its nodes that are labeled or most in doubt.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from peewit.service.predictions.map_colors import HIDDEN, ColoredMap
 from peewit.solvers.arguments import BadArgument
@@ -74,37 +74,60 @@ def tile_bytes(colored: ColoredMap, place: TilePlace) -> bytes:
     """
     found = colored.map.tile(place.zoom, place.column, place.line)
     least = int(np.ceil(255 * place.min_doubt))
-    color, doubt = colored.color[found], colored.doubt[found]
-    n_cells = CELLS_PER_SIDE**2
-    cells: Sequence[np.ndarray] = [np.zeros(0, kind) for kind in (np.uint32, np.int16)]
-    if color.size > TILE_POINTS:
-        count, winner = np.zeros(n_cells, np.uint32), np.full(n_cells, -1, np.int16)
-        share, cell_doubt = np.zeros(n_cells, np.uint8), np.zeros(n_cells, np.uint8)
-        n_nodes = count_cells(
-            colored.map.code[found],
-            color,
-            doubt,
-            least,
-            np.uint64(2 * (BITS - place.zoom - CELL_BITS)),
-            np.zeros(len(colored.class_names) + 1, np.int64),
-            count,
-            winner,
-            share,
-            cell_doubt,
+    cells = _counted(colored, found, place, least)
+    if cells.n_nodes > TILE_POINTS:
+        return _encoded(colored, place, _marked(colored, found, least) + found.start, cells)
+    is_in = (colored.colors.color[found] > HIDDEN) & (colored.colors.doubt[found] >= least)
+    listed = np.flatnonzero(is_in) + found.start
+    return _encoded(colored, place, listed, Cells.none(listed.size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """Cells of a tile, row by row; see `tile_bytes`."""
+
+    n_nodes: int
+    count: npt.NDArray[np.uint32]
+    winner: npt.NDArray[np.int16]
+    share: npt.NDArray[np.uint8]
+    doubt: npt.NDArray[np.uint8]
+
+    @classmethod
+    def none(cls, n_nodes: int) -> "Cells":
+        """Of a tile that lists all its nodes."""
+        return cls(
+            n_nodes=n_nodes,
+            count=np.zeros(0, np.uint32),
+            winner=np.zeros(0, np.int16),
+            share=np.zeros(0, np.uint8),
+            doubt=np.zeros(0, np.uint8),
         )
-        if n_nodes > TILE_POINTS:
-            listed = _marked(colored, found, least)
-            cells = [count, winner, share, cell_doubt]
-    if not cells[0].size:
-        listed = np.flatnonzero((color > HIDDEN) & (doubt >= least))
-        n_nodes = listed.size
-        cells = [np.zeros(0, kind) for kind in (np.uint32, np.int16, np.uint8, np.uint8)]
-    return _encoded(colored, place, listed + found.start, n_nodes, cells)
+
+
+def _counted(colored: ColoredMap, found: slice, place: TilePlace, least: int) -> Cells:
+    """The cells of a tile; none where its nodes are few without being counted."""
+    if found.stop - found.start <= TILE_POINTS:
+        return Cells.none(0)
+    n_cells = CELLS_PER_SIDE**2
+    count, winner = np.zeros(n_cells, np.uint32), np.full(n_cells, -1, np.int16)
+    share, doubt = np.zeros(n_cells, np.uint8), np.zeros(n_cells, np.uint8)
+    n_nodes = count_cells(
+        colored.map.cells(place.zoom, place.column, place.line) - found.start,
+        colored.colors.color[found],
+        colored.colors.doubt[found],
+        least,
+        np.zeros(len(colored.class_names) + 2, np.int64),
+        count,
+        winner,
+        share,
+        doubt,
+    )
+    return Cells(n_nodes=n_nodes, count=count, winner=winner, share=share, doubt=doubt)
 
 
 def _marked(colored: ColoredMap, found: slice, least: int) -> Int64Array:
     """Nodes that a tile lists beside its cells, as places in it."""
-    color, doubt = colored.color[found], colored.doubt[found]
+    color, doubt = colored.colors.color[found], colored.colors.doubt[found]
     first, stop = np.searchsorted(colored.labeled, (found.start, found.stop))
     labeled = colored.labeled[first:stop] - found.start
     labeled = labeled[(color[labeled] > HIDDEN) & (doubt[labeled] >= least)]
@@ -118,35 +141,33 @@ def _encoded(
     colored: ColoredMap,
     place: TilePlace,
     listed: Int64Array,
-    n_nodes: int,
-    cells: Sequence[np.ndarray],
+    cells: Cells,
 ) -> bytes:
-    count, winner, share, cell_doubt = cells
     column, line = np.empty(listed.size, np.uint32), np.empty(listed.size, np.uint32)
     places_of(colored.map.code[listed], column, line)
     names = colored.names_of(listed)
     ends = np.cumsum([len(name) for name in names], dtype=np.uint32)
-    header = [FORMAT, n_nodes, CELLS_PER_SIDE if count.size else 0, listed.size]
+    header = [FORMAT, cells.n_nodes, CELLS_PER_SIDE if cells.count.size else 0, listed.size]
     header += [int(ends[-1]) if ends.size else 0, 0, 0, 0]
     color, is_labeled = colored.shown_colors(listed)
     arrays = [
         np.array(header, "<u4"),
-        count.astype("<u4"),
+        cells.count.astype("<u4"),
         colored.scores_of(listed).astype("<f4"),
         ends.astype("<u4"),
         _within(column, place.zoom).astype("<u2"),
         _within(line, place.zoom).astype("<u2"),
         color.astype("<i2"),
-        winner.astype("<i2"),
-        share,
-        cell_doubt,
-        colored.doubt[listed],
+        cells.winner.astype("<i2"),
+        cells.share,
+        cells.doubt,
+        colored.colors.doubt[listed],
         is_labeled.astype(np.uint8),
     ]
     return b"".join([each.tobytes() for each in arrays] + names)
 
 
-def _within(coordinate: np.ndarray, zoom: int) -> np.ndarray:
+def _within(coordinate: npt.NDArray[np.uint32], zoom: int) -> npt.NDArray[np.uint64]:
     """Of 24 bits of the whole map, the 16 that say where in the tile it is."""
     bits = BITS - zoom
     inner = coordinate.astype(np.uint64) & np.uint64((1 << bits) - 1)

@@ -91,7 +91,8 @@ def map_answer(
     """What people see of the map of a graph; raises as `peewit.service.predictions.map_colors`."""
     colored = stores.maps.open(graph, job_id=job_id, column=column)
     meta = None if colored.file is None else colored.file.meta
-    sizes = zip(colored.class_names, colored.class_sizes, strict=True)
+    sizes = colored.colors.class_sizes or (0,) * len(colored.class_names)
+    classes = zip(colored.class_names, sizes, strict=True)
     return answer_of(
         Map,
         colored.map.meta,
@@ -99,8 +100,8 @@ def map_answer(
         made_at=datetime.fromtimestamp(colored.map.meta.made_at, UTC),
         tile_points=TILE_POINTS,
         cells_per_side=CELLS_PER_SIDE,
-        predicts=colored.kind,
-        classes=tuple(MapClass(label=label, n_nodes=size) for label, size in sizes),
+        predicts=colored.colors.kind,
+        classes=tuple(MapClass(label=label, n_nodes=size) for label, size in classes),
         job=None if meta is None else meta.job_id,
         model=None if meta is None else meta.model,
         predicted_snapshot=None if meta is None else meta.snapshot,
