@@ -16,6 +16,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
+from peewit.service.dashboard.routes.maps import map_state
 from peewit.service.dashboard.svg_geometry import Spectrum
 from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
 from peewit.service.inbox.inbox_records import FileNotListed
@@ -47,7 +48,14 @@ def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Respon
 def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
     """One graph."""
     request.app.state.rounds.prepare()
-    return page(request, "graph.html", graph=graph, seen="", **_live(graph, stores))
+    return page(
+        request,
+        "graph.html",
+        graph=graph,
+        seen="",
+        map=map_state(graph, stores),
+        **_live(graph, stores),
+    )
 
 
 @router.get("/graphs/{graph}/live", dependencies=[viewing("read")])

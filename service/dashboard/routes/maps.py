@@ -1,0 +1,144 @@
+"""The map of a graph: what it shows, its tiles, and what to do where there is none."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import Header, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from peewit.service.api.auth import CallerHere
+from peewit.service.api.json_response import json_response
+from peewit.service.api.routes.maps import get_map_tile, map_answer
+from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.tables import IfNoneMatch, not_modified
+from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
+from peewit.service.dashboard.routes.common import Seen
+from peewit.service.jobs.job import JobStatus
+from peewit.service.tasks.kind_list import KINDS
+
+router = page_router()
+
+DRAWN_UNASKED: Final = 100_000
+"""A graph of so many nodes or fewer is drawn as soon as somebody who may label looks at it."""
+
+_SECONDS_PER_NODE: Final = 6e-5
+_DOUBTFUL: Final = 0.5
+
+Column = Annotated[str | None, Query(alias="label_column", max_length=500)]
+
+
+@router.get("/graphs/{graph}/map", dependencies=[viewing("read")])
+def get_about(
+    graph: GraphHere,
+    stores: StoresHere,
+    column: Column = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """What the map shows; 304 while that is the same."""
+    about = map_answer(graph, stores, column=_column(graph, stores, column))
+    tag = f'"{about.tag}-{about.newest_snapshot}"'
+    unchanged = not_modified(tag, if_none_match)
+    if unchanged is not None:
+        return unchanged
+    answer = json_response(asdict(about))
+    answer.headers.update({"ETag": tag, "Cache-Control": "private, no-cache"})
+    return answer
+
+
+@router.get("/graphs/{graph}/map/tiles/{z}/{x}/{y}", dependencies=[viewing("read")])
+def get_tile(
+    graph: GraphHere,
+    stores: StoresHere,
+    z: int,
+    x: int,
+    y: int,
+    column: Column = None,
+    doubtful: bool = False,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """A tile, as ``GET /v1/graphs/{g}/map/tiles/{z}/{x}/{y}`` sends it."""
+    return get_map_tile(
+        z,
+        x,
+        y,
+        graph,
+        stores,
+        label_column=_column(graph, stores, column),
+        min_doubt=_DOUBTFUL if doubtful else 0.0,
+        if_none_match=if_none_match,
+    )
+
+
+@router.get("/graphs/{graph}/map/section", dependencies=[viewing("read")])
+def show_section(
+    request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
+) -> Response:
+    """The map, or what to do to have one."""
+    return piece(request, "map.html", seen=seen, graph=graph, map=map_state(graph, stores))
+
+
+@router.get("/graphs/{graph}/map/notes", dependencies=[viewing("read")])
+def show_notes(request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = "") -> Response:
+    """What to do next, below the map."""
+    return piece(request, "map_notes.html", seen=seen, graph=graph, map=map_state(graph, stores))
+
+
+@router.post("/graphs/{graph}/map", dependencies=[viewing("label")])
+async def draw_map(
+    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+) -> Response:
+    """Have the newest snapshot drawn."""
+    await form_of(request)
+    kind = KINDS["map"]
+    spec = kind.spec(graph.id, parameters={}, owner=caller.name)
+    kind.admit(spec, graph, stores.job_stores)
+    await run_in_threadpool(stores.jobs.submit_coalesced, spec)
+    if not is_piece(request):
+        return back_to(f"/graphs/{graph.settings.name}")
+    state = await run_in_threadpool(map_state, graph, stores)
+    template = "map_notes.html" if state["version"] else "map.html"
+    return page(request, template, seen="", graph=graph, map=state)
+
+
+def map_state(graph: GraphRecord, stores: Stores) -> Mapping[str, Any]:
+    """What there is of a map, and what is missing."""
+    version = stores.maps.version(graph)
+    snapshot, n_nodes = graph.progress.snapshot, graph.progress.n_nodes
+    jobs = stores.jobs.list(graph_id=graph.id, kind="map", limit=1).jobs
+    last = jobs[0] if jobs else None
+    is_over = last is None or last.status.is_final
+    has_failed = last is not None and last.status in {JobStatus.FAILED, JobStatus.CANCELLED}
+    columns = stores.labels.columns(graph.id)
+    drawn = None
+    if version is not None and last is not None and last.status is JobStatus.SUCCEEDED:
+        drawn = (last.result or {}).get("snapshot")
+    return {
+        "version": version,
+        "snapshot": snapshot,
+        "drawn": drawn,
+        "job": None if is_over and not has_failed else last,
+        "is_under_way": not is_over,
+        "draws_itself": is_over
+        and not has_failed
+        and snapshot is not None
+        and n_nodes <= DRAWN_UNASKED,
+        "seconds": n_nodes * _SECONDS_PER_NODE,
+        "n_nodes": n_nodes,
+        "has_labels": bool(columns),
+        "has_predictions": any(
+            stores.predictions.store.latest(graph.id, column=column) for column in columns or [""]
+        ),
+    }
+
+
+def _column(graph: GraphRecord, stores: Stores, asked: str | None) -> str:
+    """The column of labels that was asked for, else the first that something is predicted of."""
+    if asked is not None:
+        return asked
+    columns = stores.labels.columns(graph.id) or [""]
+    store = stores.predictions.store
+    predicted = (column for column in columns if store.latest(graph.id, column=column))
+    return next(predicted, columns[0])
