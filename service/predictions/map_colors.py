@@ -163,7 +163,9 @@ class Maps:
         self._labels = labels
         self._nodes = nodes
         self._graphs_directory = graphs_directory
-        self._kept: dict[str, OrderedDict[Hashable, Any]] = {}
+        self._kept: dict[str, OrderedDict[Hashable, Any]] = {
+            what: OrderedDict() for what in ("maps", "colors", "labels", "names")
+        }
         self._making = Lock()
 
     def version(self, graph: GraphRecord) -> tuple[int, int] | None:
@@ -256,14 +258,14 @@ class Maps:
 
     def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """What was made last of a kind, or make it; who comes meanwhile waits for that."""
-        with self._making:
-            kept = self._kept.setdefault(what, OrderedDict())
-            if key not in kept:
-                kept[key] = make()
-            kept.move_to_end(key)
-            while len(kept) > _MAX_KEPT:
-                kept.popitem(last=False)
-            return kept[key]
+        kept = self._kept[what]
+        value = kept.get(key)
+        if value is None:  # nobody waits for what is there
+            with self._making:
+                value = kept[key] = kept.get(key) or make()
+                while len(kept) > _MAX_KEPT:
+                    kept.popitem(last=False)
+        return value
 
 
 def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:

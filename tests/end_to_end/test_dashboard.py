@@ -257,6 +257,68 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     expect(page.locator("#other")).to_be_focused()
 
 
+def test_the_map_is_read_by_mouse_by_keys_and_as_a_table(browser: Browser, server: Server) -> None:
+    small = {"width": 360, "height": 740}
+    with watched(browser, server, color_scheme="dark", viewport=small) as page:
+        page.goto("/graphs/digits")  # which has it drawn
+        canvas = page.get_by_role("application", name="Map of the graph digits")
+        expect(canvas).to_have_attribute("data-drawn", re.compile(".+"), timeout=30_000)
+        page.get_by_text("This view as a table").click()
+        said = page.locator("#map-said")
+        expect(said).to_contain_text("1,797 nodes in view, the whole map")
+        requires_no_mending(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= small["width"]
+    with watched(browser, server) as page:
+        page.goto("/graphs/digits")
+        canvas = page.get_by_role("application", name="Map of the graph digits")
+        said, regions = page.locator("#map-said"), page.get_by_role("region", name="Regions")
+        expect(canvas).to_have_attribute("data-drawn", re.compile(".+"), timeout=30_000)
+        expect(page.get_by_role("list", name="Colours of the map")).to_contain_text("labeled: 20")
+        page.get_by_text("This view as a table").click()
+        requires_no_mending(page)
+        canvas.focus()
+        for key, words in (
+            ("+", "enlarged 2.0 times"),
+            ("ArrowRight", "enlarged 2.0 times"),
+            ("-", "the whole map"),
+            ("+", "enlarged 2.0 times"),
+            ("0", "1,797 nodes in view, the whole map"),
+        ):
+            page.keyboard.press(key)
+            expect(said).to_contain_text(words)
+        page.get_by_label("only doubtful nodes").check()
+        expect(said).to_contain_text("doubtful nodes in view")
+        expect(said).not_to_contain_text("1,797")
+        page.get_by_label("only doubtful nodes").uncheck()
+        expect(said).to_contain_text("1,797 nodes in view")
+        regions.get_by_role("button", name="Enlarge middle").press("Enter")
+        expect(said).to_contain_text("enlarged 3.0 times")
+        expect(regions.get_by_role("button", name="Enlarge middle")).to_be_focused()
+        node = re.search(r"Nearest the middle: (digit-\d+): ", said.inner_text())
+        assert node is not None
+        canvas.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text(node[1])
+        page.go_back()
+        expect(canvas).to_have_attribute("data-drawn", re.compile(".+"), timeout=30_000)
+        doubtful = page.get_by_role("region", name="Most doubtful nodes in view")
+        page.get_by_text("This view as a table").click()
+        expect(doubtful.get_by_role("row")).to_have_count(21)
+        box = canvas.bounding_box()
+        assert box is not None
+        tip = page.locator(".map-tip")
+        for step in range(40):  # along the middle, until the mouse is over a node
+            page.mouse.move(
+                box["x"] + box["width"] * (0.3 + step / 100), box["y"] + box["height"] / 2
+            )
+            if "on-node" in (canvas.get_attribute("class") or ""):
+                break
+        expect(tip).to_contain_text(re.compile(r"^digit-\d+: (predicted|labeled) \d"))
+        name = tip.inner_text().partition(":")[0]
+        page.mouse.down()
+        page.mouse.up()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
 def test_a_new_graph_is_labeled_from_the_first_node_on(
     browser: Browser, server: Server, tmp_path: Path
 ) -> None:

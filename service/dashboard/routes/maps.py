@@ -17,6 +17,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
 from peewit.service.jobs.job import JobStatus
+from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tasks.kind_list import KINDS
 
 router = page_router()
@@ -138,7 +139,10 @@ def _column(graph: GraphRecord, stores: Stores, asked: str | None) -> str:
     """The column of labels that was asked for, else the first that something is predicted of."""
     if asked is not None:
         return asked
-    columns = stores.labels.columns(graph.id) or [""]
-    store = stores.predictions.store
-    predicted = (column for column in columns if store.latest(graph.id, column=column))
-    return next(predicted, columns[0])
+    try:
+        stores.predictions.find(graph)
+    except PredictionsNotFound:
+        columns = stores.labels.columns(graph.id) or [""]
+        latest = stores.predictions.store.latest
+        return next((each for each in columns if latest(graph.id, column=each)), columns[0])
+    return ""
