@@ -87,6 +87,7 @@ def full(settings: Settings, processes: None) -> Iterator[Api]:
         run(api, kind="solve", model="stable-hfs", parameters={"cross_validate": 2})
         run(api, kind="embed")
         run(api, kind="filter")
+        run(api, kind="map")
         api.push(f"src,dst\n{WHO},n20\nn21,n22\n".encode(), CSV)  # waits
         put_features(api, WHO, "n1")  # waits
         yield api
@@ -114,6 +115,9 @@ def read_paths(api: Api) -> Iterator[str]:
         "file_id": [str(each["id"]) for each in files],
         "number": [str(each["number"]) for each in snapshots],
         "erasure_id": [each["id"] for each in erasures],
+        "z": ["0"],
+        "x": ["0"],
+        "y": ["0"],
     }
     routes = [
         route.path
