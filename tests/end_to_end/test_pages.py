@@ -38,7 +38,7 @@ IN_BASH = {
     ),
     *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
 }
-IN_PYTHON = {"estimators", "filtered", "notebook", "python"}
+IN_PYTHON = {"estimators", "filtered", "networkx", "notebook", "python"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

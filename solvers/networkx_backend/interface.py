@@ -1,0 +1,210 @@
+"""The module that networkx calls: conversions, whether to run, and the two functions.
+
+Both functions are one linear system whose matrix has no positive entry beside its diagonal, and
+the class of a node is that of its largest score. Networkx iterates, from zero, towards the same
+scores. Where two scores of a node are closer than the solver can tell, ties and scores too small
+for it among them, that iteration decides.
+"""
+
+import warnings
+from typing import Any, Final
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.networkx_backend.converted_graph import ConvertedGraph
+from peewit.solvers.status import Status
+
+LEAST_EDGES: Final = 30_000
+"""Edges from about which on a solve is faster than networkx's 30 steps (measured)."""
+
+_TOLD_APART: Final = 1e3
+"""Times the residual asked: scores of harmonic functions that differ by more are told apart."""
+
+__all__ = [
+    "can_run",
+    "convert_from_nx",
+    "convert_to_nx",
+    "harmonic_function",
+    "local_and_global_consistency",
+    "should_run",
+]
+
+
+def convert_from_nx(graph: Any, **asked: Any) -> ConvertedGraph:
+    """The graph with its matrix; whatever ``asked`` to preserve is, as ``graph`` stays at hand."""
+    del asked
+    return graph if isinstance(graph, ConvertedGraph) else ConvertedGraph(graph)
+
+
+def convert_to_nx(result: Any, *, name: str | None = None) -> Any:
+    """A converted graph as a networkx graph again, all else as it is."""
+    del name
+    return result.source.copy() if isinstance(result, ConvertedGraph) else result
+
+
+def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+    """True, or the reason why a function does not run on these arguments."""
+    del name
+    graph = args[0] if args else kwargs["G"]
+    return "directions of edges count in networkx" if graph.is_directed() else True
+
+
+def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+    """True, or the reason why networkx had better run it."""
+    del name
+    graph = args[0] if args else kwargs["G"]
+    if isinstance(graph, ConvertedGraph) or graph.number_of_edges() >= LEAST_EDGES:
+        return True
+    return f"networkx is faster on graphs of fewer than {LEAST_EDGES} edges"
+
+
+def harmonic_function(
+    G: ConvertedGraph, max_iter: int = 30, label_name: str = "label", *, rtol: float = 1e-10
+) -> list[Any]:
+    """Class of each node by the harmonic function of the labels (D1).
+
+    Parameters
+    ----------
+    G : ConvertedGraph
+    max_iter : int
+        Limit on the iterations of the solver, and of networkx's where that decides; at least 1.
+    label_name : str
+        Attribute of nodes that holds labels.
+    rtol : float
+        Relative residual asked, in (0, 1).
+
+    Raises
+    ------
+    networkx.NetworkXNotImplemented
+        The graph is directed.
+    networkx.NetworkXError
+        No node has a label.
+    ValueError
+        An argument is out of its range.
+    """
+    _check(G, max_iter)
+    nodes, codes, classes = G.labels(label_name)
+    given = _one_hot(nodes, codes, len(G), classes.size)
+    graph = G.graph
+    free = np.ones(graph.n_nodes, bool)
+    free[nodes] = False
+    pull = (graph.adjacency @ given)[free]  # A_US y_S
+    scores = given.copy()
+    scores[free] = _solved(
+        graph.subgraph(np.flatnonzero(free)), 1.0, pull.sum(axis=1), pull, max_iter, rtol
+    )
+    close = free & _are_close(scores, _TOLD_APART * rtol)
+    walk = sp.diags_array(free / G.degree) @ G.matrix
+    return _named(G, classes, scores, close, walk, given, max_iter)
+
+
+def local_and_global_consistency(
+    G: ConvertedGraph,
+    alpha: float = 0.99,
+    max_iter: int = 30,
+    label_name: str = "label",
+    *,
+    rtol: float = 1e-10,
+) -> list[Any]:
+    """Class of each node by the limit of label spreading, (1 - alpha) (I - alpha S)^-1 Y.
+
+    Parameters
+    ----------
+    G : ConvertedGraph
+    alpha : float
+        Part of a score that comes from neighbors, in [0, 1).
+    max_iter, label_name, rtol
+        As of `harmonic_function`.
+
+    Raises
+    ------
+    networkx.NetworkXNotImplemented, networkx.NetworkXError, ValueError
+        As of `harmonic_function`; also an ``alpha`` out of its range, where nothing converges.
+    """
+    _check(G, max_iter)
+    if not 0.0 <= alpha < 1.0:
+        raise ValueError(
+            f"alpha must lie in [0, 1), got {alpha}: from 1 on the iteration has no limit; "
+            "backend='networkx' takes steps of it all the same"
+        )
+    nodes, codes, classes = G.labels(label_name)
+    given = (1.0 - alpha) * _one_hot(nodes, codes, len(G), classes.size)
+    root = np.sqrt(G.degree)[:, None]
+    halved = sp.diags_array(1.0 / root[:, 0])
+    spread = alpha * (halved @ G.matrix @ halved)
+    scores = given.copy()
+    if alpha > 0.0:  # (alpha L + (1 - alpha) D) x = sqrt(D) Y, and the scores are sqrt(D) x
+        shift = (1.0 - alpha) * G.degree
+        scores = root * _solved(G.graph, alpha, shift, root * given, max_iter, rtol)
+    left = np.linalg.norm(given + spread @ scores - scores, axis=0).max()
+    close = _are_close(scores, 2.0 * left / (1.0 - alpha))  # no eigenvalue is below 1 - alpha
+    return _named(G, classes, scores, close, spread, given, max_iter)
+
+
+def _check(G: ConvertedGraph, max_iter: int) -> None:
+    if G.is_directed():
+        raise nx.NetworkXNotImplemented("not implemented for directed type")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
+
+
+def _one_hot(nodes: IntArray, codes: IntArray, n_nodes: int, n_classes: int) -> FloatArray:
+    given = np.zeros((n_nodes, n_classes))
+    given[nodes, codes] = 1.0
+    return given
+
+
+def _solved(
+    graph: Graph, scale: float, shift: FloatArray, rhs: FloatArray, max_iter: int, rtol: float
+) -> FloatArray:
+    """The solution of (scale L + diag(shift)) x = rhs, and a warning where it is not found."""
+    if graph.n_nodes == 0:
+        return rhs
+    solver = LaplacianSolver(graph, scale=scale, shift=shift, rtol=rtol, max_iter=max_iter)
+    found = solver.solve(rhs)
+    if found.status is not Status.CONVERGED:
+        warnings.warn(
+            f"{found.n_iter} iterations left a residual of {found.residual.max():.1e}, rtol asks "
+            f"for {rtol:.1e}: {found.status.message}; {found.status.advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return np.asarray(found.x, np.float64)
+
+
+def _are_close(scores: FloatArray, told_apart: float) -> BoolArray:
+    """Whether the two largest scores of each node differ by no more than that."""
+    if scores.shape[1] == 1:
+        return np.zeros(scores.shape[0], bool)
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    return np.asarray(first - second <= told_apart)
+
+
+def _named(
+    G: ConvertedGraph,
+    classes: Any,
+    scores: FloatArray,
+    close: BoolArray,
+    step: Any,
+    given: FloatArray,
+    max_iter: int,
+) -> list[Any]:
+    """The class of each node; of those that are ``close`` by steps F <- step F + given."""
+    reached = np.zeros(G.graph.n_components, bool)
+    reached[G.graph.component[given.any(axis=1)]] = True
+    best = scores.argmax(axis=1)
+    best[~reached[G.graph.component]] = 0  # as the largest of zeros
+    close &= reached[G.graph.component]
+    if close.any():
+        iterated = np.zeros_like(given)
+        for _ in range(max_iter):
+            iterated = step @ iterated + given
+        best[close] = iterated[close].argmax(axis=1)
+    named: list[Any] = classes[best].tolist()
+    return named
