@@ -28,6 +28,7 @@ from peewit.solvers.arrays import (
     index_dtype,
 )
 from peewit.solvers.edge_merging import Buckets, EdgeChunk, WeightedEdges, merge_into, row_starts
+from peewit.solvers.interchange import EdgeTable
 from peewit.solvers.kernels.adjacency import (
     count_sorted,
     label_components,
@@ -52,7 +53,7 @@ _LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-25, 1e25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Graph:
+class Graph(EdgeTable):
     """An undirected weighted graph; build it with `from_edges` or `from_adjacency`.
 
     Attributes
@@ -78,6 +79,16 @@ class Graph:
             f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, "
             f"n_components={self.n_components})"
         )
+
+    def _matrix(self) -> Any:
+        return self.adjacency
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "nodes": self.n_nodes,
+            "edges": self.n_edges,
+            "components": self.n_components,
+        }
 
     @classmethod
     def from_edges(

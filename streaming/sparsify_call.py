@@ -21,6 +21,7 @@ from scipy.sparse import issparse
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
+from peewit.solvers.interchange import EdgeTable
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
@@ -58,7 +59,7 @@ Edges: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sparsified:
+class Sparsified(EdgeTable):
     """A sparsifier, its counts and its expected error.
 
     Attributes
@@ -96,6 +97,21 @@ class Sparsified:
     def adjacency(self) -> Any:
         """(n_nodes, n_nodes) symmetric scipy.sparse.csr_array of the weights."""
         return self.graph.adjacency
+
+    def _matrix(self) -> Any:
+        return self.graph.adjacency
+
+    def _node_names(self) -> pa.Array | None:
+        return self.external_ids
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "nodes": self.n_nodes,
+            "edges seen": self.edges_seen,
+            "kept": self.edges_kept,
+            "epsilon expected": self.epsilon_expected,
+            "components": self.graph.n_components,
+        }
 
     def lookup(self, ids: Any) -> Int32Array:
         """Node of each id, -1 where it is unknown.

@@ -14,8 +14,9 @@ One definition for both
 
 Nothing of the server
     It runs in programs of others, which should start fast. It imports httpx, pyarrow,
-    `peewit.service.tables.formats` and `peewit.service.wire`, the records that the server writes,
-    and nothing else of Peewit; a contract and a test say so. pydantic comes with the first answer.
+    `peewit.service.tables.formats`, `peewit.solvers.interchange` and `peewit.service.wire`, the
+    records that the server writes, and nothing else of Peewit; a contract and a test say so.
+    pydantic comes with the first answer.
 
 Records, not handles
     A graph or a job that holds its client could belong to either of the two and could not be kept.
@@ -54,7 +55,7 @@ from peewit.service.client.errors import (
     Unauthorized,
     UnknownNodes,
 )
-from peewit.service.client.further_answers import JobEvent, Predictions, Refusal
+from peewit.service.client.further_answers import JobEvent, Predictions, Refusal, Sparsifier
 from peewit.service.wire.erasures import Erasure
 from peewit.service.wire.features import Features, FeatureSet
 from peewit.service.wire.graphs import Certificate, Graph, GraphDetails, RepairState, Snapshot
@@ -116,6 +117,7 @@ __all__ = [
     "ServerUnreachable",
     "Snapshot",
     "Source",
+    "Sparsifier",
     "StillWaiting",
     "Suggestion",
     "Suggestions",

@@ -214,6 +214,7 @@ class Client(Connected[httpx.BaseTransport]):
     threshold = _method(judging_calls.threshold)
     evaluate = _method(judging_calls.evaluate)
     predict = _method(predictions_calls.predict)
+    sparsifier = _method(predictions_calls.sparsifier)
     snapshot_edges = _method(predictions_calls.snapshot_edges)
     stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)
     download_snapshot_edges = _method(predictions_calls.download_snapshot_edges)

@@ -6,11 +6,15 @@ Fields that a newer server adds are ignored.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from peewit.service.validation_rules import rule_of, with_argument
+from peewit.solvers.interchange import ArrowTable, EdgeTable
 
 T = TypeVar("T")
 
@@ -59,7 +63,7 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Predictions:
+class Predictions(ArrowTable):
     """A table of predictions, and where it comes from.
 
     Attributes
@@ -80,3 +84,71 @@ class Predictions:
     features_version: int
     solver_status: str
     etag: str | None
+
+    def to_arrow(self) -> pa.Table:
+        """The table itself."""
+        return self.table
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "snapshot": self.snapshot,
+            "labels_seq": self.labels_seq,
+            "solver": self.solver_status,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sparsifier(EdgeTable):
+    """The edges of a snapshot in memory, for other libraries.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Each edge once: ``src``, ``dst``, ``weight``.
+    graph : str
+        Name of the graph.
+    snapshot : int
+        Number of the snapshot.
+    """
+
+    table: pa.Table
+    graph: str
+    snapshot: int
+
+    def to_arrow(self) -> pa.Table:
+        """The table itself."""
+        return self.table
+
+    @property
+    def external_ids(self) -> pa.Array:
+        """Name of each node, in the order in which edges name them; all have an edge."""
+        return self._numbered.dictionary
+
+    @cached_property
+    def _numbered(self) -> Any:
+        """Nodes of all ``src`` and then of all ``dst``, as a pyarrow.DictionaryArray."""
+        ends = self.table["src"].chunks + self.table["dst"].chunks
+        return pa.chunked_array(ends, self.table["src"].type).combine_chunks().dictionary_encode()
+
+    @cached_property
+    def adjacency(self) -> Any:
+        """(n_nodes, n_nodes) symmetric scipy.sparse.csr_array of the weights."""
+        u, v = np.split(self._numbered.indices.to_numpy(), 2)
+        weight, n_nodes = self.table["weight"].to_numpy(), len(self.external_ids)
+        ends = np.concatenate([u, v]), np.concatenate([v, u])
+        matrix = import_module("scipy.sparse").coo_array(
+            (np.concatenate([weight, weight]), ends), shape=(n_nodes, n_nodes)
+        )
+        rows = matrix.tocsr()
+        rows.sort_indices()
+        return rows
+
+    def _matrix(self) -> Any:
+        return self.adjacency
+
+    def _node_names(self) -> pa.Array:
+        return self.external_ids
+
+    def _facts(self) -> dict[str, Any]:
+        return {"graph": self.graph, "snapshot": self.snapshot, "edges": self.table.num_rows}

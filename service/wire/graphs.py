@@ -6,6 +6,7 @@ from typing import Any, Literal
 from peewit.service.wire.features import Features
 from peewit.service.wire.records import described, record
 from peewit.service.wire.sources_and_pushes import FileStatus
+from peewit.solvers.notebook_html import shown
 
 NodeKind = Literal["string", "int64", "dense"]
 
@@ -50,6 +51,19 @@ class Graph:
     labels_seq: int = described("Number of the last label event.")
     features_version: int
     created_at: datetime
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        facts = {
+            "nodes": self.nodes,
+            "edges seen": self.edges_seen,
+            "kept": self.edges_kept,
+            "epsilon asked": self.epsilon_asked,
+            "expected": self.epsilon_expected,
+            "snapshot": self.snapshot,
+            "labels_seq": self.labels_seq,
+        }
+        return shown(f"Graph {self.name}", facts)
 
 
 @record

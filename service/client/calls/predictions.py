@@ -11,7 +11,9 @@ import pyarrow as pa
 from peewit.service.client.call_steps import Call, Flow, Item, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import batches_of, download, table_of
-from peewit.service.client.further_answers import Predictions
+from peewit.service.client.calls.graphs import snapshots
+from peewit.service.client.errors import NotYet
+from peewit.service.client.further_answers import Predictions, Refusal, Sparsifier
 from peewit.service.client.tables import TableLike, plain, points_body
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
@@ -280,6 +282,30 @@ def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[P
 def snapshot_edges(graph: str, number: int) -> Call[pa.Table]:
     """The edges of a snapshot in memory: columns ``src``, ``dst``, ``weight``; each edge once."""
     return (yield from table_of(get("graphs", graph, "snapshots", number, "edges")))[0]
+
+
+def sparsifier(graph: str, number: int | None = None) -> Call[Sparsifier]:
+    """The edges of a snapshot, for networkx, scipy, PyTorch Geometric or polars.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    number : int, optional
+        Of the snapshot; the newest when left out.
+
+    Raises
+    ------
+    NotYet
+        The graph has no snapshot.
+    """
+    if number is None:
+        kept = yield from snapshots(graph)
+        if not kept:
+            raise NotYet(Refusal(title="No snapshot yet", detail=f"{graph!r} has no snapshot yet"))
+        number = kept[0].number
+    table = yield from snapshot_edges(graph, number)
+    return Sparsifier(table=table, graph=graph, snapshot=number)
 
 
 def stream_snapshot_edges(graph: str, number: int) -> Flow[pa.RecordBatch]:

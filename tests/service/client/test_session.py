@@ -312,6 +312,12 @@ def test_predictions_are_read_piece_by_piece(reader: Client) -> None:
     edges = reader.snapshot_edges("g", snapshot.number)
     assert edges.num_rows == snapshot.edges_kept
     assert pa.Table.from_batches(reader.stream_snapshot_edges("g", 1)).equals(edges)
+    newest = reader.sparsifier("g")
+    assert (newest.graph, newest.snapshot) == ("g", snapshot.number)
+    assert newest.to_arrow().equals(edges)
+    graph = newest.to_networkx(reader.predictions("g"))
+    assert graph.number_of_nodes() == snapshot.n_nodes
+    assert {graph.nodes[node]["label"] for node in ("n3", "n33")} == {"left", "right"}
 
 
 @pytest.mark.usefixtures("processes")

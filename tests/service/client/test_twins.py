@@ -31,12 +31,13 @@ HEAVY = (
     "numba",
     "scipy",
     "peewit.service.settings",
-    "peewit.solvers",
     "peewit.streaming.edges.blocks",  # `edges.table_formats` names formats, and needs pyarrow alone
     "pydantic",
     "sqlalchemy",
     "starlette",
 )
+LIGHT = {f"peewit.solvers.{name}" for name in ("arrays", "interchange", "notebook_html")}
+"""Of the solvers, what needs numpy alone."""
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
@@ -106,6 +107,7 @@ def test_import_loads_nothing_of_the_server() -> None:
     loaded = set(done.stdout.split())
     assert "httpx" in loaded
     assert [name for name in HEAVY if name in loaded] == []
+    assert {name for name in loaded if name.startswith("peewit.solvers.")} == LIGHT
 
 
 @pytest.mark.usefixtures("processes")

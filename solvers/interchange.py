@@ -1,0 +1,218 @@
+"""Interchange: graphs and tables of ours as those of other libraries, the names of nodes kept.
+
+Whoever speaks Arrow's PyCapsule interface (polars, duckdb, pandas) takes our objects as they are.
+pyarrow, scipy and the optional libraries load when they are asked for: the client of a server has
+graphs and tables as well, and starts fast.
+"""
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, Float32Array, Int64Array
+from peewit.solvers.notebook_html import SHOWN_ROWS, shown
+
+_INSTALLED_BY: Final = {
+    "networkx": "pip install 'peewit[networkx]'",
+    "polars": "pip install polars",
+    "torch": "pip install torch torch_geometric",
+    "torch_geometric": "pip install torch torch_geometric",
+}
+
+
+class ArrowTable(ABC):
+    """Base of what others read as a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """The rows as a pyarrow.Table."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for whoever speaks Arrow's PyCapsule interface, which shares their memory."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_polars(self) -> Any:
+        """The rows as a polars.DataFrame.
+
+        Raises
+        ------
+        ImportError
+            polars is not installed.
+        """
+        return optional("polars").from_arrow(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: facts and the first rows."""
+        table = self.to_arrow()
+        columns = table.slice(0, SHOWN_ROWS).to_pydict()
+        return shown(type(self).__name__, self._facts(), columns, table.num_rows)
+
+    def _facts(self) -> dict[str, Any]:
+        """What stands above the rows in a notebook."""
+        return {}
+
+
+class EdgeTable(ArrowTable):
+    """Base of graphs, which others read as a table of edges.
+
+    What has rows for nodes, such as predictions, goes along as ``nodes``: a table that speaks
+    Arrow, with a column ``node``.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _matrix(self) -> Any:
+        """(n_nodes, n_nodes) symmetric scipy.sparse.csr_array of the weights."""
+
+    def _node_names(self) -> Any:
+        """pyarrow.Array with the name of each node; None where nodes are their own numbers."""
+        return None
+
+    def to_arrow(self) -> Any:
+        """Each edge once: columns ``src`` and ``dst``, names of nodes, and ``weight``."""
+        arrow = import_module("pyarrow")
+        names, (u, v, weight) = self._node_names(), _edges_once(self._matrix())
+        ends = [arrow.array(end) for end in (u, v)]
+        if names is not None:
+            ends = [names.take(end) for end in ends]
+        return arrow.table({"src": ends[0], "dst": ends[1], "weight": arrow.array(weight)})
+
+    def to_scipy(self) -> Any:
+        """A copy of the adjacency matrix, a scipy.sparse.csr_array that may be changed.
+
+        Row i is node i, whose name is ``external_ids[i]`` where nodes have names.
+        """
+        return self._matrix().copy()
+
+    def to_networkx(self, nodes: Any = None) -> Any:
+        """A networkx.Graph: nodes by name, edges with ``weight``.
+
+        Parameters
+        ----------
+        nodes : table that speaks Arrow, or None
+            Its further columns become attributes of the nodes that its column ``node`` names;
+            what is null is left out.
+
+        Raises
+        ------
+        ImportError
+            networkx is not installed.
+        ValueError
+            ``nodes`` has no column ``node``, or names one that the graph lacks.
+        """
+        graph = optional("networkx").Graph()
+        matrix = self._matrix()
+        names = self._listed_names(matrix)
+        graph.add_nodes_from(names)
+        ends = (part.tolist() for part in _edges_once(matrix))
+        graph.add_weighted_edges_from(
+            (names[u], names[v], weight) for u, v, weight in zip(*ends, strict=True)
+        )
+        if nodes is not None:
+            places, table = self._rows_of_nodes(nodes, matrix)
+            for name in table.column_names:
+                for place, value in zip(places.tolist(), table[name].to_pylist(), strict=True):
+                    if value is not None:
+                        graph.nodes[names[place]][name] = value
+        return graph
+
+    def to_pyg(self, nodes: Any = None) -> Any:
+        """A torch_geometric.data.Data, in which each edge stands in both directions.
+
+        Parameters
+        ----------
+        nodes : table that speaks Arrow, or None
+            Has one row for each node. Its further columns become attributes of the data, in the
+            order of the nodes: numbers as tensors, in which null is nan, others as lists.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            ``edge_index`` (2, 2 * n_edges) int64, ``edge_weight`` float32, ``num_nodes``, and
+            ``node_id``, a list of the names.
+
+        Raises
+        ------
+        ImportError
+            torch or torch_geometric is not installed.
+        ValueError
+            ``nodes`` has no column ``node``, names one that the graph lacks, or has not one row
+            for each.
+        """
+        data = optional("torch_geometric.data")
+        torch = optional("torch")
+        matrix = self._matrix()
+        index, weight = edge_index(matrix)
+        columns: dict[str, Any] = {"node_id": self._listed_names(matrix)}
+        if nodes is not None:
+            places, table = self._rows_of_nodes(nodes, matrix)
+            order = np.argsort(places, kind="stable")
+            if not np.array_equal(places[order], np.arange(matrix.shape[0])):
+                raise ValueError(
+                    f"nodes must have one row for each of the {matrix.shape[0]} nodes, got "
+                    f"{places.size} rows for {np.unique(places).size} of them"
+                )
+            for name in table.column_names:
+                values = table[name].to_numpy()[order]
+                is_number = values.dtype.kind in "biuf"
+                columns[name] = torch.from_numpy(values) if is_number else values.tolist()
+        return data.Data(
+            edge_index=torch.from_numpy(index),
+            edge_weight=torch.from_numpy(weight),
+            num_nodes=matrix.shape[0],
+            **columns,
+        )
+
+    def _listed_names(self, matrix: Any) -> list[Any]:
+        names = self._node_names()
+        return list(range(matrix.shape[0])) if names is None else list(names.to_pylist())
+
+    def _rows_of_nodes(self, nodes: Any, matrix: Any) -> tuple[Int64Array, Any]:
+        """Node of each row of a table, and its other columns."""
+        arrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+        table = arrow.table(nodes)
+        if "node" not in table.column_names:
+            raise ValueError(f"nodes must have a column 'node', got {table.column_names}")
+        asked, names = table["node"], self._node_names()
+        if names is None:
+            names = arrow.array(np.arange(matrix.shape[0]))
+        found = compute.index_in(asked.cast(names.type), value_set=names)
+        if found.null_count:
+            unknown = asked.filter(compute.is_null(found))[0].as_py()
+            raise ValueError(f"nodes must be nodes of the graph, got {unknown!r}")
+        places: AnyArray = found.to_numpy()
+        return places.astype(np.int64), table.drop_columns("node")
+
+
+def edge_index(matrix: Any) -> tuple[Int64Array, Float32Array]:
+    """(2, nnz) ends and (nnz,) weights of both directions of each edge, row by row."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.stack([rows, matrix.indices.astype(np.int64)]), matrix.data.astype(np.float32)
+
+
+def optional(name: str) -> Any:
+    """A module that may be missing.
+
+    Raises
+    ------
+    ImportError
+        Says how to install it.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        library = name.partition(".")[0]
+        how = _INSTALLED_BY[library]
+        raise ImportError(f"{library} must be installed for this: {how}", name=name) from error
+
+
+def _edges_once(matrix: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """(u, v, weight) of each edge with u < v."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    once = rows < matrix.indices
+    return rows[once], matrix.indices[once], matrix.data[once]
