@@ -63,6 +63,9 @@ class Labels:
         Class of each node as an index into ``class_names``; every class has a node.
     class_names : tuple of str or int
         Names in order: integers by value, then strings alphabetically.
+    weights : (n_labeled,) float64 or None
+        How much each label counts, > 0; None where all count the same. Models that do not weigh
+        labels refuse them.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class Labels:
     nodes: Int64Array
     classes: Int64Array
     class_names: tuple[ClassName, ...]
+    weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.shape != self.classes.shape or self.nodes.ndim != 1:
@@ -80,6 +84,12 @@ class Labels:
                 "nodes and classes must be one-dimensional and of equal length, "
                 f"got shapes {self.nodes.shape} and {self.classes.shape}"
             )
+        if self.weights is not None and self.weights.shape != self.nodes.shape:
+            raise ValueError(
+                f"weights must have shape {self.nodes.shape}, got {self.weights.shape}"
+            )
+        if self.weights is not None and not (np.isfinite(self.weights) & (self.weights > 0)).all():
+            raise ValueError("weights of labels must be finite and > 0; drop labels of weight 0")
         if (np.diff(self.nodes) <= 0).any():
             raise ValueError("nodes must be increasing; use Labels.from_pairs to sort them")
         if self.classes.size and not 0 <= self.classes.min() <= self.classes.max() < self.n_classes:
@@ -160,7 +170,13 @@ class Labels:
         ValueError
             A class would lose its last labeled node.
         """
-        return replace(self, nodes=frozen(self.nodes[rows]), classes=frozen(self.classes[rows]))
+        weights = None if self.weights is None else frozen(self.weights[rows])
+        return replace(
+            self,
+            nodes=frozen(self.nodes[rows]),
+            classes=frozen(self.classes[rows]),
+            weights=weights,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ class Auto(ProbabilityClassifier):
     rtol: float = 1e-4
     max_iter: int = 10_000
 
-    def fit(self, X: Any, y: Any, features: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, features: Any = None, **further: Any) -> Self:
         """Classes of all nodes from those of some.
 
         Parameters
@@ -23,6 +23,8 @@ class Auto(ProbabilityClassifier):
             As every classifier of graphs takes them.
         features : (n_nodes, n_features) array or scipy sparse matrix, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
+        **further
+            Refused; ``sample_weight`` with the names of the estimators that heed it.
 
         Raises
         ------
@@ -35,4 +37,5 @@ class Auto(ProbabilityClassifier):
         UserWarning
             The labels are no random sample of the nodes.
         """
+        self._refuse(further)
         return self._solved(*self._problem(X, y, features))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.graph_of_features import Neighborhood
+from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
 from peewit.solvers.estimators.targets import ClassTargets, Marker, Targets, target_columns
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
@@ -96,7 +98,9 @@ class ModelEstimator(BaseEstimator):
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
             targets = self._targets_in(y)
-            self._learn(prepared, targets, model.solve(prepared, targets.labels))
+            solution = model.solve(prepared, targets.labels)
+            self._learn(prepared, targets, solution)
+            self._calibrate(model, prepared, targets, solution)
             return self
         columns: list[Targets] = []
         for place, column in enumerate(y.T):
@@ -106,6 +110,7 @@ class ModelEstimator(BaseEstimator):
         learned = [copy(self) for _ in columns]
         for estimator, targets, solution in zip(learned, columns, solutions, strict=True):
             estimator._learn(prepared, targets, solution)
+            estimator._calibrate(model, prepared, targets, solution)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
                 values = [getattr(each, name) for each in learned]
@@ -114,10 +119,79 @@ class ModelEstimator(BaseEstimator):
         self.estimators_ = learned
         return self
 
-    def _by_column(self, method: str, *samples: Any) -> list[Any] | None:
+    def _by_column(self, method: str, *samples: Any, **chosen: Any) -> list[Any] | None:
         """What the estimators of columns answer; None where ``y`` was a vector."""
         learned = getattr(self, "estimators_", None)
-        return None if learned is None else [getattr(each, method)(*samples) for each in learned]
+        if learned is None:
+            return None
+        return [getattr(each, method)(*samples, **chosen) for each in learned]
+
+    def _places(self, X: Any, nodes: Any) -> AnyArray | None:
+        """Places of fitted nodes; None where new samples are given.
+
+        Raises
+        ------
+        ValueError
+            Both are given or neither, or there is no such node.
+        """
+        check_is_fitted(self)
+        if (X is None) == (nodes is None):
+            given = "neither" if X is None else "both"
+            raise ValueError(f"give either X, new samples, or nodes of the fit, got {given}")
+        if nodes is None:
+            return None
+        return places_of(nodes, self._names, self.transduction_.shape[0])
+
+    @property
+    def _names(self) -> Any:
+        """Names of the nodes as a pyarrow.Array; None where they have none."""
+        return getattr(self, "_node_names", None)
+
+    def predictions(self) -> NodePredictions:
+        """What is predicted of each node, as a table with their names.
+
+        Raises
+        ------
+        ValueError
+            ``y`` had several columns: ``estimators_`` has an estimator for each.
+        """
+        check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            raise ValueError(
+                f"y had {len(self.estimators_)} columns, each with predictions of its own: "
+                "ask estimators_[0] and so on"
+            )
+        names = self._names
+        n_nodes = self.transduction_.shape[0]
+        return self._predictions_of(pa.array(np.arange(n_nodes)) if names is None else names)
+
+    @abstractmethod
+    def _predictions_of(self, nodes: Any) -> NodePredictions:
+        """The table of all nodes, which have these names."""
+
+    def _refuse(self, further: Mapping[str, Any]) -> None:
+        """Refuse arguments of `fit` that it does not know; of weights tell who heeds them.
+
+        Raises
+        ------
+        TypeError
+            There is one.
+        """
+        if "sample_weight" in further:
+            raise TypeError(
+                f"{type(self).__name__} cannot weigh samples, got sample_weight; LinearSVM, TSVM "
+                "and DASVM can"
+            )
+        if further:
+            raise TypeError(f"fit() got an unexpected keyword argument {next(iter(further))!r}")
+
+    def _calibrate(self, model: Model, prepared: Any, targets: Any, solution: Solution) -> None:
+        """Make probabilities of scores, for estimators that can."""
+        del model, prepared, targets, solution
+
+    def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
+        """Scores of new samples, and whether a label reaches them."""
+        raise NotImplementedError
 
     @abstractmethod
     def _targets_in(self, y: AnyArray) -> Targets:
@@ -152,7 +226,21 @@ class Classifier(ClassifierMixin, ModelEstimator):
     )
 
     def _targets_in(self, y: AnyArray) -> ClassTargets:
-        return ClassTargets.of_vector(y, plain(self.unlabeled))
+        weights = getattr(self, "_sample_weight", None)  # while a fit with some runs
+        return ClassTargets.of_vector(y, plain(self.unlabeled), weights)
+
+    def _predictions_of(self, nodes: Any) -> NodePredictions:
+        probabilities: Any = getattr(self, "label_distributions_", None)
+        decided: Any = getattr(self, "decision_", probabilities)
+        return NodePredictions.of_classes(
+            nodes,
+            self.classes_,
+            decided.argmax(axis=1),
+            decided if probabilities is None else probabilities,
+            self.reachable_,
+            model=type(self).__name__,
+            score="class score" if probabilities is None else "probability",
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -194,7 +282,9 @@ class GraphEstimator(ModelEstimator):
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
         if (given := graph_of(X)) is not None:
+            self._node_names = getattr(X, "external_ids", None)
             return self._given_graph(given, y, checks)
+        self._node_names = None
         X, y = self._validated(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
@@ -203,6 +293,8 @@ class GraphEstimator(ModelEstimator):
                     f"X must be the square adjacency matrix of a graph, got shape {X.shape}; "
                     "of features affinity='knn' makes one"
                 )
+            columns = getattr(self, "feature_names_in_", None)  # of a data frame, named by nodes
+            self._node_names = None if columns is None else pa.array(columns)
             return Graph.from_adjacency(X), y
         self._neighborhood = Neighborhood.of_points(X, self._checked("n_neighbors"))
         return self._neighborhood.graph(), y
@@ -234,7 +326,7 @@ class GraphEstimator(ModelEstimator):
         if self._neighborhood is None:
             raise ValueError(
                 "new samples need a fit with affinity='knn': a graph that was given holds no ties "
-                "to nodes outside it. Read transduction_, or fit a graph with the new nodes in it"
+                "to nodes outside it. Ask for nodes=..., or fit a graph with the new nodes in it"
             )
         points = self._validated(X, reset=False)
         return self._neighborhood.extend(points, self._scores(), self.reachable_)

@@ -5,8 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.models.base import Model
 from peewit.solvers.solution import Solution
@@ -23,7 +24,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         Class of every node; the marker ``unlabeled`` at nodes that no label reaches.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **further: Any) -> Self:
         """Classes of all nodes from those of some.
 
         Parameters
@@ -35,6 +36,8 @@ class GraphClassifier(Classifier, GraphEstimator):
             Class of each node: strings or whole numbers; ``unlabeled`` where it is not known.
             Columns are predicted one by one and share the preparation of the graph; of several
             labels at a time, columns of 0 and 1 say which a node has.
+        **further
+            Refused; ``sample_weight`` with the names of the estimators that heed it.
 
         Raises
         ------
@@ -47,6 +50,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
+        self._refuse(further)
         return self._solved(*self._problem(X, y))
 
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
@@ -55,13 +59,16 @@ class GraphClassifier(Classifier, GraphEstimator):
         model = self._model(**self._hyperparameters())
         return model, model.prepare(graph, features), target
 
-    def predict(self, X: Any) -> AnyArray:
-        """Class of new samples; the marker where no neighbor is reached by a label.
+    def predict(self, X: Any = None, *, nodes: Any = None) -> AnyArray:
+        """Class of new samples, or of nodes of the fit; the marker where no label reaches.
 
         Parameters
         ----------
         X : (n_samples, n_features) array or scipy sparse matrix
             Features; what was fitted must have been features too.
+        nodes : list or vector
+            Instead of ``X``: nodes by name, where what was fitted has names (`peewit.sparsify`, a
+            data frame), else by number.
 
         Returns
         -------
@@ -70,11 +77,16 @@ class GraphClassifier(Classifier, GraphEstimator):
         Raises
         ------
         ValueError
-            ``affinity`` is not 'knn', or ``X`` has another number of features.
+            ``affinity`` is not 'knn', ``X`` has another number of features, or there is no such
+            node.
         """
-        columns = self._by_column("predict", X)
+        columns = self._by_column("predict", X, nodes=nodes)
         if columns is not None:
             return np.column_stack(columns)
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: AnyArray = self.transduction_[places]
+            return chosen
         scores, reached = self._new_scores(X)
         return self._targets.named(scores.argmax(axis=1), reached)
 
@@ -86,6 +98,9 @@ class GraphClassifier(Classifier, GraphEstimator):
         self._keep(solution.scores)
         self.transduction_ = targets.named(self._scores().argmax(axis=1), solution.reachable)
 
+    def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
+        return self._new_scores(X)
+
     @abstractmethod
     def _keep(self, scores: FloatArray) -> None:
         """Keep the scores of all nodes under the name they have for users."""
@@ -94,17 +109,25 @@ class GraphClassifier(Classifier, GraphEstimator):
 class ProbabilityClassifier(GraphClassifier):
     """A classifier whose scores are probabilities.
 
+    Those of `Auto` are calibrated by labels left out. Those of `HFS` are what its model makes
+    them, chances of random walks or what is made of these by class masses: normalized, and not
+    calibrated.
+
     Attributes
     ----------
     label_distributions_ : (n_nodes, n_classes) float64
         Rows sum to 1; the class prior at nodes that no label reaches.
     """
 
-    def predict_proba(self, X: Any) -> FloatArray | list[FloatArray]:
-        """(n_samples, n_classes) probabilities of new samples, or a list of them; see `predict`."""
-        columns = self._by_column("predict_proba", X)
+    def predict_proba(self, X: Any = None, *, nodes: Any = None) -> FloatArray | list[FloatArray]:
+        """(n_samples, n_classes) probabilities of samples or nodes, or a list; see `predict`."""
+        columns = self._by_column("predict_proba", X, nodes=nodes)
         if columns is not None:
             return columns
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: FloatArray = self.label_distributions_[places]
+            return chosen
         return _distributions(self._new_scores(X)[0])
 
     def _keep(self, scores: FloatArray) -> None:
@@ -114,8 +137,8 @@ class ProbabilityClassifier(GraphClassifier):
         return self.label_distributions_
 
 
-class ScoreClassifier(GraphClassifier):
-    """A classifier whose scores are no probabilities.
+class ScoreClassifier(CalibratedScores, GraphClassifier):
+    """A classifier whose scores are no probabilities, unless ``probabilities`` makes them some.
 
     Attributes
     ----------
@@ -123,8 +146,10 @@ class ScoreClassifier(GraphClassifier):
         Class scores; the largest wins.
     """
 
-    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
-        """Class scores of new samples; see `predict`.
+    def decision_function(
+        self, X: Any = None, *, nodes: Any = None
+    ) -> FloatArray | list[FloatArray]:
+        """Class scores of new samples or of nodes; see `predict`.
 
         Returns
         -------
@@ -132,10 +157,11 @@ class ScoreClassifier(GraphClassifier):
             Of two classes the second's score minus the first's, as scikit-learn has it. Of columns
             with two classes each (n_samples, n_columns), of others a list.
         """
-        columns = self._by_column("decision_function", X)
+        columns = self._by_column("decision_function", X, nodes=nodes)
         if columns is not None:
             return decisions_of_columns(columns)
-        scores = self._new_scores(X)[0]
+        places = self._places(X, nodes)
+        scores = self._new_scores(X)[0] if places is None else self.decision_[places]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _keep(self, scores: FloatArray) -> None:

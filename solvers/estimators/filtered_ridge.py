@@ -6,13 +6,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.inductive_base import PenalizedClassifier
 from peewit.solvers.estimators.targets import decisions_of_columns
 from peewit.solvers.models import filtered_ridge
 from peewit.solvers.solution import Solution
 
 
-class FilteredRidge(PenalizedClassifier):
+class FilteredRidge(CalibratedScores, PenalizedClassifier):
     """Ridge regression on features smoothed along the graph (section K.1).
 
     `models.filtered_ridge.FilteredRidge` as an estimator. New samples may have edges to those
@@ -24,8 +25,10 @@ class FilteredRidge(PenalizedClassifier):
     teleport: float | Literal["auto"] = "auto"
     norm_penalty: float = 1.0
 
-    def decision_function(self, X: Any, edges: Any = None) -> FloatArray | list[FloatArray]:
-        """Class scores of new samples; see `predict`.
+    def decision_function(
+        self, X: Any = None, edges: Any = None, *, nodes: Any = None
+    ) -> FloatArray | list[FloatArray]:
+        """Class scores of new samples, or of samples of the fit; see `predict`.
 
         Returns
         -------
@@ -33,13 +36,14 @@ class FilteredRidge(PenalizedClassifier):
             Of two classes the second's score minus the first's, as scikit-learn has it. Of columns
             with two classes each (n_samples, n_columns), of others a list.
         """
-        columns = self._by_column("decision_function", X, edges)
+        columns = self._by_column("decision_function", X, edges, nodes=nodes)
         if columns is not None:
             return decisions_of_columns(columns)
-        scores = self._joined(X, edges)
+        places = self._places(X, nodes)
+        scores = self._joined(X, edges) if places is None else self.decision_[places]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any, edges: Any = None) -> AnyArray:
+    def predict(self, X: Any = None, edges: Any = None, *, nodes: Any = None) -> AnyArray:
         """(n_samples,) class of new samples, or (n_samples, n_columns) as ``y`` was.
 
         Parameters
@@ -47,6 +51,8 @@ class FilteredRidge(PenalizedClassifier):
         X : (n_samples, n_features) array or scipy sparse matrix
         edges : (n_samples, n_fitted) array or scipy sparse matrix, or None
             Weights >= 0 of edges to the samples fitted, in the unit of the graph's.
+        nodes : list or vector
+            Instead of ``X``: samples of the fit, by number.
 
         Raises
         ------
@@ -54,9 +60,13 @@ class FilteredRidge(PenalizedClassifier):
             ``X`` has another number of features, ``edges`` another shape, or an entry that is not
             finite.
         """
-        columns = self._by_column("predict", X, edges)
+        columns = self._by_column("predict", X, edges, nodes=nodes)
         if columns is not None:
             return np.column_stack(columns)
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: AnyArray = self.transduction_[places]
+            return chosen
         codes = self._joined(X, edges).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, graph_of
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.graph import Graph
@@ -42,7 +42,7 @@ class InductiveClassifier(Classifier):
         ),
     )
 
-    def fit(self, X: Any, y: Any, graph: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, graph: Any = None, **further: Any) -> Self:
         """Functions that predict any sample, from features of all and labels of some.
 
         Parameters
@@ -56,6 +56,8 @@ class InductiveClassifier(Classifier):
         graph : Graph, (n_samples, n_samples) array or scipy sparse matrix, or None
             The graph, or its adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
             for that of the nearest neighbors. Models without a graph penalty ignore it.
+        **further
+            Refused; ``sample_weight`` with the names of the estimators that heed it.
 
         Raises
         ------
@@ -70,6 +72,10 @@ class InductiveClassifier(Classifier):
         UserWarning
             What was computed as asked is hardly what was wanted; says what to do about it.
         """
+        self._refuse(further)
+        return self._fitted(X, y, graph)
+
+    def _fitted(self, X: Any, y: Any, graph: Any) -> Self:
         X, y = self._validated(X, y, ensure_min_samples=2)
         max_bytes = self._checked("max_bytes")
         model = self._model(**self._hyperparameters())
@@ -83,8 +89,10 @@ class InductiveClassifier(Classifier):
         self.decision_ = solution.scores
         self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
 
-    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
-        """Class scores of new samples.
+    def decision_function(
+        self, X: Any = None, *, nodes: Any = None
+    ) -> FloatArray | list[FloatArray]:
+        """Class scores of new samples, or of samples of the fit by number; see `predict`.
 
         Returns
         -------
@@ -92,27 +100,34 @@ class InductiveClassifier(Classifier):
             Of two classes the decision value of the second. Of columns with two classes each
             (n_samples, n_columns), of others a list.
         """
-        columns = self._by_column("decision_function", X)
+        columns = self._by_column("decision_function", X, nodes=nodes)
         if columns is not None:
             return decisions_of_columns(columns)
-        scores = self._new_scores(X)
+        places = self._places(X, nodes)
+        scores = self._new_scores(X) if places is None else self.decision_[places]
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: Any = None, *, nodes: Any = None) -> AnyArray:
         """(n_samples,) class of new samples, or (n_samples, n_columns) as ``y`` was.
 
         Parameters
         ----------
         X : (n_samples, n_features) array or scipy sparse matrix
+        nodes : list or vector
+            Instead of ``X``: samples of the fit, by number.
 
         Raises
         ------
         ValueError
             ``X`` has another number of features, or an entry that is not finite.
         """
-        columns = self._by_column("predict", X)
+        columns = self._by_column("predict", X, nodes=nodes)
         if columns is not None:
             return np.column_stack(columns)
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: AnyArray = self.transduction_[places]
+            return chosen
         codes = self._new_scores(X).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
@@ -125,6 +140,10 @@ class InductiveClassifier(Classifier):
         check_is_fitted(self)
         scores: FloatArray = self._functions.class_scores(self._validated(X, reset=False))
         return scores
+
+    def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
+        scores = self._new_scores(X)
+        return scores, np.ones(scores.shape[0], bool)
 
     def _graph(self, X: Any, graph: Any) -> Graph:  # noqa: ARG002 - made where it is used
         """The graph of the samples; without edges where the model uses none."""

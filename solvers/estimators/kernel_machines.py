@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.gram.kernel_functions import KernelName
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
@@ -10,7 +11,7 @@ from peewit.solvers.svm.regularised_problem import BiasName
 from peewit.solvers.svm.stopping import MeasureName, StopName
 
 
-class KernelClassifier(InductiveClassifier):
+class KernelClassifier(CalibratedScores, InductiveClassifier):
     """Base of the kernel machines."""
 
     kernel: KernelName = "gaussian"

@@ -1,15 +1,18 @@
 """Linear machines of large sparse features behind scikit-learn's interface."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
+from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
 from peewit.solvers.models import linear_svm, transductive_svms
+from peewit.solvers.solution import Solution
 
 Shares = Mapping[str | int, float]
 
@@ -26,7 +29,7 @@ class LinearClassifier(PenalizedClassifier):
     """Base of the linear machines.
 
     With ``scores='probability'`` there is `predict_proba` and no `decision_function`, and
-    ``decision_`` holds probabilities.
+    ``decision_``, then ``label_distributions_`` as well, holds probabilities.
     """
 
     norm_penalty: float | Literal["auto"] = "auto"
@@ -38,16 +41,73 @@ class LinearClassifier(PenalizedClassifier):
     power: int = 1
     scores: Literal["decision", "probability"] = "decision"
 
+    def fit(
+        self, X: Any, y: Any, graph: Any = None, sample_weight: Any = None, **further: Any
+    ) -> Self:
+        """Functions that predict any sample, from features of all and labels of some.
+
+        Parameters
+        ----------
+        X, y, graph
+            As every classifier of features takes them.
+        sample_weight : (n_samples,) array-like or None
+            What a missed label costs, >= 0, beside ``class_costs``. A label of weight 0 does not
+            count: its sample is one without label. Weights of others are not read.
+        **further
+            Refused.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of other classifiers; weights of another shape, negative or not finite.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning, UserWarning
+            As of other classifiers.
+        """
+        self._refuse(further)
+        if sample_weight is None:
+            return self._fitted(X, y, graph)
+        weights = np.asarray(sample_weight, np.float64)
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        if weights.shape != (n_samples,):
+            raise ValueError(f"sample_weight must have shape ({n_samples},), got {weights.shape}")
+        if not (np.isfinite(weights) & (weights >= 0.0)).all():
+            raise ValueError("sample_weight must be finite and >= 0")
+        self._sample_weight = weights
+        try:
+            return self._fitted(X, y, graph)
+        finally:
+            del self._sample_weight
+
     @available_if(_tells_decisions)  # type: ignore[untyped-decorator]  # ships no types
-    def decision_function(self, X: Any) -> FloatArray | list[FloatArray]:
-        """Class scores of new samples; see `InductiveClassifier.decision_function`."""
-        return InductiveClassifier.decision_function(self, X)
+    def decision_function(
+        self, X: Any = None, *, nodes: Any = None
+    ) -> FloatArray | list[FloatArray]:
+        """Class scores of samples; see `InductiveClassifier.decision_function`."""
+        return InductiveClassifier.decision_function(self, X, nodes=nodes)
 
     @available_if(_tells_probabilities)  # type: ignore[untyped-decorator]  # the same
-    def predict_proba(self, X: Any) -> FloatArray | list[FloatArray]:
-        """(n_samples, n_classes) probabilities of new samples; a list of them for columns."""
-        columns = self._by_column("predict_proba", X)
-        return self._new_scores(X) if columns is None else columns
+    def predict_proba(self, X: Any = None, *, nodes: Any = None) -> FloatArray | list[FloatArray]:
+        """(n_samples, n_classes) probabilities of samples; a list of them for columns.
+
+        Fitted to decision values of labels left out, by a sigmoid for each class.
+        """
+        columns = self._by_column("predict_proba", X, nodes=nodes)
+        if columns is not None:
+            return columns
+        places = self._places(X, nodes)
+        if places is None:
+            return self._new_scores(X)
+        chosen: FloatArray = self.label_distributions_[places]
+        return chosen
+
+    def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
+        super()._learn(prepared, targets, solution)
+        self.__dict__.pop("label_distributions_", None)  # of a fit before
+        if _tells_probabilities(self):
+            self.label_distributions_ = self.decision_
 
     def _graph(self, X: Any, graph: Any) -> Graph:
         """The graph given or made, where the graph counts."""

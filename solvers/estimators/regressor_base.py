@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import GraphEstimator
+from peewit.solvers.estimators.node_predictions import NodePredictions
 from peewit.solvers.estimators.targets import NumberTargets, are_known
 from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.solution import Solution
@@ -23,7 +24,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
 
     _model: ClassVar[type[RegressionModel]]
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **further: Any) -> Self:
         """Numbers of all nodes from those of some.
 
         Parameters
@@ -34,6 +35,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         y : (n_nodes,) or (n_nodes, n_columns) array-like
             Number of each node; nan where it is not known. Here -1 is a number like others.
             Columns share the preparation of the graph.
+        **further
+            Refused; ``sample_weight`` with the names of the estimators that heed it.
 
         Raises
         ------
@@ -46,6 +49,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         sklearn.exceptions.ConvergenceWarning
             The solve ended before the residual asked for was reached.
         """
+        self._refuse(further)
         given, known = _numbers(y)
         graph, values = self._graph_and_target(X, given, y_numeric=True)
         model = self._model(**self._hyperparameters())
@@ -53,13 +57,16 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             values = np.where(known.reshape(values.shape), values, np.nan)
         return self._solved(model, model.prepare(graph), values)
 
-    def predict(self, X: Any) -> FloatArray:
-        """Numbers of new samples; nan where no neighbor is reached by a label.
+    def predict(self, X: Any = None, *, nodes: Any = None) -> FloatArray:
+        """Numbers of new samples, or of nodes of the fit; nan where no label reaches.
 
         Parameters
         ----------
         X : (n_samples, n_features) array or scipy sparse matrix
             Features; what was fitted must have been features too.
+        nodes : list or vector
+            Instead of ``X``: nodes by name, where what was fitted has names (`peewit.sparsify`, a
+            data frame), else by number.
 
         Returns
         -------
@@ -70,9 +77,13 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         ValueError
             What was fitted was a graph, or ``X`` has another number of features.
         """
-        columns = self._by_column("predict", X)
+        columns = self._by_column("predict", X, nodes=nodes)
         if columns is not None:
             return np.column_stack(columns)
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: FloatArray = self.transduction_[places]
+            return chosen
         values, reached = self._new_scores(X)
         return np.where(reached, values[:, 0], np.nan)
 
@@ -83,6 +94,11 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         del prepared, targets
         self._finish(solution)
         self.transduction_ = np.where(solution.reachable, solution.scores[:, 0], np.nan)
+
+    def _predictions_of(self, nodes: Any) -> NodePredictions:
+        return NodePredictions.of_numbers(
+            nodes, self.transduction_, self.reachable_, model=type(self).__name__
+        )
 
     def _scores(self) -> FloatArray:
         return np.where(self.reachable_, self.transduction_, 0.0)[:, None]

@@ -56,7 +56,9 @@ class ClassTargets:
     unlabeled: Marker
 
     @classmethod
-    def of_vector(cls, y: AnyArray, unlabeled: Marker) -> "ClassTargets":
+    def of_vector(
+        cls, y: AnyArray, unlabeled: Marker, weights: FloatArray | None = None
+    ) -> "ClassTargets":
         """Classes of the entries of ``y`` that are not ``unlabeled``.
 
         Parameters
@@ -66,6 +68,8 @@ class ClassTargets:
             marker.
         unlabeled : str, int or None
             The marker. In strings ``-1`` is found as ``"-1"``, which numpy makes of it.
+        weights : (n_nodes,) float64 or None
+            How much each label counts, >= 0; those of 0 are no labels.
 
         Raises
         ------
@@ -77,6 +81,8 @@ class ClassTargets:
         if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
             raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
         known = ~_marked(y, unlabeled)
+        if weights is not None:
+            known &= weights > 0.0
         nodes: IntArray = np.flatnonzero(known)
         classes, codes = np.unique(_of_one_kind(y[known]), return_inverse=True)
         if classes.size < 2:
@@ -85,6 +91,7 @@ class ClassTargets:
             nodes=frozen(nodes.astype(np.int64)),
             classes=frozen(codes.astype(np.int64)),
             class_names=tuple(class_text(name) for name in classes.tolist()),
+            weights=None if weights is None else frozen(weights[nodes]),
         )
         return cls(labels=labels, classes=classes.astype(y.dtype), unlabeled=unlabeled)
 

@@ -52,6 +52,9 @@ class Model(ABC):
     is_calibrated: ClassVar[bool] = False
     """Whether scores are probabilities that were fitted to labels left out."""
 
+    weighs_labels: ClassVar[bool] = False
+    """Whether `solve` heeds the weights of labels; models that do not refuse them."""
+
     preparation: ClassVar[str] = ""
     """Models with the same name here, not empty, can use each other's preparation."""
 
@@ -147,8 +150,11 @@ class Model(ABC):
         TypeError
             Real-valued labels, unless the model is a `RegressionModel`.
         ValueError
-            No labels, one class only, or a labeled node outside the graph.
+            No labels, one class only, a labeled node outside the graph, or weights of labels where
+            the model heeds none.
         """
+        if isinstance(labels, Labels) and labels.weights is not None and not self.weighs_labels:
+            raise ValueError(f"{type(self).__name__} weighs no labels, got labels with weights")
         return self.solve_watched(
             prepared, labels, start, Watch(progress=progress, cancelled=cancelled)
         )

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class LinearMachine(EmbeddedModel, InductiveModel):
     is one of means (F4): norm_penalty / 2 |w|^2, half the mean loss of the labels, and the graph
     term graph_penalty / (2 n) f' L^power f over the n nodes.
     """
+
+    weighs_labels: ClassVar[bool] = True
 
     norm_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
@@ -263,12 +265,13 @@ class LinearMachine(EmbeddedModel, InductiveModel):
     def _costs(self, labels: Labels) -> FloatArray:
         """(n_labeled,) with sum 1."""
         own = np.ones(labels.n_classes)
+        weights = np.ones(labels.n_labeled) if labels.weights is None else labels.weights
         if self.class_costs == "balanced":
-            own = 1.0 / np.bincount(labels.classes, minlength=labels.n_classes)
+            own = 1.0 / np.bincount(labels.classes, weights, labels.n_classes)
         elif self.class_costs != "equal":
             asked = asked_shares("class_costs", self.class_costs, labels)
             own = own if asked is None else asked
-        costs = own[labels.classes]
+        costs = own[labels.classes] * weights
         return np.asarray(costs / costs.sum())
 
     def _chosen_penalty(

@@ -38,7 +38,10 @@ IN_BASH = {
     ),
     *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
 }
-IN_PYTHON = {"estimators", "filtered", "networkx", "notebook", "python"}
+IN_PYTHON = {
+    *("bridges", "estimators", "filtered", "networkx"),
+    *("nodes", "notebook", "python"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,8 +133,9 @@ def test_a_subclass_may_have_a_constructor_and_documentation_of_its_own() -> Non
 
 @both
 def test_scores_that_are_probabilities_are_called_so(estimator) -> None:
-    assert hasattr(estimator, "predict_proba") == (estimator._model().score_kind == "probability")
-    assert hasattr(estimator, "decision_function") != hasattr(estimator, "predict_proba")
+    made = estimator()
+    assert hasattr(made, "predict_proba") == (estimator._model().score_kind == "probability")
+    assert hasattr(made, "decision_function") != hasattr(made, "predict_proba")
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -1,0 +1,99 @@
+"""Probabilities of classes from scores that are none, by labels that were left out (J11)."""
+
+from dataclasses import field
+from typing import Any, Final
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.assessment.calibration import Calibration
+from peewit.solvers.assessment.cross_validation import cross_validate
+from peewit.solvers.estimators.base import ModelEstimator
+from peewit.solvers.estimators.targets import ClassTargets
+from peewit.solvers.models.base import Model
+from peewit.solvers.solution import Solution
+
+N_FOLDS: Final = 5
+"""Parts of the labels, of which each is left out once."""
+
+
+def _has_probabilities(estimator: "CalibratedScores") -> bool:
+    if not estimator.probabilities:
+        raise AttributeError(
+            f"{type(estimator).__name__} gives class scores, which are no probabilities: "
+            "probabilities=True makes some of them, by labels that are left out"
+        )
+    return True
+
+
+class CalibratedScores(ModelEstimator):
+    """A classifier whose scores can be made probabilities.
+
+    With ``probabilities=True`` labels are left out in turn, in five folds or as many as there are,
+    and one factor and a number for each class are fitted to what is predicted of them. That takes
+    so many solves more. The class of the largest score stays what is predicted.
+
+    Attributes
+    ----------
+    label_distributions_ : (n_nodes, n_classes) float64
+        With ``probabilities``: calibrated probabilities, whose rows sum to 1; the class prior at
+        nodes that no label reaches.
+    """
+
+    probabilities: bool = field(
+        default=False,
+        metadata={
+            "doc": "Whether class scores are made probabilities, by labels that are left out in "
+            "turn; gives `predict_proba` and ``label_distributions_``."
+        },
+    )
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # ships no types
+    def predict_proba(self, X: Any = None, *, nodes: Any = None) -> FloatArray | list[FloatArray]:
+        """(n_samples, n_classes) calibrated probabilities of samples or nodes; see `predict`.
+
+        A list of them where ``y`` had several columns.
+        """
+        columns = self._by_column("predict_proba", X, nodes=nodes)
+        if columns is not None:
+            return columns
+        places = self._places(X, nodes)
+        if places is not None:
+            chosen: FloatArray = self.label_distributions_[places]
+            return chosen
+        scores, reached = self._scores_of_new(X)
+        return self._probabilities(scores, reached)
+
+    def _calibrate(
+        self, model: Model, prepared: Any, targets: ClassTargets, solution: Solution
+    ) -> None:
+        """Learn the calibration, where probabilities are asked for.
+
+        Raises
+        ------
+        ValueError
+            No label can be left out, as each class has one.
+        """
+        self.__dict__.pop("label_distributions_", None)  # of a fit before
+        if not self.probabilities:
+            return
+        labels = targets.labels
+        if labels.n_usable < 2:
+            raise ValueError(
+                "probabilities=True needs a class with two labels or more, of which one can be "
+                f"left out, got {labels.n_labeled} labels of {labels.n_classes} classes"
+            )
+        left_out = cross_validate(
+            model, prepared, labels, n_folds=min(N_FOLDS, labels.n_usable), start=solution
+        )
+        if left_out.scores is None:
+            raise AssertionError("class scores are judged as they are given")
+        known = left_out.fold >= 0
+        self._prior = labels.class_prior()
+        self._calibration = Calibration.fitted(left_out.scores[known], labels.classes[known])
+        self.label_distributions_ = self._probabilities(solution.scores, solution.reachable)
+
+    def _probabilities(self, scores: FloatArray, reached: Any) -> FloatArray:
+        told = self._calibration.probabilities(scores)
+        return np.where(np.asarray(reached)[:, None], told, self._prior)

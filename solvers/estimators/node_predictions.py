@@ -1,0 +1,110 @@
+"""What an estimator tells of the nodes, as a table with their names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from peewit.solvers.interchange import ArrowTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodePredictions(ArrowTable):
+    """A table of predictions, for polars, duckdb, networkx (`EdgeTable.to_networkx`) and others.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        ``node``, its name or number; ``label``, null where no label reaches; of classes also
+        ``score`` and ``margin``, what it is above the best other, and ``score:<class>``;
+        ``reachable``.
+    model : str
+        Name of the estimator.
+    score : str
+        ``probability`` or ``class score``; of numbers ``number``.
+    """
+
+    table: pa.Table
+    model: str
+    score: str
+
+    def to_arrow(self) -> pa.Table:
+        """The table itself."""
+        return self.table
+
+    def _facts(self) -> dict[str, Any]:
+        labels = self.table["label"]
+        return {
+            "model": self.model,
+            "nodes": self.table.num_rows,
+            "without label": labels.null_count or None,
+            "score": self.score,
+        }
+
+    @classmethod
+    def of_classes(
+        cls,
+        nodes: pa.Array,
+        classes: AnyArray,
+        best: IntArray,
+        scores: FloatArray,
+        reachable: BoolArray,
+        *,
+        model: str,
+        score: str,
+    ) -> "NodePredictions":
+        """Of the place of each node's class among ``classes``, and (n_nodes, n_classes) scores."""
+        winner = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
+        others = scores.copy()
+        np.put_along_axis(others, best[:, None], -np.inf, axis=1)
+        columns = {
+            "node": nodes,
+            "label": pa.array(classes.tolist()).take(pa.array(best, mask=~reachable)),
+            "score": winner,
+            "margin": winner - others.max(axis=1),
+            "reachable": reachable,
+        }
+        columns |= {
+            f"score:{name}": column for name, column in zip(classes.tolist(), scores.T, strict=True)
+        }
+        return cls(table=pa.table(columns), model=model, score=score)
+
+    @classmethod
+    def of_numbers(
+        cls, nodes: pa.Array, values: FloatArray, reachable: BoolArray, *, model: str
+    ) -> "NodePredictions":
+        """Of a number for each node."""
+        label = pa.array(values, mask=~reachable)
+        columns = {"node": nodes, "label": label, "reachable": reachable}
+        return cls(table=pa.table(columns), model=model, score="number")
+
+
+def places_of(nodes: Any, names: pa.Array | None, n_nodes: int) -> AnyArray:
+    """Place of each node, by name where nodes have names and else by number.
+
+    Raises
+    ------
+    ValueError
+        There is no such node, or ``nodes`` is not one-dimensional.
+    """
+    asked = nodes if isinstance(nodes, Sequence) else np.asarray(nodes)
+    if isinstance(nodes, str) or (isinstance(asked, np.ndarray) and asked.ndim != 1):
+        raise ValueError(f"nodes must be a list or a vector of nodes, got {nodes!r}")
+    if names is None:
+        places = np.asarray(asked)
+        if places.size and places.dtype.kind not in "iu":
+            raise ValueError(
+                f"nodes must be numbers, as the graph has no names of nodes, got {places[0]!r}"
+            )
+        outside = (places < 0) | (places >= n_nodes)
+        if outside.any():
+            raise ValueError(f"nodes must lie in [0, {n_nodes}), got {places[outside][0]}")
+        return places.astype(np.int64)
+    place = {name: number for number, name in enumerate(names.to_pylist())}
+    found = [place.get(each.item() if hasattr(each, "item") else each) for each in asked]
+    if None in found:
+        raise ValueError(f"nodes must be nodes of the graph, got {asked[found.index(None)]!r}")
+    return np.array(found, np.int64)

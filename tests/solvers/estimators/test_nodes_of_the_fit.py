@@ -1,0 +1,213 @@
+"""Nodes by number or name, probabilities of scores, weights of samples, and tables of nodes."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.utils.validation import has_fit_parameter
+
+import peewit
+from peewit import HFS, SVM, Auto, FilteredRidge, HFSRegressor, LapRLSC, LinearSVM, StableHFS
+from peewit.solvers import estimators
+from peewit.solvers.assessment.calibration import CalibrationMetrics
+from peewit.solvers.labels import Labels
+from peewit.solvers.models import harmonic
+from peewit.streaming.sparsify_call import Sparsified, sparsify
+
+WEIGHING = {"DASVM", "LinearSVM", "TSVM"}
+
+
+@pytest.fixture(scope="module")
+def friends() -> Sparsified:
+    return sparsify([("ann", "bob"), ("bob", "cid"), ("cid", "dan"), ("eve", "fay")])
+
+
+@pytest.fixture(scope="module")
+def blobs() -> tuple[Any, Any, Any]:
+    """Points, their classes, and labels of some."""
+    points, classes = make_blobs(120, centers=3, cluster_std=3.0, random_state=0)
+    return points, classes, np.where(np.arange(120) % 3 == 0, classes, -1)
+
+
+Y = ["west", "?", "?", "east", "?", "?"]
+
+
+def named(model: Any) -> Any:
+    return clone(model).set_params(unlabeled="?")
+
+
+@pytest.mark.parametrize("model", [StableHFS(), HFS(), Auto()], ids=repr)
+def test_nodes_of_a_graph_with_names_are_asked_for_by_name(model: Any, friends: Sparsified) -> None:
+    fitted = pickle.loads(pickle.dumps(named(model).fit(friends, Y)))
+    assert fitted.predict(nodes=["dan", "ann", "fay"]).tolist() == ["east", "west", "?"]
+    with pytest.raises(ValueError, match="must be nodes of the graph, got 'zoe'"):
+        fitted.predict(nodes=["ann", "zoe"])
+    with pytest.raises(ValueError, match="must be nodes of the graph, got 0"):
+        fitted.predict(nodes=[0])
+
+
+def test_nodes_of_a_graph_without_names_are_asked_for_by_number(friends: Sparsified) -> None:
+    fitted = named(HFS()).fit(friends.adjacency, Y)
+    assert fitted.predict(nodes=np.array([3, 0])).tolist() == ["east", "west"]
+    assert np.array_equal(fitted.predict_proba(nodes=[3, 0]), fitted.label_distributions_[[3, 0]])
+    for wrong, told in (
+        ([6], r"must lie in \[0, 6\), got 6"),
+        ([-1], r"must lie in \[0, 6\), got -1"),
+        (["ann"], "no names of nodes, got"),
+        ("ann", "a list or a vector of nodes, got 'ann'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            fitted.predict(nodes=wrong)
+
+
+def test_columns_of_a_data_frame_are_names_of_nodes(friends: Sparsified) -> None:
+    names = friends.external_ids.to_pylist()
+    frame = pl.DataFrame(friends.adjacency.toarray(), schema=names)
+    fitted = named(StableHFS()).fit(frame, Y)
+    assert fitted.predict(nodes=["dan"]).tolist() == ["east"]
+    assert named(StableHFS()).fit(friends.adjacency, Y).predict(nodes=[3]).tolist() == ["east"]
+
+
+def test_either_new_samples_or_nodes_are_given(blobs: tuple[Any, Any, Any]) -> None:
+    points, _, y = blobs
+    for model in (StableHFS(affinity="knn"), HFSRegressor(affinity="knn"), SVM(), FilteredRidge()):
+        fitted = model.fit(points, y)
+        assert np.array_equal(fitted.predict(nodes=[5, 2]), fitted.transduction_[[5, 2]])
+        assert fitted.predict(points[:2]).shape == (2,)
+        with pytest.raises(ValueError, match="got neither"):
+            fitted.predict()
+        with pytest.raises(ValueError, match="got both"):
+            fitted.predict(points, nodes=[1])
+
+
+def test_columns_are_predicted_side_by_side(friends: Sparsified) -> None:
+    both = np.array([Y, ["?", "?", "x", "z", "?", "?"]]).T
+    fitted = named(StableHFS()).fit(friends, both)
+    assert fitted.predict(nodes=["ann", "cid"]).tolist() == [["west", "x"], ["east", "x"]]
+    with pytest.raises(ValueError, match="y had 2 columns"):
+        fitted.predictions()
+    assert fitted.estimators_[1].predictions().table["node"].to_pylist()[2] == "cid"
+
+
+@pytest.mark.parametrize("model", [StableHFS(), HFS()], ids=repr)
+def test_predictions_are_a_table_with_names(model: Any, friends: Sparsified) -> None:
+    fitted = named(model).fit(friends, Y)
+    found = fitted.predictions()
+    rows = {row["node"]: row for row in pl.DataFrame(found).to_dicts()}
+    assert [row["label"] for row in rows.values()] == ["west", "west", "east", "east", None, None]
+    assert [row["reachable"] for row in rows.values()] == [True] * 4 + [False] * 2
+    kind = "probability" if isinstance(model, HFS) else "class score"
+    scores = fitted.label_distributions_ if kind == "probability" else fitted.decision_
+    assert found.score == kind
+    assert [rows["ann"]["score:east"], rows["ann"]["score:west"]] == scores[0].tolist()
+    assert rows["ann"]["score"] == scores[0].max()
+    assert rows["ann"]["margin"] == scores[0, 1] - scores[0, 0]
+    graph = friends.to_networkx(found)
+    assert graph.nodes["bob"]["label"] == "west"
+    assert "label" not in graph.nodes["eve"]
+
+
+def test_predicted_numbers_are_a_table_too(friends: Sparsified) -> None:
+    y = [0.0, np.nan, np.nan, 3.0, np.nan, np.nan]
+    table = pa.table(HFSRegressor(graph_penalty=0).fit(friends, y).predictions())
+    assert table["label"].to_pylist() == pytest.approx([0.0, 1.0, 2.0, 3.0, None, None], abs=1e-5)
+
+
+@pytest.mark.parametrize("model", [StableHFS(affinity="knn"), LapRLSC(), FilteredRidge()], ids=repr)
+def test_probabilities_of_scores_are_calibrated(model: Any) -> None:
+    """Truer than a softmax of the scores, on labels that were not given."""
+    images, digits = (part[:500] for part in load_digits(return_X_y=True))
+    hidden = np.arange(500) >= 100
+    y = np.where(hidden, -1, digits)
+    fitted = clone(model).set_params(probabilities=True).fit(images, y)
+    told = fitted.label_distributions_
+    assert told.shape == (500, 10)
+    assert np.allclose(told.sum(axis=1), 1.0)
+    assert np.array_equal(fitted.predict_proba(nodes=[4, 2]), told[[4, 2]])
+    assert np.allclose(fitted.predict_proba(images[:5]).sum(axis=1), 1.0)
+    assert np.array_equal(fitted.transduction_, clone(model).fit(images, y).transduction_)
+    softmax = np.exp(fitted.decision_)
+    softmax /= softmax.sum(axis=1, keepdims=True)
+    ours, plain = (
+        CalibrationMetrics.of(each[hidden], digits[hidden].astype(np.int64))
+        for each in (told, softmax)
+    )
+    assert ours.expected_calibration_error < 0.12 < plain.expected_calibration_error
+    assert ours.brier_score < plain.brier_score
+    scored = fitted.predictions()
+    assert scored.score == "probability"
+    assert scored.table["label"].to_pylist() == fitted.transduction_.tolist()
+
+
+def test_probabilities_at_nodes_that_no_label_reaches_are_the_prior(friends: Sparsified) -> None:
+    y = ["west", "west", "?", "east", "?", "?"]
+    fitted = named(StableHFS(probabilities=True)).fit(friends, y)
+    assert fitted.predict_proba(nodes=["eve"]).tolist() == [pytest.approx([1 / 3, 2 / 3])]
+    with pytest.raises(ValueError, match="a class with two labels or more"):
+        named(StableHFS(probabilities=True)).fit(friends, Y)
+
+
+def test_scores_are_no_probabilities_unless_asked_to_be(blobs: tuple[Any, Any, Any]) -> None:
+    points, _, y = blobs
+    fitted = SVM().fit(points, y)
+    assert not hasattr(fitted, "predict_proba")
+    assert not hasattr(fitted, "label_distributions_")
+    again = fitted.set_params(probabilities=True).fit(points, y)
+    assert again.label_distributions_.shape == (120, 3)
+    assert not hasattr(again.set_params(probabilities=False).fit(points, y), "label_distributions_")
+    linear = LinearSVM(scores="probability").fit(points, y)
+    assert np.array_equal(linear.predict_proba(nodes=[7]), linear.label_distributions_[[7]])
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_weights_are_heeded_or_refused_by_name(name: str, blobs: tuple[Any, Any, Any]) -> None:
+    points, _, y = blobs
+    model = getattr(peewit, name)()
+    assert has_fit_parameter(model, "sample_weight") == (name in WEIGHING)
+    if name not in WEIGHING:
+        with pytest.raises(TypeError, match=f"^{name} cannot weigh samples, got sample_weight"):
+            model.fit(points, y, sample_weight=np.ones(120))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weights'"):
+        model.fit(points, y, sample_weights=np.ones(120))
+
+
+@pytest.mark.parametrize("class_costs", ["equal", "balanced"])
+def test_a_weight_is_so_many_equal_samples(blobs: tuple[Any, Any, Any], class_costs: Any) -> None:
+    points, classes, _ = blobs
+    weights = np.random.default_rng(0).integers(0, 4, 120)
+    model = LinearSVM(norm_penalty=0.1, row_length="given", class_costs=class_costs)
+    weighed = model.fit(points, classes, sample_weight=weights).decision_function(points)
+    repeated = clone(model).fit(np.repeat(points, weights, 0), np.repeat(classes, weights))
+    assert np.allclose(weighed, repeated.decision_function(points), atol=1e-4)
+    assert not np.allclose(weighed, clone(model).fit(points, classes).decision_, atol=1e-2)
+
+
+def test_wrong_weights_are_refused(blobs: tuple[Any, Any, Any]) -> None:
+    points, classes, y = blobs
+    model = LinearSVM()
+    for weights, told in (
+        (np.ones(7), r"must have shape \(120,\), got \(7,\)"),
+        (np.full(120, -1.0), "finite and >= 0"),
+        (np.where(classes == 0, 1.0, 0.0), "one class only"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            model.fit(points, y, sample_weight=weights)
+    assert not hasattr(model, "_sample_weight")
+
+
+def test_models_refuse_weights_of_labels_that_they_do_not_heed(friends: Sparsified) -> None:
+    labels = Labels(
+        nodes=np.array([0, 3]),
+        classes=np.array([0, 1]),
+        class_names=("east", "west"),
+        weights=np.array([1.0, 2.0]),
+    )
+    assert labels.subset(np.array([0, 1])).weights is not None
+    model = harmonic.StableHFS()
+    with pytest.raises(ValueError, match="StableHFS weighs no labels"):
+        model.solve(model.prepare(friends.graph), labels)
