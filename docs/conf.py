@@ -14,7 +14,7 @@ project_copyright = "the authors of Peewit"
 extensions = [
     "docs._ext.offline",
     "docs._ext.reference",
-    "myst_parser",
+    "myst_nb",  # with myst_parser, which it builds on
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
@@ -24,6 +24,7 @@ smartquotes = False  # `--model` in a help text stays two hyphens
 
 default_role = "code"  # docstrings write `name` for code
 nitpicky = True
+nb_execution_mode = "off"  # notebooks hold what they printed; a test runs them
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 3

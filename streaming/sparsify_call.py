@@ -22,6 +22,7 @@ from scipy.sparse import issparse
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.interchange import EdgeTable
+from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
@@ -148,6 +149,7 @@ def sparsify(
     n_threads: int | None = None,
     scheduler: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Sparsified:
     """Spectral sparsifier of some edges: every quadratic form of the graph within ``1 +- epsilon``.
 
@@ -196,6 +198,9 @@ def sparsify(
         Address of a dask.distributed scheduler whose workers see the files; None does it here.
     storage_options : mapping or None
         Passed to the fsspec file system of a URL.
+    progress : callable or None
+        Is told how many edges are done, of the table or of which file, as a `ProgressReport`;
+        `peewit.ProgressBar` shows it.
 
     Returns
     -------
@@ -253,6 +258,7 @@ def sparsify(
             n_nodes=n_nodes,
             n_threads=n_threads,
             parallel=pool.map,
+            watch=Watch(progress=progress),
         )
         call.settings(2)  # refuses wrong values before anything is read
         if isinstance(edges, str | os.PathLike):
@@ -279,6 +285,7 @@ class _Call:
     n_nodes: int | None
     n_threads: int
     parallel: Parallel
+    watch: Watch = UNWATCHED
 
     @property
     def max_nodes(self) -> int:
@@ -318,7 +325,9 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeCol
     settings = call.settings(n_known)
     state = SparsifierState(n_nodes=n_known)
     for group in _groups(blocks):
+        call.watch.step("edges", state.n_edges, table.num_rows)
         state = absorb_group(state, settings, group, n_nodes=n_known, parallel=call.parallel)
+    call.watch.step("edges", state.n_edges, table.num_rows)
     return _result(state, settings, nodes, kind, call)
 
 
@@ -329,11 +338,14 @@ def _of_copies(
     settings = KelnerLevinSettings(
         epsilon=call.epsilon, n_nodes=max(n_nodes, 2), n_copies=call.max_edges, seed=call.seed
     )
+    n_rows = sum(block.n_rows for block in blocks)
+    call.watch.step("edges", 0, n_rows)
     state = replace(kelner_levin(blocks, settings), n_nodes=n_nodes)
+    call.watch.step("edges", n_rows, n_rows)
     return Sparsified(
         graph=copies_graph(state),
         external_ids=_external_ids(nodes, kind),
-        edges_seen=sum(block.n_rows for block in blocks),
+        edges_seen=n_rows,
         self_loops=sum(block.n_self_loops for block in blocks),
         epsilon_expected=_expected_of_copies(state, settings),
         max_edges_bound=call.max_edges is not None,
@@ -371,7 +383,7 @@ def _of_files(
     nodes: Nodes | None = None
     digests: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
-        for file in files:
+        for number, file in enumerate(files, 1):
             with stage(
                 file, Path(directory), node_kind=kind or "string", part_rows=PART_ROWS
             ) as staged:
@@ -387,11 +399,15 @@ def _of_files(
                     sparsifier=settings,
                     group_blocks=GROUP_BLOCKS,
                 )
+                phase = f"edges of file {number} of {len(files)}"
+                call.watch.step(phase, 0, staged.n_rows)
                 try:
                     if scheduler is None:
-                        state = _absorb_here(state, nodes, staged, shared, call)
+                        state = _absorb_here(state, nodes, staged, shared, call, phase)
                     else:
-                        state = _absorb_on_cluster(state, nodes, staged, shared, call, scheduler)
+                        state = _absorb_on_cluster(
+                            state, nodes, staged, shared, call, scheduler, phase
+                        )
                 except BadEdges as error:
                     reason = f"{file.path}: {error.reason}"
                     raise BadEdges(
@@ -410,7 +426,9 @@ def _absorb_here(
     staged: StagedFile,
     settings: ShareSettings,
     call: _Call,
+    phase: str,
 ) -> SparsifierState:
+    n_before = state.n_edges
     reading = read_parts(
         [(staged, part) for part in staged.parts],
         node_kind=settings.node_kind,
@@ -422,6 +440,7 @@ def _absorb_here(
             state = absorb_group(
                 state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
             )
+            call.watch.step(phase, state.n_edges - n_before, staged.n_rows)
     return state
 
 
@@ -432,13 +451,16 @@ def _absorb_on_cluster(
     settings: ShareSettings,
     call: _Call,
     scheduler: str,
+    phase: str,
 ) -> SparsifierState:
     from peewit.streaming.cluster.dask_ingest import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
+    n_before = state.n_edges
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         next_part = 0
         while wave := cluster.next_wave(state, staged, next_part=next_part):
             state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
+            call.watch.step(phase, state.n_edges - n_before, staged.n_rows)
             next_part = wave[-1][-1].number + 1
     return state
 

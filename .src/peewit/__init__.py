@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         StableHFSRegressor,
     )
     from peewit.solvers.estimators.feature_filter import filter_features
+    from peewit.solvers.progress_bar import ProgressBar
     from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "PeewitError",
     "Poisson",
     "PoissonMBO",
+    "ProgressBar",
     "SimplexLapSVM",
     "Sparsified",
     "StableHFS",
@@ -79,6 +81,7 @@ _ELSEWHERE: Final = {
     "AsyncClient": "peewit.service.client",
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
+    "ProgressBar": "peewit.solvers.progress_bar",
     "Sparsified": "peewit.streaming.sparsify_call",
     "filter_features": "peewit.solvers.estimators.feature_filter",
     "sparsify": "peewit.streaming.sparsify_call",

@@ -29,6 +29,7 @@ from peewit.solvers.estimators import (
     StableHFS,
 )
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models import CATALOGUE
@@ -153,6 +154,7 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
     }
     own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
     own |= {"unlabeled": -1} if of_classes else {}
+    own |= {"probabilities": False} if issubclass(estimator, CalibratedScores) else {}
     takes_edges = "graph_penalty" in model or estimator is FilteredRidge
     own |= {"n_neighbors": 10} if takes_edges else {}
     assert given == model | own
