@@ -25,6 +25,18 @@ def _tells_decisions(estimator: "LinearClassifier") -> bool:
     return not _tells_probabilities(estimator)
 
 
+def _checked_weights(given: Any, n_samples: int) -> FloatArray:
+    """Weights of samples as numbers; raises ValueError."""
+    weights = np.asarray(given, np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weights.shape}")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise ValueError("sample_weight must be finite and >= 0")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero for every sample: no label would count")
+    return weights
+
+
 class LinearClassifier(PenalizedClassifier):
     """Base of the linear machines.
 
@@ -67,19 +79,17 @@ class LinearClassifier(PenalizedClassifier):
             As of other classifiers.
         """
         self._refuse(further)
-        if sample_weight is None:
-            return self._fitted(X, y, graph)
-        weights = np.asarray(sample_weight, np.float64)
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        if weights.shape != (n_samples,):
-            raise ValueError(f"sample_weight must have shape ({n_samples},), got {weights.shape}")
-        if not (np.isfinite(weights) & (weights >= 0.0)).all():
-            raise ValueError("sample_weight must be finite and >= 0")
-        self._sample_weight = weights
+        self._sample_weight = sample_weight
         try:
             return self._fitted(X, y, graph)
         finally:
             del self._sample_weight
+
+    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
+        found = super()._validated(X, *y, **checks)
+        if getattr(self, "_sample_weight", None) is not None:
+            self._sample_weight = _checked_weights(self._sample_weight, found[0].shape[0])
+        return found
 
     @available_if(_tells_decisions)  # type: ignore[untyped-decorator]  # ships no types
     def decision_function(
