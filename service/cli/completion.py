@@ -48,12 +48,16 @@ WORDS: Final = {
     "source retry": "GRAPH SOURCE --json",
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
     "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= "
-    "--origin=given,random,suggested,imported --json",
+    "--origin=given,random,suggested,imported --annotator= --as-opinions --json",
     "labels columns": "GRAPH --json",
-    "labels list": "GRAPH --label= --label-column= -n= --json",
+    "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
     "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --json",
     "labels remove": "GRAPH NEW... --label-column= --json",
     "labels export": "GRAPH FILE -o= --output= --label-column= --json",
+    "labels agreement": "GRAPH --drawn=random,all --share= --confidence= --label-column= --json",
+    "labels disagreements": "GRAPH -k= --label-column= --json",
+    "labels decide": "GRAPH NEW NEW --annotator= --label-column= --json",
+    "labels rename-annotator": "GRAPH NEW NEW --json",
     "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --json",
     "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
     "jobs list": "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
@@ -75,7 +79,7 @@ WORDS: Final = {
     "--cost-fn= --cost-fp= --positive-share= --json",
     "why": "GRAPH NODE -k= --model=MODEL --label-column= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
-    "--label-column= --json",
+    "--label-column= --reserve-for= --json",
     "map": "GRAPH --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",

@@ -52,9 +52,6 @@ from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group("Labels of nodes.")
-for _each in (agreement, disagreements, decide):
-    app.command()(_each)
-app.command("rename-annotator")(rename_annotator)
 
 _SHOWN = 10
 
@@ -297,3 +294,8 @@ def export(
     n_labels = len(current.labels)
     value = {"path": output, "n_labels": n_labels, "labels_seq": current.labels_seq}
     tell(f"wrote {n_labels:,} labels to {output}", value, as_json=json)
+
+
+for _each in (agreement, disagreements, decide):
+    app.command()(_each)
+app.command("rename-annotator")(rename_annotator)
