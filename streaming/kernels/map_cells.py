@@ -101,7 +101,7 @@ def count_cells(
             continue
         sum_of_doubts = 0
         for node in range(first, last):
-            own, its_doubt = np.int64(color[node]), np.int64(doubt[node])
+            own, its_doubt = int(color[node]), int(doubt[node])
             is_in = own > -2 and its_doubt >= least_doubt
             tally[own + 2 if is_in else 0] += 1
             sum_of_doubts += its_doubt if is_in else 0
