@@ -115,6 +115,6 @@ def test_labels_are_exported_by_suffix(peewit: Peewit, labeled: Path, tmp_path: 
         assert (told["path"], told["n_labels"]) == (str(written), 2)
         assert peewit("labels", "put", "g", written).exit_code == 0
     first = (tmp_path / "out.ndjson").read_text().splitlines()[0]
-    assert first == '{"node":"a","label":"bot","origin":"imported"}'
+    assert first == '{"node":"a","label":"bot","origin":"imported","annotator":null}'
     both = peewit("labels", "export", "g", tmp_path / "a.csv", "-o", tmp_path / "b.csv")
     assert both.exit_code == 2

@@ -204,7 +204,7 @@ def test_labels_come_back_as_they_were_put(peewit: Peewit, tmp_path: Path, suffi
     assert peewit("labels", "export", "g", copy, "--json").json["n_labels"] == 2
     assert peewit("labels", "put", "g", copy, "--unknown", "keep").exit_code == 0
     assert peewit("labels", "export", "g").out.replace('"', "") == (
-        "node,label,origin\na,3,imported\nb,4,imported\n"
+        "node,label,origin,annotator\na,3,imported,\nb,4,imported,\n"
     )
 
 
@@ -222,7 +222,11 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, '"node","label","origin"\n', "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        '"node","label","origin","annotator"\n',
+        "",
+    )
 
 
 def test_labels_of_unknown_nodes_are_refused_by_name(peewit: Peewit, tmp_path: Path) -> None:
