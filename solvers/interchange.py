@@ -14,6 +14,9 @@ import numpy as np
 from peewit.solvers.arrays import AnyArray, Float32Array, Int64Array
 from peewit.solvers.notebook_html import SHOWN_ROWS, shown
 
+_OF_PYG: Final = frozenset({"edge_index", "edge_weight", "node_id", "num_nodes"})
+"""Attributes of the data that `to_pyg` makes."""
+
 _INSTALLED_BY: Final = {
     "networkx": "pip install 'peewit[networkx]'",
     "polars": "pip install polars",
@@ -141,8 +144,8 @@ class EdgeTable(ArrowTable):
         ImportError
             torch or torch_geometric is not installed.
         ValueError
-            ``nodes`` has no column ``node``, names one that the graph lacks, or has not one row
-            for each.
+            ``nodes`` has no column ``node``, names one that the graph lacks, has not one row for
+            each, or a column of a name that the data has itself.
         """
         data = optional("torch_geometric.data")
         torch = optional("torch")
@@ -158,6 +161,10 @@ class EdgeTable(ArrowTable):
                     f"{places.size} rows for {np.unique(places).size} of them"
                 )
             for name in table.column_names:
+                if name in _OF_PYG:
+                    raise ValueError(
+                        f"nodes must have no column {name!r}, which PyTorch Geometric has itself"
+                    )
                 values = table[name].to_numpy()[order]
                 is_number = values.dtype.kind in "biuf"
                 columns[name] = torch.from_numpy(values) if is_number else values.tolist()

@@ -16,6 +16,7 @@ from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.labels.annotators import annotator_name
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -83,8 +84,9 @@ class Caller:
         return self.holder_for(self.said_name)
 
     def holder_for(self, annotator: str | None) -> str:
-        """The same for a person whom a program names."""
-        return f"{self.door} {self.name or ''} {annotator or ''}"
+        """The same for a person whom a program names; raises BadArgument for what is no name."""
+        name = "" if annotator is None else annotator_name(annotator)
+        return f"{self.door} {self.name or ''} {name}"
 
     @property
     def name(self) -> str | None:

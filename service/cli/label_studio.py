@@ -36,7 +36,7 @@ from peewit.service.label_studio.tasks import (
     task,
 )
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.store import LabelStore
+from peewit.service.labels.store import BadLabels, LabelStore
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import MAX_SAMPLE, Strategy
@@ -149,9 +149,13 @@ def put_annotations(
         n_accepted, seq = 0, graph.labels_seq
         for (origin, annotator), some in rows.items():
             column = some if label_column is None else {label_column: some}
-            receipt = labeling.put(
-                graph, column, unknown="refuse", origin=origin, annotator=annotator
-            )
+            try:
+                receipt = labeling.put(
+                    graph, column, unknown="refuse", origin=origin, annotator=annotator
+                )
+            except BadLabels as error:  # of another kind than those that are there
+                refused.append(RefusedTask(task=f"those of {annotator}", reason=str(error)))
+                continue
             n_accepted, seq = n_accepted + receipt.accepted, receipt.labels_seq
     refused += wrong
     if json:

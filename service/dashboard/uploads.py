@@ -2,7 +2,8 @@
 
 Context: columns are chosen and rows are looked at before a file is taken, in several requests, each
 of which any API process may answer. Decision: the file lies below its graph under a name that
-nobody can guess, and goes once it is taken, given up, an hour old, or its graph erases nodes.
+nobody can guess. It goes once it is taken, given up, or its graph erases nodes; an hour old it is
+shown to nobody, and goes when the next file is sent or the server starts.
 Consequence: no table of uploads, nothing in backups, and no file is sent twice.
 """
 
@@ -131,6 +132,8 @@ class Uploads:
                 await run_in_threadpool(
                     _unpack, received, compression, path, self._settings.max_body_bytes
                 )
+            # others may have come beside it
+            await run_in_threadpool(self._require_room, graph_id, upload.n_bytes)
         except BaseException:
             upload.remove()
             raise
@@ -168,12 +171,12 @@ class Uploads:
     def _directory(self, graph_id: str, holds: Holds) -> Path:
         return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads / holds
 
-    def _require_room(self, graph_id: str) -> None:
+    def _require_room(self, graph_id: str, n_new_bytes: int = 0) -> None:
         self.sweep()
         most = self._settings.max_backlog_bytes
         below = GraphPaths(root=self._settings.graphs_directory / graph_id).uploads
         n_bytes = sum(_size(path) for path in below.glob("*/*/*"))
-        if n_bytes >= most:
+        if n_bytes - n_new_bytes >= most:
             raise BacklogFull(
                 f"files that wait for their columns must stay below {most} bytes, got {n_bytes}; "
                 "take or give up those that were sent before"

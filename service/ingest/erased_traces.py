@@ -79,6 +79,20 @@ _FREE_TEXTS: Final = (
 """Columns that may quote what a file held."""
 
 
+_ROUNDS: Final = 3
+
+
+def _remove_uploads(directory: Path) -> None:
+    """Remove what waits below a directory, from which API processes remove files, too."""
+    for last in (*[False] * (_ROUNDS - 1), True):
+        for waiting in directory.glob("*/*"):
+            try:
+                shutil.rmtree(waiting)
+            except FileNotFoundError:  # taken meanwhile; what is left goes in the next round
+                if last:
+                    raise
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
     """What is left of erased nodes in one graph, whose only writer this process is.
@@ -127,8 +141,7 @@ class Traces:
         Files that were uploaded and not taken yet go as they are: nobody has said what is in them.
         Of each node out of those up to the last turn before its erasure, by the erasure's id.
         """
-        if self.paths.uploads.exists():
-            shutil.rmtree(self.paths.uploads)
+        _remove_uploads(self.paths.uploads)
         turns = sorted(set(last_turns.values()))
         position = turns[-1]
         named = [

@@ -92,7 +92,7 @@ class Agreed:
     task : str
         Id of the last task that asked for it.
     annotators : tuple of str
-        Who chose it.
+        Who chose it, the last one last.
     """
 
     node: str
@@ -177,7 +177,7 @@ def agreed(answers: Iterable[Answer]) -> tuple[list[Agreed], list[RefusedTask]]:
             ties.append(RefusedTask(task=task, reason=reason))
             continue
         choice = votes[0][0]
-        chosen = [each for each in latest.values() if each.choice == choice]
+        chosen = sorted((each for each in latest.values() if each.choice == choice), key=_age)
         labels.append(
             Agreed(
                 node=node,

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import orjson
 import pyarrow as pa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from peewit.service.catalog import GraphRecord, lock_graph
 from peewit.service.database.engine import Database
+from peewit.service.database.tables import label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import (
@@ -44,6 +45,10 @@ UnknownNodes = Literal["refuse", "keep"]
 node to come."""
 
 _ROWS_PER_BATCH: Final = 1 << 16
+
+
+class LabeledMeanwhile(Exception):
+    """Somebody else has labeled the node, or taken its label back, since it was looked at."""
 
 
 class LabelsRefused(BadArgument):
@@ -95,6 +100,7 @@ class Labeling:
         unknown: UnknownNodes = "refuse",
         origin: LabelOrigin = "given",
         annotator: str | None = None,
+        after_seq: int | None = None,
     ) -> LabelReceipt:
         """Store labels and ask for the graph's ``auto_solve``, in one transaction.
 
@@ -111,9 +117,13 @@ class Labeling:
             Where all of them come from.
         annotator : str, optional
             Who gives them.
+        after_seq : int, optional
+            The last label event of any of the nodes that the giver has seen.
 
         Raises
         ------
+        LabeledMeanwhile
+            One of the nodes has a later event than ``after_seq``.
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
         peewit.service.labels.store.BadLabels
@@ -133,6 +143,8 @@ class Labeling:
             lock_graph(connection, graph.id)  # before the look at the labels that are there
             for name, rows in columns.items():
                 nodes = [str(node) for node in rows.nodes]
+                if after_seq is not None:
+                    _require_none_after(connection, graph.id, name, nodes, after_seq)
                 self._require_one_kind(connection, graph.id, name, nodes, rows.labels)
             refusing = [name for name, known in are_known.items() if not np.all(known)]
             receipts = {
@@ -213,6 +225,21 @@ class Labeling:
             if receipt.accepted:
                 request_auto_solve(connection, graph.id, [column])
         return receipt
+
+
+def _require_none_after(
+    connection: Connection, graph_id: str, column: str, nodes: Sequence[str], seq: int
+) -> None:
+    """Raise `LabeledMeanwhile` where some nodes have a label event after this one."""
+    last = connection.execute(
+        select(func.max(label_events.c.seq)).where(
+            label_events.c.graph_id == graph_id,
+            label_events.c.column_name == column,
+            label_events.c.node.in_(nodes),
+        )
+    ).scalar_one()
+    if last is not None and last > seq:
+        raise LabeledMeanwhile
 
 
 def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:

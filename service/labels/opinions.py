@@ -20,12 +20,22 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.present_labels import is_present
-from peewit.service.database.tables import label_events, opinions
+from peewit.service.database.tables import label_events, opinions, reservations
 from peewit.service.database.timestamps import now
 from peewit.service.labels.store import label_text
 from peewit.service.tables.uploads import LabelValue
@@ -263,6 +273,8 @@ class OpinionStore:
     def rename(self, graph_id: str, present: str, wanted: str) -> int:
         """Give a person another name in a graph; how many rows have it now.
 
+        Whatever is reserved in it is given back, as it is held under present names.
+
         Raises
         ------
         BadArgument
@@ -283,15 +295,13 @@ class OpinionStore:
                 if any(each is not None for each in found) != is_wanted:
                     rule = "must be that of somebody" if is_wanted else "must be nobody's yet"
                     raise BadArgument("annotator", f"{rule} in the graph, got {name!r}")
+            connection.execute(delete(reservations).where(reservations.c.graph_id == graph_id))
             return sum(
-                len(
-                    connection.execute(
-                        update(table)
-                        .where(table.c.graph_id == graph_id, table.c.annotator == present)
-                        .values(annotator=wanted)
-                        .returning(table.c.node)
-                    ).all()
-                )
+                connection.execute(
+                    update(table)
+                    .where(table.c.graph_id == graph_id, table.c.annotator == present)
+                    .values(annotator=wanted)
+                ).rowcount
                 for table in tables
             )
 

@@ -87,11 +87,7 @@ class Reservations:
         ]
         held: dict[str, Reservation] = {}
         with self._database.write() as connection:
-            connection.execute(
-                delete(reservations).where(
-                    *_of(graph_id, column), reservations.c.expires_at <= now()
-                )
-            )
+            connection.execute(delete(reservations).where(reservations.c.expires_at <= now()))
             for start in range(0, len(rows), _NODES_PER_STATEMENT):
                 statement = insert_into(connection, reservations).values(
                     rows[start : start + _NODES_PER_STATEMENT]

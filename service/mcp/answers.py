@@ -155,7 +155,7 @@ class GraphState(GraphLine):
 
     node_ids: str = Field(description="string, int64 or dense.")
     n_edges_kept: int = Field(description="Edges of the sparsifier.")
-    epsilon_asked: float = Field(description="Spectral accuracy; 0 is exact.")
+    epsilon_asked: float = Field(description="Spectral error asked for; 0 is exact.")
     epsilon_expected: float | None
     epsilon_certified: float | None = Field(description="Measured, if it was.")
     n_files_waiting: int = Field(description="Files of edges that are not in the graph yet.")

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from threading import Event
 from typing import Final
 
 import anyio.to_thread
 import httpx
+import structlog
 from anyio.abc import TaskGroup
 
 from peewit.service.api.app import create_app
@@ -14,6 +16,8 @@ from peewit.service.api.stores import Stores
 from peewit.service.client import AsyncClient
 from peewit.service.settings import Settings
 from peewit.service.worker.run_one_job import run_until_finished
+
+_log = structlog.get_logger(__name__)
 
 _HERE: Final = "http://127.0.0.1"
 """Host of requests that no network sees; the API lets only loopback in while there is no key."""
@@ -43,14 +47,30 @@ class _Home(Connection):
         self._stores = stores
         self._tasks = tasks
         self._stop = stop
+        self._seen_to: set[str] = set()
+        # threads of its own: those of requests must not wait for jobs
+        self._limiter = anyio.CapacityLimiter(1)
 
     def see_to(self, job_id: str) -> None:
-        """Begin to run a job in a child of this process, unless a worker takes it."""
-        self._tasks.start_soon(anyio.to_thread.run_sync, self._run, job_id)
+        """Begin to run a job in a child of this process, one by one, unless a worker takes it."""
+        if job_id not in self._seen_to:
+            self._seen_to.add(job_id)
+            self._tasks.start_soon(self._run, job_id)
 
-    def _run(self, job_id: str) -> None:
-        stores, settings = self._stores, self._stores.settings
-        run_until_finished(stores.database, settings, job_id, should_stop=self._stop.is_set)
+    async def _run(self, job_id: str) -> None:
+        stores = self._stores
+        run = partial(
+            run_until_finished,
+            stores.database,
+            stores.settings,
+            job_id,
+            should_stop=self._stop.is_set,
+        )
+        try:
+            await anyio.to_thread.run_sync(run, limiter=self._limiter)
+        except Exception:  # noqa: BLE001 - of one job; tools go on, show_job tells how it stands
+            self._seen_to.discard(job_id)
+            _log.exception("job could not be run here", job=job_id)
 
 
 @asynccontextmanager

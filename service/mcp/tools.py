@@ -253,9 +253,10 @@ class Tools:
         return await self._client.job(page.job)
 
     async def _run_queued(self, graph: str) -> None:
-        """Have jobs run that wait, such as one that locates the nodes."""
+        """Have jobs run that wait to locate the nodes."""
         async for job in self._client.jobs(graph=graph, status="queued"):
-            self._connection.see_to(job.id)
+            if job.kind == "embed":
+                self._connection.see_to(job.id)
 
     async def _known_class(
         self, graph: str, label: LabelValue, label_column: str | None

@@ -8,6 +8,7 @@ colors and never the map, and tiles read memory that lies together.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -27,7 +28,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.uploads import node_array
-from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, NodeMap
 
@@ -68,6 +69,8 @@ class Colors:
     doubt : (n_nodes,) uint8
         1 minus the margin in parts of 255; of class scores, in parts of the margin that 95 % of
         the nodes stay below. 0 where no label reaches and for numbers.
+    edges : (n_ranges + 1,) float64, optional
+        Of the ranges of numbers.
     """
 
     kind: Literal["classes", "numbers", "nothing"]
@@ -75,6 +78,7 @@ class Colors:
     class_sizes: tuple[int, ...]
     color: Int16Array
     doubt: UInt8Array
+    edges: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +94,7 @@ class ColoredMap:
     colors : Colors
         The same in this order.
     class_names : tuple of str
-        Those of the colors; of labels where nothing is predicted.
+        Those of the colors, then of labels that nothing is predicted of.
     labeled : (n_labeled,) int64
         Places of labeled nodes, increasing.
     label_color : (n_labeled,) int16
@@ -172,6 +176,13 @@ class Maps:
         """Version of the map of a graph; None while there is none."""
         return self._store(graph).version()
 
+    def drawn(self, graph: GraphRecord) -> int | None:
+        """Snapshot that the map of a graph shows; None while there is no map."""
+        store = self._store(graph)
+        version = store.version()
+        found = None if version is None else self._get("maps", (graph.id, version), store.open)
+        return None if found is None else int(found.meta.snapshot)
+
     def open(
         self, graph: GraphRecord, *, job_id: str | None = None, column: str | None = None
     ) -> ColoredMap:
@@ -200,7 +211,7 @@ class Maps:
         names, labeled, label_color = self._get(
             "labels",
             (*key, named, graph.labels_seq),
-            lambda: self._labeled(graph, found, named, colors.class_names),
+            lambda: self._labeled(graph, found, named, colors),
         )
         ids = self._get(
             "names",
@@ -236,9 +247,10 @@ class Maps:
             return None
 
     def _labeled(
-        self, graph: GraphRecord, found: NodeMap, column: str, names: tuple[str, ...]
+        self, graph: GraphRecord, found: NodeMap, column: str, colors: Colors
     ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
         """Classes, places of labeled nodes, and the colors of their labels."""
+        names = colors.class_names
         try:
             labels = self._labels.current(graph.id, column=column)
         except LabelColumnNotFound:
@@ -247,24 +259,32 @@ class Maps:
         kind = graph.settings.node_ids
         ids = node_array(asked if kind == "string" else [int(each) for each in asked], kind)
         dense = self._nodes.lookup(graph, ids)
-        texts = [str(label) for label in labels.labels]
-        names = names or tuple(sorted(set(texts)))[:_MAX_CLASSES]
-        place_of = {name: place for place, name in enumerate(names)}
-        color = np.array([place_of.get(text, -1) for text in texts], np.int16)
+        if colors.edges is not None:
+            color = _ranges(np.array(labels.labels, np.float64), colors.edges)
+        else:
+            texts = [str(label) for label in labels.labels]
+            names = (*names, *sorted(set(texts) - set(names)))[:_MAX_CLASSES]
+            place_of = {name: place for place, name in enumerate(names)}
+            color = np.array([place_of.get(text, -1) for text in texts], np.int16)
         is_in = (dense >= 0) & (dense < found.meta.n_nodes)
         places = _places(found, dense[is_in].astype(np.int64))
         order = np.argsort(places)
         return names, places[order], color[is_in][order]
 
     def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made last of a kind, or make it; who comes meanwhile waits for that."""
+        """What was asked for last of a kind, or make it; who comes meanwhile waits for that."""
         kept = self._kept[what]
-        value = kept.get(key)
-        if value is None:  # nobody waits for what is there
-            with self._making:
-                value = kept[key] = kept.get(key) or make()
-                while len(kept) > _MAX_KEPT:
-                    kept.popitem(last=False)
+        with suppress(KeyError):  # nobody waits for what is there
+            value = kept[key]
+            kept.move_to_end(key)
+            return value
+        with self._making:
+            value = kept.get(key) or make()
+            if value is None:  # gone meanwhile
+                return None
+            kept[key] = value
+            while len(kept) > _MAX_KEPT:
+                kept.popitem(last=False)
         return value
 
 
@@ -273,10 +293,15 @@ def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -
     n_nodes = found.meta.n_nodes
     color, doubt = np.full(n_nodes, -1, np.int16), np.zeros(n_nodes, np.uint8)
     names: tuple[str, ...] = ()
+    edges: FloatArray | None = None
     kind: Literal["classes", "numbers", "nothing"] = "nothing"
     if file is not None:
-        kind = "numbers" if file.meta.score == "value" else "classes"
-        by_node, names = _numbers(file) if kind == "numbers" else _classes(file)
+        if file.meta.score == "value":
+            kind = "numbers"
+            by_node, names, edges = _numbers(file)
+        else:
+            kind = "classes"
+            by_node, names = _classes(file)
         doubts = _doubts(file, by_node)
         n_both = min(n_nodes, file.n_nodes)
         color[:n_both], doubt[:n_both] = by_node[:n_both], doubts[:n_both]
@@ -288,6 +313,7 @@ def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -
         class_sizes=tuple(np.bincount(color[color >= 0], minlength=len(names)).tolist()),
         color=color[found.node],
         doubt=doubt[found.node],
+        edges=edges,
     )
 
 
@@ -309,17 +335,22 @@ def _classes(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
     return np.concatenate(parts), tuple(str(name) for name in names)
 
 
-def _numbers(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
-    """The range that the number of each node lies in, of some equal ones."""
+def _numbers(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...], FloatArray]:
+    """The range that the number of each node lies in, of some equal ones, and their edges."""
     values = np.concatenate(
         [batch.column("label").to_numpy(zero_copy_only=False) for batch in file.batches()]
     ).astype(np.float64)
     is_known = np.isfinite(values)
     low, high = (values[is_known].min(), values[is_known].max()) if is_known.any() else (0.0, 1.0)
     edges = np.linspace(low, high if high > low else low + 1.0, N_RANGES + 1)
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, N_RANGES - 1)
     names = tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges.tolist()))
-    return np.where(is_known, place, -1).astype(np.int16), names
+    return _ranges(values, edges), names, edges
+
+
+def _ranges(values: FloatArray, edges: FloatArray) -> Int16Array:
+    """Place of the range that each number lies in, the nearest one; -1 of what is no number."""
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
+    return np.where(np.isfinite(values), place, -1).astype(np.int16)
 
 
 def _doubts(file: PredictionFile, color: Int16Array) -> UInt8Array:

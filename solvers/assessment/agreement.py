@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 
 NO_ANSWER: Final = -1
+
+MOST_CLASSES: Final = 200
+"""Classes that kappa and alpha are told for: their tables have a column for each."""
 
 _N_RESAMPLES: Final = 2_000
 
@@ -25,7 +28,8 @@ class Estimate:
     Attributes
     ----------
     value : float or None
-        None where it is not defined, as of a kappa where all answers are of one class.
+        None where it is not defined, as of a kappa where all answers are of one class, and of more
+        than `MOST_CLASSES`.
     low, high : float or None
         Ends of the interval; None where it cannot be told.
     """
@@ -33,6 +37,9 @@ class Estimate:
     value: float | None
     low: float | None
     high: float | None
+
+
+_UNKNOWN: Final = Estimate(value=None, low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +90,15 @@ def pair_agreement(
     a, b = first[both], second[both]
     n_nodes, n_agreed = int(a.size), int(np.count_nonzero(a == b))
     if n_nodes == 0:
-        nothing = Estimate(value=None, low=None, high=None)
-        return PairAgreement(n_nodes=0, n_agreed=0, observed=nothing, kappa=nothing)
+        return PairAgreement(n_nodes=0, n_agreed=0, observed=_UNKNOWN, kappa=_UNKNOWN)
     low, high = wilson_interval(n_agreed, n_nodes, confidence=confidence)
     return PairAgreement(
         n_nodes=n_nodes,
         n_agreed=n_agreed,
         observed=Estimate(value=n_agreed / n_nodes, low=low, high=high),
-        kappa=_bootstrapped(_Kappa.of(a, b), confidence, seed),
+        kappa=_UNKNOWN
+        if np.union1d(a, b).size > MOST_CLASSES
+        else _bootstrapped(_Kappa.of(a, b), confidence, seed),
     )
 
 
@@ -116,14 +124,14 @@ def alpha_agreement(
     _require_confidence(confidence)
     is_pairable = np.count_nonzero(answers != NO_ANSWER, axis=1) >= 2
     n_nodes = int(np.count_nonzero(is_pairable))
-    if n_nodes == 0:
-        return 0, Estimate(value=None, low=None, high=None)
+    if n_nodes == 0 or np.unique(answers[answers != NO_ANSWER]).size > MOST_CLASSES:
+        return n_nodes, _UNKNOWN
     return n_nodes, _bootstrapped(_Alpha.of(answers[is_pairable]), confidence, seed)
 
 
 def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, float]:
     """Where a share lies of which ``n_hits`` of ``n`` are known, (J16)."""
-    z = float(norm.ppf((1 + confidence) / 2))
+    z = float(ndtri((1 + confidence) / 2))
     share, spread = n_hits / n, z * z / n
     middle = (share + spread / 2) / (1 + spread)
     half = z / (1 + spread) * np.sqrt(share * (1 - share) / n + spread / (4 * n))
@@ -196,7 +204,7 @@ def _bootstrapped(figure: _Kappa | _Alpha, confidence: float, seed: int) -> Esti
     """A figure of all nodes, and quantiles of it over nodes drawn with replacement."""
     value = float(figure(figure.n_nodes[None].astype(np.float64))[0])
     if np.isnan(value):
-        return Estimate(value=None, low=None, high=None)
+        return _UNKNOWN
     n_nodes, rng = int(figure.n_nodes.sum()), np.random.default_rng(seed)
     draws = rng.multinomial(n_nodes, figure.n_nodes / n_nodes, _N_RESAMPLES)
     drawn = figure(draws.astype(np.float64))

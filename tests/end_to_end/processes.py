@@ -21,6 +21,9 @@ REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60.0
 """A first run on a new machine compiles."""
 
+RUN_SECONDS = 300.0
+"""Of a command that may have to compile all kernels, beside others."""
+
 
 def eventually(
     is_so: Callable[[], bool], seconds: float = START_SECONDS, *, pause_seconds: float = 0.02
@@ -80,7 +83,7 @@ class Home:
     def run(self, *arguments: object, exit_code: int = 0) -> str:
         """Run ``peewit <arguments>`` to its end; what it printed on stdout."""
         process = self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=2 * START_SECONDS)
+        out, err = process.communicate(timeout=RUN_SECONDS)
         assert process.returncode == exit_code, err
         return out
 

@@ -91,7 +91,8 @@ def map_answer(
     """What people see of the map of a graph; raises as `peewit.service.predictions.map_colors`."""
     colored = stores.maps.open(graph, job_id=job_id, column=column)
     meta = None if colored.file is None else colored.file.meta
-    sizes = colored.colors.class_sizes or (0,) * len(colored.class_names)
+    predicted = colored.colors.class_sizes
+    sizes = (*predicted, *(0 for _ in colored.class_names[len(predicted) :]))
     classes = zip(colored.class_names, sizes, strict=True)
     return answer_of(
         Map,

@@ -149,7 +149,9 @@ def give_back_nodes(
     label_column: NamedColumn = None,
 ) -> GivenBack:
     """Let others have nodes that the caller has reserved and does not label."""
-    column, holder = label_column or "", caller.holder_for(annotator)
+    column = label_column or ""
+    with refusing():
+        holder = caller.holder_for(annotator)
     if node is None:
         nodes = [each.node for each in stores.reservations.own(graph.id, holder, column=column)]
     else:

@@ -32,6 +32,7 @@ from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.auto_solve import least_labels, request_auto_solve
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
+from peewit.service.labels.label_entry import LabeledMeanwhile
 from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.questions import QUEUES
@@ -121,11 +122,20 @@ async def label_one(
         value = label_of(label, stores.labels, graph.id, column)
         given, before = UploadedLabels(nodes=[node], labels=[value]), None
         is_second = is_second or _is_of_another(last, caller)
+        if not is_second:
+            try:
+                stores.labeling.put(
+                    graph,
+                    {column: given},
+                    origin=origin,
+                    annotator=caller.annotator,
+                    after_seq=events[0].seq if events else 0,
+                )
+                before = last if last is not None and last.label != value else None
+            except LabeledMeanwhile:
+                is_second = True
         if is_second:
             stores.second_opinions.answer(graph, given, annotator=caller.annotator, column=column)
-        else:
-            stores.labeling.put(graph, {column: given}, origin=origin, annotator=caller.annotator)
-            before = last if last is not None and last.label != value else None
         done = {
             "node": name,
             "label": value,

@@ -113,13 +113,10 @@ def map_state(graph: GraphRecord, stores: Stores) -> Mapping[str, Any]:
     is_over = last is None or last.status.is_final
     has_failed = last is not None and last.status in {JobStatus.FAILED, JobStatus.CANCELLED}
     columns = stores.labels.columns(graph.id)
-    drawn = None
-    if version is not None and last is not None and last.status is JobStatus.SUCCEEDED:
-        drawn = (last.result or {}).get("snapshot")
     return {
         "version": version,
         "snapshot": snapshot,
-        "drawn": drawn,
+        "drawn": stores.maps.drawn(graph),
         "job": None if is_over and not has_failed else last,
         "is_under_way": not is_over,
         "draws_itself": is_over

@@ -121,18 +121,29 @@
         this.tiles.delete(key);
         this.tiles.set(key, entry);
       }
-      if ((!entry.data || entry.isOld) && !entry.isAsked) this.load(key, entry);
+      const isWanted = (!entry.data || entry.isOld) && !entry.isAsked;
+      if (isWanted && performance.now() >= (entry.askAgainAt ?? 0)) this.load(key, entry);
       return entry.data;
     }
 
     async load(key, entry) {
       entry.isAsked = true;
       entry.isOld = false;
+      let isRead = false;
       try {
         const answer = await fetch(`${this.section.dataset.map}/tiles/${key}`);
-        if (answer.ok) entry.data = decode(await answer.arrayBuffer());
-      } catch { /* asked again when it is looked at next */ }
+        if (answer.ok) {
+          entry.data = decode(await answer.arrayBuffer());
+          isRead = true;
+        }
+      } catch { /* the server does not answer now */ }
       entry.isAsked = false;
+      if (!isRead) { // what is there stays, and is asked for again in a while
+        entry.isOld = true;
+        entry.askAgainAt = performance.now() + POLL;
+        setTimeout(() => this.later(), POLL);
+        return;
+      }
       this.later();
     }
 
@@ -448,7 +459,8 @@
     describe(data, row) {
       const what = data.labeled[row] ? "labeled" : "predicted";
       const score = Number.isNaN(data.score[row]) ? "" : `, score ${data.score[row].toFixed(3)}`;
-      return `${data.name(row)}: ${data.color[row] < 0 ? "nothing predicted" : `${what} ${this.label(data.color[row])}`}${score}`;
+      const told = data.color[row] < 0 ? (data.labeled[row] ? "labeled" : "nothing predicted") : `${what} ${this.label(data.color[row])}`;
+      return `${data.name(row)}: ${told}${score}`;
     }
 
     nearest(x, y, within = NEAR) {

@@ -65,6 +65,25 @@ def test_a_map_is_made_once_and_shows_what_is_predicted_now(api: Api) -> None:
     ringed = tile(api)
     assert (ringed.is_labeled[row], ringed.color[row]) == (True, 0)
     assert ringed.is_labeled.sum() == drawn.is_labeled.sum() + 1
+    api.put_labels({drawn.names[row]: "new"})  # a class that nothing is predicted of
+    about = api.call("GET", "/graphs/g/map", 200).json()
+    assert about["classes"][-1] == {"label": "new", "n_nodes": 0}
+    assert tile(api).color[row] == len(labels)
+
+
+def test_a_label_that_is_a_number_has_the_color_of_its_range(api: Api) -> None:
+    bring_communities(api)
+    sizes = {"n3": 1.0, "n33": 9.0, "n10": 1.5, "n50": 8.0}
+    rows = [{"node": node, "size": size} for node, size in sizes.items()]
+    api.call("PUT", "/graphs/g/labels?label_column=size", 200, json={"labels": rows})
+    run(api, kind="map")
+    run(api, kind="solve", model="hfs", parameters={"target": "real", "label_column": "size"})
+    about = api.call("GET", "/graphs/g/map?label_column=size", 200).json()
+    assert about["predicts"] == "numbers"
+    drawn = tile(api, "?label_column=size")
+    color = dict(zip(drawn.names, drawn.color.tolist(), strict=True))
+    assert (color["n3"], color["n33"]) == (0, len(about["classes"]) - 1)
+    assert sum(drawn.is_labeled) == len(sizes)
 
 
 def test_an_erased_node_leaves_the_map_at_once_and_the_map_leaves_the_disk(api: Api) -> None:

@@ -87,7 +87,7 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
         assert "3 edges" in report
         taken = send(pages, f"{address}?{urlencode(chosen)}").headers["location"]
         assert waiting(pages) == []
-    assert "count once" in look(pages, taken)
+    assert "counts once" in look(pages, taken)
     step = look(pages, "/graphs/g")
     assert "Edges are being read" in step
     assert '<progress max="1" value="0.0"' in step

@@ -11,7 +11,7 @@ def test_a_graph_without_a_map_says_what_to_do_next(pages: Api) -> None:
     pages.create_graph("g")
     empty = look(pages, "/graphs/g")
     assert "No edges yet." in empty
-    assert "peewit ingest g" in empty
+    assert '<a href="/graphs/g/edges">bring some</a>' in empty
     assert "Draw the map" not in empty
     pages.push(b"src,dst\na,b\nb,c\n", CSV)
     pages.ingest()
@@ -54,4 +54,11 @@ def test_a_map_is_drawn_once_and_told_to_be_old(pages: Api) -> None:
     newer = look(pages, "/graphs/g")
     assert "It shows snapshot 1; the newest is 2" in newer
     assert "Draw snapshot 2" in newer
+    send(pages, "/graphs/g/map")
+    again = pages.stores.jobs.list(kind="map", limit=1).jobs[0]
+    pages.stores.jobs.cancel(again.id)
+    cancelled = look(pages, "/graphs/g")
+    assert "The last drawing cancelled" in cancelled
+    assert "It shows snapshot 1; the newest is 2" in cancelled
+    assert "Draw snapshot 2" in cancelled
     assert pages.client.get("/graphs/g/map", headers=same).json()["newest_snapshot"] == 2

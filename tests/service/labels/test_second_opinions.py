@@ -12,8 +12,9 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.labels.label_entry import Labeling
+from peewit.service.labels.label_entry import LabeledMeanwhile, Labeling
 from peewit.service.labels.opinions import OpinionStore, random_part, standing
+from peewit.service.labels.reservations import Reservations
 from peewit.service.labels.second_opinions import NoFirstOpinion, SecondOpinions
 from peewit.service.labels.store import BadLabels
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
@@ -58,6 +59,25 @@ def told(database_url: str, tmp_path: Path) -> Iterator[Annotated]:
     place = Place(tmp_path / "home", database_url)
     yield Annotated(place)
     place.database.close()
+
+
+def test_a_label_that_somebody_gave_meanwhile_is_not_overwritten(told: Annotated) -> None:
+    rows = UploadedLabels(nodes=["n"], labels=["x"])
+    told.labeling.put(told.graph, rows, unknown="keep", annotator="Ann", after_seq=0)
+    seen = told.place.labels.history(told.graph.id, node="n", limit=1)[0].seq
+    late = UploadedLabels(nodes=["n"], labels=["y"])
+    with pytest.raises(LabeledMeanwhile):
+        told.labeling.put(told.graph, late, unknown="keep", annotator="Bob", after_seq=0)
+    assert told.stands() == "x"
+    told.labeling.put(told.graph, rows, unknown="keep", annotator="Bob", after_seq=seen)
+
+
+def test_who_is_renamed_holds_no_node_under_the_old_name(told: Annotated) -> None:
+    reservations = Reservations(told.place.database)
+    told.put("Ann", "x")
+    reservations.reserve(told.graph.id, ["m"], holder="page k Ann", strategy="margin", seconds=60)
+    told.store.rename(told.graph.id, "Ann", "A1")
+    assert reservations.own(told.graph.id, "page k Ann") == []
 
 
 @given(st.lists(st.sampled_from("xyz"), max_size=12))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.assessment.agreement import (
+    MOST_CLASSES,
     NO_ANSWER,
     alpha_agreement,
     pair_agreement,
@@ -119,3 +120,12 @@ def test_figures_are_those_of_the_definitions(rows: list[list[int]]) -> None:
     assert (pair.n_nodes, pair.n_agreed) == (len(both), sum(a == b for a, b, _ in both))
     kappa = naive.kappa(*zip(*[row[:2] for row in both], strict=True)) if both else None
     assert pair.kappa.value == (None if kappa is None else pytest.approx(float(kappa)))
+
+
+def test_more_classes_than_tables_hold_have_no_kappa_and_no_alpha() -> None:
+    answers = np.arange(MOST_CLASSES + 1)
+    pair = pair_agreement(answers, answers)
+    assert (pair.observed.value, pair.kappa.value) == (1.0, None)
+    n_nodes, alpha = alpha_agreement(np.stack([answers, answers], axis=1))
+    assert (n_nodes, alpha.value) == (MOST_CLASSES + 1, None)
+    assert pair_agreement(answers[1:], answers[1:]).kappa.value == 1.0
