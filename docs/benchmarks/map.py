@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from peewit.service.predictions.map_colors import ColoredMap, colors_of
+from peewit.service.predictions.colored_maps import ColoredMap
+from peewit.service.predictions.map_colors import colors_of
 from peewit.service.predictions.map_tiles import TilePlace, tile_bytes
 from peewit.service.predictions.prediction_files import (
     PredictionFile,

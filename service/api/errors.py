@@ -49,9 +49,9 @@ from peewit.service.jobs.job import IdempotencyConflict, UnknownJob
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.second_opinions import NoFirstOpinion
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
+from peewit.service.predictions.colored_maps import MapNotFound
 from peewit.service.predictions.label_sets import SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
-from peewit.service.predictions.map_colors import MapNotFound
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.reasons import ReasonsNotKept

@@ -26,7 +26,7 @@ from peewit.service.labels.reservations import Reservations
 from peewit.service.labels.second_opinions import SecondOpinions
 from peewit.service.labels.store import LabelStore
 from peewit.service.metrics.store_metrics import store_registry
-from peewit.service.predictions.map_colors import Maps
+from peewit.service.predictions.colored_maps import Maps
 from peewit.service.predictions.questions import Questions
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.suggestions import Suggester

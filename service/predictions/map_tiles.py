@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from peewit.service.predictions.map_colors import HIDDEN, ColoredMap
+from peewit.service.predictions.colored_maps import ColoredMap
+from peewit.service.predictions.map_colors import HIDDEN
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.kernels.map_cells import BITS, count_cells, most_doubtful, places_of

@@ -14,7 +14,7 @@ from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
-from peewit.service.predictions.map_colors import MapNotFound
+from peewit.service.predictions.colored_maps import MapNotFound
 from peewit.service.predictions.map_tiles import (
     CELLS_PER_SIDE,
     MEDIA_TYPE,
@@ -88,7 +88,7 @@ def get_map_tile(
 def map_answer(
     graph: GraphRecord, stores: Stores, *, job_id: str | None = None, column: str | None = None
 ) -> Map:
-    """What people see of the map of a graph; raises as `peewit.service.predictions.map_colors`."""
+    """What people see of the map of a graph; raises as `Maps.open`."""
     colored = stores.maps.open(graph, job_id=job_id, column=column)
     meta = None if colored.file is None else colored.file.meta
     predicted = colored.colors.class_sizes

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.predictions.map_colors import HIDDEN, ColoredMap, colors_of
+from peewit.service.predictions.colored_maps import ColoredMap
+from peewit.service.predictions.map_colors import HIDDEN, colors_of
 from peewit.service.predictions.map_tiles import CELLS_PER_SIDE, TilePlace, tile_bytes
 from peewit.service.predictions.prediction_files import (
     PredictionFile,

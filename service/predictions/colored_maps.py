@@ -1,0 +1,273 @@
+"""Colored maps: where nodes lie, with what is known of them in that order, kept in memory.
+
+A solve or a label changes colors and never the map.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.labels.store import LabelColumnNotFound, LabelStore
+from peewit.service.predictions.map_colors import (
+    MAX_CLASSES,
+    Colors,
+    Int16Array,
+    colors_of,
+    range_of,
+)
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.tables.uploads import node_array
+from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.node_map import MapStore, NodeMap
+
+_MAX_KEPT: Final = 4
+"""Of graphs, and of each what was asked for last: some hundred MB of the largest."""
+
+
+class MapNotFound(LookupError):
+    """The graph has no map yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColoredMap:
+    """A map with what is known of its nodes; all arrays are in its order.
+
+    Attributes
+    ----------
+    map : NodeMap
+        Where nodes lie.
+    file : PredictionFile, optional
+        What is predicted; None while nothing is.
+    colors : Colors
+        The same in this order.
+    class_names : tuple of str
+        Those of the colors, then of labels that nothing is predicted of.
+    labeled : (n_labeled,) int64
+        Places of labeled nodes, increasing.
+    label_color : (n_labeled,) int16
+        Their labels.
+    labels_seq : int
+        Up to which event labels count.
+    tag : str
+        Differs where a tile may differ.
+    names : sequence of pyarrow.Array
+        External ids in the order of the dense ones, in chunks.
+    """
+
+    map: NodeMap
+    file: PredictionFile | None
+    colors: Colors
+    class_names: tuple[str, ...]
+    labeled: Int64Array
+    label_color: Int16Array
+    labels_seq: int
+    tag: str
+    names: Sequence[pa.Array]
+
+    def names_of(self, places: Int64Array) -> list[bytes]:
+        """External ids of some nodes in UTF-8."""
+        found = _taken(self.names, self.map.node[places])
+        return [str(name).encode() for name in found]
+
+    def scores_of(self, places: Int64Array) -> Float32Array:
+        """Scores of some nodes; nan of those that nothing is predicted for."""
+        scores = np.full(places.size, np.nan, np.float32)
+        if self.file is not None:
+            node = self.map.node[places]
+            is_in = node < self.file.n_nodes
+            columns = [batch.column("score") for batch in self.file.batches()]
+            scores[is_in] = _taken(columns, node[is_in])
+        return scores
+
+    def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
+        """Colors of some nodes, of labeled ones those of their labels; and which are labeled."""
+        color = self.colors.color[places]
+        row = np.searchsorted(self.labeled, places)
+        row[row == self.labeled.size] = 0
+        is_labeled = np.zeros(places.size, bool)
+        if self.labeled.size:
+            is_labeled = self.labeled[row] == places
+            color = np.where(is_labeled, self.label_color[row], color)
+        return color, is_labeled
+
+
+class Maps:
+    """Maps of graphs with their colors; any number of threads may ask.
+
+    Parameters
+    ----------
+    predictions : PredictionReader
+    labels : LabelStore
+    nodes : KnownNodes
+    graphs_directory : Path
+        ``Settings.graphs_directory``.
+    """
+
+    def __init__(
+        self,
+        predictions: PredictionReader,
+        labels: LabelStore,
+        nodes: KnownNodes,
+        graphs_directory: Path,
+    ) -> None:
+        self._predictions = predictions
+        self._labels = labels
+        self._nodes = nodes
+        self._graphs_directory = graphs_directory
+        self._kept: dict[str, OrderedDict[Hashable, Any]] = {
+            what: OrderedDict() for what in ("maps", "colors", "labels", "names")
+        }
+        self._making = Lock()
+
+    def version(self, graph: GraphRecord) -> tuple[int, int] | None:
+        """Version of the map of a graph; None while there is none."""
+        return self._store(graph).version()
+
+    def drawn(self, graph: GraphRecord) -> int | None:
+        """Snapshot that the map of a graph shows; None while there is no map."""
+        store = self._store(graph)
+        version = store.version()
+        found = None if version is None else self._get("maps", (graph.id, version), store.open)
+        return None if found is None else int(found.meta.snapshot)
+
+    def open(
+        self, graph: GraphRecord, *, job_id: str | None = None, column: str | None = None
+    ) -> ColoredMap:
+        """The map of a graph with the freshest predictions of a column, or with those of a job.
+
+        Raises
+        ------
+        MapNotFound
+            There is no map yet.
+        UnknownJob, PredictionsNotFound
+            The job is not of this graph, or has no predictions.
+        """
+        store = self._store(graph)
+        version = store.version()
+        found = None if version is None else self._get("maps", (graph.id, version), store.open)
+        if found is None:
+            raise MapNotFound(
+                f"graph {graph.settings.name} has no map yet; submit a job of kind map and wait "
+                "for it"
+            )
+        file = self._file(graph, job_id, column)
+        named = (column or "") if file is None else file.meta.label_column
+        erased = self._nodes.erased(graph, found.meta.n_nodes)
+        key = graph.id, version, None if file is None else file.key, erased.tobytes()
+        colors = self._get("colors", key, lambda: colors_of(found, file, erased))
+        names, labeled, label_color = self._get(
+            "labels",
+            (*key, named, graph.labels_seq),
+            lambda: self._labeled(graph, found, named, colors),
+        )
+        ids = self._get(
+            "names",
+            (graph.id, version, erased.tobytes()),
+            lambda: self._nodes.external_ids(graph, found.meta.n_nodes).chunks,
+        )
+        tag = blake2b(repr((key, named, graph.labels_seq)).encode(), digest_size=12).hexdigest()
+        return ColoredMap(
+            map=found,
+            file=file,
+            colors=colors,
+            class_names=names,
+            labeled=labeled,
+            label_color=label_color,
+            labels_seq=graph.labels_seq,
+            tag=tag,
+            names=ids,
+        )
+
+    def _store(self, graph: GraphRecord) -> MapStore:
+        return MapStore(GraphPaths(root=self._graphs_directory / graph.id))
+
+    def _file(
+        self, graph: GraphRecord, job_id: str | None, column: str | None
+    ) -> PredictionFile | None:
+        try:
+            return self._predictions.open(
+                self._predictions.find(graph, job_id=job_id, column=column)
+            )
+        except PredictionsNotFound:
+            if job_id is not None:
+                raise
+            return None
+
+    def _labeled(
+        self, graph: GraphRecord, found: NodeMap, column: str, colors: Colors
+    ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
+        """Classes, places of labeled nodes, and the colors of their labels."""
+        names = colors.class_names
+        try:
+            labels = self._labels.current(graph.id, column=column)
+        except LabelColumnNotFound:
+            return names, np.zeros(0, np.int64), np.zeros(0, np.int16)
+        asked = labels.nodes.to_pylist()
+        kind = graph.settings.node_ids
+        ids = node_array(asked if kind == "string" else [int(each) for each in asked], kind)
+        dense = self._nodes.lookup(graph, ids)
+        if colors.edges is not None:
+            color = range_of(np.array(labels.labels, np.float64), colors.edges)
+        else:
+            texts = [str(label) for label in labels.labels]
+            names = (*names, *sorted(set(texts) - set(names)))[:MAX_CLASSES]
+            place_of = {name: place for place, name in enumerate(names)}
+            color = np.array([place_of.get(text, -1) for text in texts], np.int16)
+        is_in = (dense >= 0) & (dense < found.meta.n_nodes)
+        places = _places(found, dense[is_in].astype(np.int64))
+        order = np.argsort(places)
+        return names, places[order], color[is_in][order]
+
+    def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was asked for last of a kind, or make it; who comes meanwhile waits for that."""
+        kept = self._kept[what]
+        with suppress(KeyError):  # nobody waits for what is there
+            value = kept[key]
+            kept.move_to_end(key)
+            return value
+        with self._making:
+            value = kept.get(key) or make()
+            if value is None:  # gone meanwhile
+                return None
+            kept[key] = value
+            while len(kept) > _MAX_KEPT:
+                kept.popitem(last=False)
+        return value
+
+
+def _places(found: NodeMap, dense: Int64Array) -> Int64Array:
+    """Where some dense ids stand in a map."""
+    row = np.full(found.meta.n_nodes, -1, np.int32)
+    row[dense] = np.arange(dense.size, dtype=np.int32)
+    wanted = row[found.node]
+    places = np.flatnonzero(wanted >= 0)
+    result = np.empty(dense.size, np.int64)
+    result[wanted[places]] = places
+    return result
+
+
+def _taken(chunks: Sequence[pa.Array], rows: npt.NDArray[Any]) -> list[Any]:
+    """Values of some rows of a column in chunks, which are not put together for that."""
+    starts = np.concatenate([[0], np.cumsum([len(chunk) for chunk in chunks])])
+    chunk_of = np.searchsorted(starts, rows, side="right") - 1
+    found: list[Any] = [None] * rows.size
+    for chunk in np.unique(chunk_of).tolist():
+        here = np.flatnonzero(chunk_of == chunk)
+        taken = chunks[chunk].take(pa.array(rows[here] - starts[chunk])).to_pylist()
+        for place, value in zip(here.tolist(), taken, strict=True):
+            found[place] = value
+    return found
