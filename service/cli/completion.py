@@ -80,6 +80,10 @@ WORDS: Final = {
     "why": "GRAPH NODE -k= --model=MODEL --label-column= --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
     "--label-column= --reserve-for= --json",
+    "labelstudio tasks": "GRAPH -o= --output= --config= "
+    "--strategy=margin,variance,coverage,random -k= --class= --label-column= --json",
+    "labelstudio labels": "GRAPH FILE --class= --control= --label-column= --json",
+    "mcp": "--url=",
     "map": "GRAPH --json",
     "watch": "GRAPH --every= --json",
     "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",
@@ -94,7 +98,7 @@ WORDS: Final = {
 }
 """Arguments by what they name, each in capitals; an option takes a value where ``=`` follows it."""
 
-_GROUPS: Final = ("source", "labels", "jobs", "key")
+_GROUPS: Final = ("source", "labels", "labelstudio", "jobs", "key")
 """Groups whose modules load more than a table of commands."""
 
 MODELS: Final = """

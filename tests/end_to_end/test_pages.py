@@ -35,6 +35,7 @@ IN_BASH = {
         "kafka",
         "knn",
         "labelstudio",
+        "map",
     ),
     *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
 }
@@ -153,6 +154,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
         "delta",
         "forgetting",
         "labelstudio",
+        "map",
         "papers",
         "retract",
         "spam",

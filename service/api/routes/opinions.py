@@ -142,9 +142,12 @@ def give_back_nodes(
     stores: StoresHere,
     caller: CallerHere,
     node: Annotated[
-        list[str] | None,
-        Query(description="May be given several times; all of the caller's when left out."),
-    ] = None,
+        list[str],
+        Query(
+            default_factory=list,
+            description="May be given several times; all of the caller's when left out.",
+        ),
+    ],
     annotator: AnnotatorName = None,
     label_column: NamedColumn = None,
 ) -> GivenBack:
@@ -152,7 +155,7 @@ def give_back_nodes(
     column = label_column or ""
     with refusing():
         holder = caller.holder_for(annotator)
-    if node is None:
+    if not node:
         nodes = [each.node for each in stores.reservations.own(graph.id, holder, column=column)]
     else:
         nodes = [str(node_id(each, graph.settings.node_ids)) for each in node]

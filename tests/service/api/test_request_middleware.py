@@ -61,6 +61,7 @@ def test_head_is_get_without_the_body(solved: Api) -> None:
             graph="g",
             number=1,
             file_id=1,
+            **dict.fromkeys("zxy", 0),
             **dict.fromkeys(("job_id", "push_id", "set_id", "erasure_id"), "none"),
         )
         with capture_logs() as logs:
