@@ -177,7 +177,8 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
         "g", {"n1": 0.5, "n2": 1, "n3": np.int64(7), "é\n": 2.0}, unknown="keep"
     )
     assert receipt.accepted == 4
-    nodes, values, origins = client.labels("g").to_pydict().values()
+    nodes, values, origins, annotators = client.labels("g").to_pydict().values()
+    assert set(annotators) == {None}
     assert dict(zip(nodes, values, strict=True)) == {"n1": 0.5, "n2": 1.0, "n3": 7.0, "é\n": 2.0}
     assert set(origins) == {"given"}
     client.put_labels("g", {"n1": "1", "n2": "1", "n3": "7", "é\n": "ü"}, unknown="keep")

@@ -150,8 +150,8 @@ def test_a_job_that_is_to_stop_stops_between_replicas(directory: Path, solver: W
     [
         ({"replicas": -1}, "replicas must be"),
         ({"replicas": MAX_REPLICAS + 1}, f"replicas must be at most {MAX_REPLICAS}"),
-        ({"replicas": 2, "refine": True}, "replicas must be 0 beside refine"),
-        ({"replicas": 2, "target": "real"}, "replicas must be 0 beside target='real'"),
+        ({"replicas": 2, "refine": True}, "replicas must be left out beside refine"),
+        ({"replicas": 2, "target": "real"}, "replicas must be left out beside target='real'"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, object], reason: str) -> None:
