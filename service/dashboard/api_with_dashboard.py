@@ -37,6 +37,22 @@ from peewit.service.settings import Settings
 _NO_PAGES: Final = ("/v1/", "/static/", "/static-offline-docs/", "/healthz", "/readyz", "/metrics")
 """What begins so is asked for by programs."""
 
+BEHIND_SIGN_IN: Final = (
+    new_graph,
+    graphs,
+    maps,
+    edge_files,
+    labels,
+    label_files,
+    agreement,
+    jobs,
+    models,
+    predictions,
+    judging,
+    label_next,
+)
+"""Modules whose routes want a session once there are keys."""
+
 _ASSETS: Final = SimpleNamespace(path="/static/{path}")
 """Stands for a route, of which a mounted application has none."""
 
@@ -68,21 +84,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.items = Items(stores.settings.items_directory)
     app.state.uploads = Uploads(stores.settings)
     app.state.uploads.sweep()
-    for each in (
-        sign_in,
-        new_graph,
-        graphs,
-        maps,
-        edge_files,
-        labels,
-        label_files,
-        agreement,
-        jobs,
-        models,
-        predictions,
-        judging,
-        label_next,
-    ):
+    for each in (sign_in, *BEHIND_SIGN_IN):
         app.include_router(each.router)
     app.add_exception_handler(HTTPException, _no_page)
     app.mount("/static", _Assets(directory=STATIC), name="static")

@@ -6,10 +6,8 @@ with the snapshot it is of, replaced whole when it is made again. Consequence: i
 snapshot, and costs 256 bytes of disk a node at most.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -21,8 +19,8 @@ from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.laplacian.effective_resistance import Embedding, resistance_embedding
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status
-from peewit.streaming.durable_files import naming, publish_file
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.replaced_table import ReplacedTable
 from peewit.streaming.snapshots.store import SnapshotStore
 
 N_PROBES: Final = 64
@@ -36,7 +34,6 @@ RTOL: Final = 0.1
 
 _MOST_NUMBERS: Final = 1 << 27
 _FILE: Final = "embedding.arrow"
-_META_KEY: Final = b"peewit"
 _FORMAT: Final = 1
 
 
@@ -96,7 +93,7 @@ class NodeEmbedding:
     component: Int32Array
 
 
-class EmbeddingStore:
+class EmbeddingStore(ReplacedTable):
     """The embedding of one graph.
 
     Parameters
@@ -106,28 +103,15 @@ class EmbeddingStore:
     """
 
     def __init__(self, paths: GraphPaths) -> None:
-        self._path = paths.embedding / _FILE
-
-    def version(self) -> tuple[int, int] | None:
-        """Version, which every replacement changes; None while there is no embedding."""
-        try:
-            stat = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return stat.st_ino, stat.st_mtime_ns
+        super().__init__(paths.embedding / _FILE, _FORMAT)
 
     def open(self) -> NodeEmbedding | None:
         """The embedding; None while there is none, or none that this version can read."""
-        try:
-            source = pa.memory_map(str(self._path))
-        except FileNotFoundError:
+        found = self._read()
+        if found is None:
             return None
-        reader = pa.ipc.open_file(source)
-        values = json.loads(reader.schema.metadata[_META_KEY])
-        if values.pop("format") != _FORMAT:
-            return None
-        meta = EmbeddingMeta(**values)
-        batch = reader.get_batch(0)
+        provenance, batch = found
+        meta = EmbeddingMeta(**provenance)
         points = batch.column("point").flatten().to_numpy()
         return NodeEmbedding(
             meta=meta,
@@ -137,27 +121,11 @@ class EmbeddingStore:
 
     def publish(self, embedding: NodeEmbedding) -> None:
         """Replace the embedding, whole or not at all; raises OSError."""
-        meta = embedding.meta
-        point = pa.list_(pa.float32(), meta.n_coordinates)
-        schema = pa.schema(
-            [("point", point), ("component", pa.int32())],
-            metadata={_META_KEY: json.dumps({"format": _FORMAT, **asdict(meta)})},
-        )
         points = pa.FixedSizeListArray.from_arrays(
-            pa.array(embedding.points.ravel()), meta.n_coordinates
+            pa.array(embedding.points.ravel()), embedding.meta.n_coordinates
         )
-        columns = [points, pa.array(embedding.component)]
-
-        def write(path: Path) -> None:
-            with (
-                naming(path),
-                pa.OSFile(str(path), "wb") as sink,
-                pa.ipc.new_file(sink, schema) as writer,
-            ):
-                writer.write_batch(pa.record_batch(columns, schema=schema))
-
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        publish_file(self._path, write)
+        columns = {"point": points, "component": pa.array(embedding.component)}
+        self._publish(asdict(embedding.meta), columns)
 
 
 def embed(

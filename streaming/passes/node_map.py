@@ -7,9 +7,7 @@ each graph, replaced whole when it is made again. Consequence: it outlives its s
 number of solves, and takes 12 bytes of disk a node.
 """
 
-import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -20,9 +18,9 @@ from peewit.solvers.arrays import Float32Array, Int32Array, Int64Array
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.laplacian.layout import layout
 from peewit.solvers.row_ranges import Parallel
-from peewit.streaming.durable_files import naming, publish_file
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.kernels.map_cells import BITS, codes_of
+from peewit.streaming.passes.replaced_table import ReplacedTable
 from peewit.streaming.snapshots.store import Snapshot
 
 TILE_POINTS: Final = 4096
@@ -34,7 +32,6 @@ CELL_BITS: Final = 6
 LAST_ZOOM: Final = BITS - CELL_BITS
 
 _FILE: Final = "map.arrow"
-_META_KEY: Final = b"peewit"
 _FORMAT: Final = 1
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -99,7 +96,7 @@ class NodeMap:
         return np.searchsorted(self.code, prefix << np.uint64(2 * (BITS - zoom - bits)))
 
 
-class MapStore:
+class MapStore(ReplacedTable):
     """The map of one graph.
 
     Parameters
@@ -109,51 +106,24 @@ class MapStore:
     """
 
     def __init__(self, paths: GraphPaths) -> None:
-        self._path = paths.map / _FILE
-
-    def version(self) -> tuple[int, int] | None:
-        """Version, which every replacement changes; None while there is no map."""
-        try:
-            stat = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return stat.st_ino, stat.st_mtime_ns
+        super().__init__(paths.map / _FILE, _FORMAT)
 
     def open(self) -> NodeMap | None:
         """The map; None while there is none, or none that this version can read."""
-        try:
-            source = pa.memory_map(str(self._path))
-        except FileNotFoundError:
+        found = self._read()
+        if found is None:
             return None
-        reader = pa.ipc.open_file(source)
-        values = json.loads(reader.schema.metadata[_META_KEY])
-        if values.pop("format") != _FORMAT:
-            return None
-        batch = reader.get_batch(0)
+        provenance, batch = found
         return NodeMap(
-            meta=MapMeta(**values),
+            meta=MapMeta(**provenance),
             code=batch.column("code").to_numpy(),
             node=batch.column("node").to_numpy(),
         )
 
     def publish(self, found: NodeMap) -> None:
         """Replace the map, whole or not at all; raises OSError."""
-        schema = pa.schema(
-            [("code", pa.uint64()), ("node", pa.int32())],
-            metadata={_META_KEY: json.dumps({"format": _FORMAT, **asdict(found.meta)})},
-        )
-        columns = [pa.array(found.code), pa.array(found.node)]
-
-        def write(path: Path) -> None:
-            with (
-                naming(path),
-                pa.OSFile(str(path), "wb") as sink,
-                pa.ipc.new_file(sink, schema) as writer,
-            ):
-                writer.write_batch(pa.record_batch(columns, schema=schema))
-
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        publish_file(self._path, write)
+        columns = {"code": pa.array(found.code), "node": pa.array(found.node)}
+        self._publish(asdict(found.meta), columns)
 
 
 def drawn(

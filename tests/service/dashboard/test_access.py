@@ -12,21 +12,7 @@ from itsdangerous import TimestampSigner
 
 from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
-from peewit.service.dashboard.api_with_dashboard import create_app
-from peewit.service.dashboard.routes import (
-    agreement,
-    edge_files,
-    graphs,
-    jobs,
-    judging,
-    label_files,
-    label_next,
-    labels,
-    maps,
-    models,
-    new_graph,
-    predictions,
-)
+from peewit.service.dashboard.api_with_dashboard import BEHIND_SIGN_IN, create_app
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from peewit.service.jobs.job import JobStatus
 from peewit.service.settings import Settings
@@ -143,20 +129,7 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
 def test_no_page_is_left_out_of_these_tests() -> None:
     routes = {
         (method, route.path_regex)
-        for each in (
-            agreement,
-            edge_files,
-            graphs,
-            jobs,
-            judging,
-            label_files,
-            label_next,
-            labels,
-            maps,
-            models,
-            new_graph,
-            predictions,
-        )
+        for each in BEHIND_SIGN_IN
         for route in each.router.routes
         if isinstance(route, APIRoute)
         for method in route.methods
