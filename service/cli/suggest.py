@@ -81,7 +81,8 @@ def suggest(
         print_json(_as_json(found))
         return
     if not found.nodes:
-        say("every node that could be suggested has a label")
+        held = "" if reserve_for is None else ", or is reserved for somebody else"
+        say(f"every node that could be suggested has a label{held}")
         return
     print_rows(
         ("node", "predicted", "margin"),

@@ -263,8 +263,14 @@ def _annotator(annotation: Mapping[str, Any], task: str) -> str:
 
 
 def _time(annotation: Mapping[str, Any]) -> datetime | None:
-    told = annotation.get("updated_at") or annotation.get("created_at")
-    return None if told is None else datetime.fromisoformat(str(told))
+    name = "updated_at" if annotation.get("updated_at") else "created_at"
+    told = annotation.get(name)
+    if told is None:
+        return None
+    try:
+        return datetime.fromisoformat(str(told))
+    except ValueError:
+        raise ValueError(f"{name} must be a time as of ISO 8601, got {told!r}") from None
 
 
 def _age(answer: Answer) -> float:

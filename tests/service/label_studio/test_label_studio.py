@@ -156,7 +156,7 @@ def test_json_min_is_read_as_json_is() -> None:
         ({"id": 7, "data": [], "annotations": []}, "data must be an object"),
         (annotated("a") | {"data": {"node": "a", "graph": "other"}}, "must be of graph 'g'"),
         (annotated("a", chosen("x", "y")), "must be one choice, got ['x', 'y']"),
-        (annotated("a", chosen("x", at="yesterday")), "yesterday"),
+        (annotated("a", chosen("x", at="yesterday")), "updated_at must be a time as of ISO"),
         (annotated("a", chosen("x") | {"result": "x"}), "result must be a list"),
         (annotated("a") | {"annotations": [12]}, "must be objects"),
         (annotated("a") | {"annotations": 12}, "must be a list"),
