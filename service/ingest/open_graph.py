@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -32,10 +32,10 @@ from peewit.service.ingest.erased_traces import Traces
 from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
-from peewit.service.ingest.step_reports import ReportedSteps, TracedSteps
+from peewit.service.ingest.step_reports import ReportedSteps
+from peewit.service.ingest.traced_steps import TracedSteps
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.service.tracing.spans import span, stages, tracing
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
@@ -57,9 +57,6 @@ _UNREADABLE_FILES: Final = 3
 
 FEATURES_GRACE_SECONDS: Final = 600.0
 """How long a version of features stays once the next one is there; jobs may be reading it."""
-
-_MAX_LINKS: Final = 100
-"""Requests whose pushes a pass is linked with in a trace."""
 
 _USUAL: Final = Reading(None, 0, replaces=False)
 
@@ -203,31 +200,16 @@ class OpenGraph:
         peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; the next call goes on.
         """
-        with self._traced() as opened, self._loss_told():
+        with (
+            self._steps.traced(self._manifest.pushes, self.record.id) as opened,
+            self._loss_told(),
+        ):
             report = self._ingest_pending(passed_over, max_bytes)
             if opened is not None:
                 opened.set(
                     ingest_committed=report.n_committed, ingest_snapshot=report.summary.snapshot
                 )
             return report
-
-    @contextmanager
-    def _traced(self) -> Iterator[Any]:
-        """A span of a pass, below the push that waits for longest; others are linked."""
-        if tracing() is None:
-            yield None
-            return
-        led_to = self._manifest.pushes.traceparents(self.record.id, limit=_MAX_LINKS)
-        first = led_to[0] if led_to else None
-        with (
-            span("ingest pass", parent=first, links=led_to[1:], graph_id=self.record.id) as opened,
-            stages() as begun,
-        ):
-            self._steps.stages = begun
-            try:
-                yield opened
-            finally:
-                self._steps.stages = None
 
     def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
         self._erase(self._eraser.erase)

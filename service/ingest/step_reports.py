@@ -9,7 +9,6 @@ from fsspec.asyn import get_loop
 
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
-from peewit.service.tracing.spans import Stages
 from peewit.streaming.steps import Step, Steps
 
 _WORK: Final = ""
@@ -55,35 +54,6 @@ class ReportedSteps(Steps):
     def move_on(self) -> None:
         """Report progress."""
         self._renewer.move_on(_WORK)
-
-
-class TracedSteps(Steps):
-    """Steps that are also spans while a pass is traced.
-
-    Parameters
-    ----------
-    steps : Steps
-        Who else is told.
-
-    Attributes
-    ----------
-    stages : Stages, optional
-        Those of the present pass.
-    """
-
-    def __init__(self, steps: Steps) -> None:
-        self.stages: Stages | None = None
-        self._steps = steps
-
-    def begin(self, step: Step, path: str | None = None) -> None:
-        """Hand it on; the file is named in no span."""
-        self._steps.begin(step, path)
-        if self.stages is not None:
-            self.stages.begin(step)
-
-    def move_on(self) -> None:
-        """Hand it on."""
-        self._steps.move_on()
 
 
 @contextmanager
