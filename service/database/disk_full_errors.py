@@ -13,6 +13,12 @@ _POSTGRESQL: Final = "53100"
 """The code that SQL calls disk_full."""
 
 
+def is_disk_failure(error: DBAPIError) -> bool:
+    """Whether SQLite could not write or read its file, for want of room or otherwise."""
+    name = getattr(error.orig, "sqlite_errorname", "")
+    return name in _SQLITE or name.startswith("SQLITE_IOERR")
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Whether an error means that the disk is full, so that nothing was written."""
     if isinstance(error, OSError):

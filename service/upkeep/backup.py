@@ -9,6 +9,7 @@ What was published between the last confirmation and the lock makes a checkpoint
 ahead of the rows, as a process leaves it that dies there; ingest then tells the rows again.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import Connection, func, select, text
+from sqlalchemy.exc import DBAPIError
 
+from peewit.service.database.disk_full_errors import is_disk_failure
 from peewit.service.database.engine import Database, open_private_database
 from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
@@ -315,8 +318,13 @@ def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
 
 
 def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, int]:
-    with closing(open_private_database(path)) as target, target.write() as connection:
-        return copy_rows(reader, connection, progress)
+    try:
+        with closing(open_private_database(path)) as target, target.write() as connection:
+            return copy_rows(reader, connection, progress)
+    except DBAPIError as error:
+        if is_disk_failure(error):
+            raise OSError(errno.EIO, f"cannot copy rows, {error.orig}", str(path)) from error
+        raise
 
 
 def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:

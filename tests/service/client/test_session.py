@@ -204,7 +204,8 @@ def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api)
     assert client.put_labels("g", rows, label_columns=["hue", "size"]).accepted == 4
     told = [(each.name, each.n_labeled) for each in client.label_columns("g")]
     assert told == [("hue", 2), ("size", 2)]
-    assert client.labels("g", label_column="size").column_names == ["node", "size", "origin"]
+    columns = client.labels("g", label_column="size").column_names
+    assert columns == ["node", "size", "origin", "annotator"]
     with pytest.raises(ValueError, match="must be a mapping by column for each node"):
         client.put_labels("g", {"n3": "red"}, label_columns=["hue", "size"])
     with pytest.raises(NotFound, match="got 'nope'"):

@@ -397,7 +397,14 @@ def test_a_directory_that_holds_something_is_refused(backed_up: Path, tmp_path: 
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_full_disk_leaves_nothing_and_names_the_file(backed_up: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [DATABASE, f"{GRAPHS}/"])
+def test_a_full_disk_leaves_nothing_and_names_the_file(
+    backed_up: Path, tmp_path: Path, place: str
+) -> None:
+    rows = (backed_up / DATABASE).stat().st_size
+    limit = rows - 1 if place == DATABASE else rows + 1_000
+    (graph,) = (tmp_path / "home" / GRAPHS).iterdir()
+    (graph / "large").write_bytes(bytes(2 * rows))
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"
@@ -406,20 +413,19 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(backed_up: Path, tmp_path
         "from peewit.service.settings import Settings\n"
         "settings = Settings(home=sys.argv[1])\n"
         "database = open_database(settings.database)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (260_000, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))\n"
         "back_up(database, settings, Path(sys.argv[2]))\n"
     )
     target = tmp_path / "sub" / "full"
     ran = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "home", target],
+        [sys.executable, "-c", script, tmp_path / "home", target, str(limit)],
         capture_output=True,
         text=True,
         check=False,
         preexec_fn=_ignore_size_signal,
     )
     assert ran.returncode == 1
-    assert "File too large" in ran.stderr
-    assert "graphs/" in ran.stderr.splitlines()[-1]
+    assert place in ran.stderr.splitlines()[-1]
     assert list(target.parent.iterdir()) == []
     assert not list((tmp_path / "home" / "graphs").glob(".*"))
 
