@@ -51,7 +51,7 @@ WORDS: Final = {
     "--origin=given,random,suggested,imported --annotator= --as-opinions --json",
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
-    "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --json",
+    "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --job=JOB --json",
     "labels remove": "GRAPH NEW... --label-column= --json",
     "labels export": "GRAPH FILE -o= --output= --label-column= --json",
     "labels agreement": "GRAPH --drawn=random,all --share= --confidence= --label-column= --json",
@@ -67,17 +67,18 @@ WORDS: Final = {
     "jobs wait": "JOB --json",
     "certify": "GRAPH --snapshot= --passes= --set= --json",
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
-    "predictions": "GRAPH -o= --output= --model=MODEL --label-column= --sort= --top= "
+    "predictions": "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= "
     "--reverse --positive= --threshold= --coverage= --json",
     "predict": "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based "
     "--json",
-    "evaluate": "GRAPH FILE --model=MODEL --label-column= --node= --label= --top-k= --positive= "
-    "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --json",
-    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --label-column= --json",
-    "sets": "GRAPH --coverage= --model=MODEL --label-column= --json",
-    "threshold": "GRAPH --positive= --model=MODEL --label-column= --min-recall= --min-precision= "
-    "--cost-fn= --cost-fp= --positive-share= --json",
-    "why": "GRAPH NODE -k= --model=MODEL --label-column= --json",
+    "evaluate": "GRAPH FILE --model=MODEL --label-column= --job=JOB --node= --label= --top-k= "
+    "--positive= --threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= "
+    "--positive-share= --json",
+    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --label-column= --job=JOB --json",
+    "sets": "GRAPH --coverage= --model=MODEL --label-column= --job=JOB --json",
+    "threshold": "GRAPH --positive= --model=MODEL --label-column= --job=JOB --min-recall= "
+    "--min-precision= --cost-fn= --cost-fp= --positive-share= --json",
+    "why": "GRAPH NODE -k= --model=MODEL --label-column= --job=JOB --json",
     "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
     "--label-column= --reserve-for= --json",
     "labelstudio tasks": "GRAPH -o= --output= --config= "

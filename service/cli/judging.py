@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import ModelName, Positive, ThresholdValue, latest_file
+from peewit.service.cli.predictions import (
+    JobOption,
+    ModelName,
+    Positive,
+    ThresholdValue,
+    predictions_file,
+)
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -85,6 +91,7 @@ def evaluate(
     ],
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     node: NodeOption = None,
     label: LabelOption = None,
     top_k: Annotated[
@@ -107,7 +114,7 @@ def evaluate(
     """
     with open_session() as session:
         graph = session.graph(name)
-        file = latest_file(session, name, model, label_column)
+        file = predictions_file(session, name, model, label_column, job)
         of_truth = given(node=node, label=label_column if label is None else label)
         columns = label_columns(graph.settings.columns, of_truth)
         store, column = LabelStore(session.database), file.meta.label_column
@@ -149,6 +156,7 @@ def sets(
     ] = 0.9,
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     json: AsJson = False,
 ) -> None:
     """Say what sets of labels promise that hold the true one, and how large they are.
@@ -156,7 +164,7 @@ def sets(
     Needs a solve with --set sets=auto. `peewit predictions --coverage` writes them.
     """
     with open_session() as session:
-        file = judged_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column, job)
     found = LabelSets.of(file, coverage).summary()
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
@@ -196,6 +204,7 @@ def abstain(
     confidence: Annotated[float, typer.Option(help="Chance that no more are, at least.")] = 0.9,
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     json: AsJson = False,
 ) -> None:
     """Say how sure a prediction must be for few to be wrong, by the labels left out.
@@ -204,7 +213,7 @@ def abstain(
     other model with --set probabilities=true.
     """
     with open_session() as session:
-        file = judged_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column, job)
     found = abstention(file, max_error=max_error, confidence=confidence)
     if json:
         print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
@@ -242,6 +251,7 @@ def threshold(
     positive: Annotated[str, typer.Option(metavar="CLASS", help="The class to decide.")],
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     min_recall: MinRecall = None,
     min_precision: MinPrecision = None,
     cost_fn: CostFn = None,
@@ -255,7 +265,7 @@ def threshold(
     costs. Where labels were not drawn at random, give --positive-share as well.
     """
     with open_session() as session:
-        file = judged_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column, job)
     chosen = class_threshold(
         file,
         positive,
@@ -273,7 +283,8 @@ def threshold(
     if found.warning is not None:
         say(f"warning: {as_options(found.warning)}")
     of_column = f"--label-column {quote(label_column)} " if label_column else ""
-    decided = f"{of_column}--positive {quote(positive)} --threshold {found.threshold:.9g}"
+    of_job = f"--job {job} " if job else ""
+    decided = f"{of_column}{of_job}--positive {quote(positive)} --threshold {found.threshold:.9g}"
     say(f"`peewit predictions {quote(name)} {decided}` decides by it")
 
 
@@ -381,10 +392,10 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
 
 
 def judged_file(
-    session: Session, name: str, model: str | None, label_column: str | None
+    session: Session, name: str, model: str | None, label_column: str | None, job: str | None
 ) -> PredictionFile:
     """The same, to be judged by its labels; says so where they have changed since."""
-    file = latest_file(session, name, model, label_column)
+    file = predictions_file(session, name, model, label_column, job)
     if session.graph(name).labels_seq > file.meta.labels_seq:
         say("labels have changed since this was solved; `peewit solve` takes them in")
     return file

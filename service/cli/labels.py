@@ -17,6 +17,7 @@ from peewit.service.cli.opinions import (
     second_opinions_of,
 )
 from peewit.service.cli.option_names import as_options
+from peewit.service.cli.predictions import JobOption
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -209,6 +210,7 @@ def doubtful(
         str | None, typer.Option(help="By its latest predictions; any model's by default.")
     ] = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     json: AsJson = False,
 ) -> None:
     """List labels by how much the others contradict them: mistakes are among the first.
@@ -218,7 +220,7 @@ def doubtful(
     --set without_doubtful=K, dropped says which labels the answer does without.
     """
     with open_session() as session:
-        file = judged_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column, job)
     found = doubtful_labels(file, k=n_labels)
     if json:
         print_json(asdict(found))

@@ -9,6 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -26,6 +27,7 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.database.read_cache import Recent
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.label_sets import LabelSets
@@ -43,6 +45,12 @@ from peewit.streaming.edges.table_formats import Format
 app = command_group()
 
 
+JobOption = Annotated[
+    str | None,
+    typer.Option(
+        "--job", metavar="JOB", help="Those of one job: its id, or the end of it; else the latest."
+    ),
+]
 ModelName = Annotated[
     str | None, typer.Option(help="Its latest predictions; of any model by default.")
 ]
@@ -62,6 +70,7 @@ def predictions(
     output: OutputFile = None,
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +93,7 @@ def predictions(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Write the latest predictions.
+    """Write the latest predictions, or those of one job.
 
     Columns node, label, score, margin, reachable and, unless there are many, a score per class;
     variance, stability and p:CLASS where the job was asked for variance, replicas or sets.
@@ -105,7 +114,7 @@ def predictions(
     if output is not None:
         table_format(output, "--output")
     with open_session() as session:
-        file = latest_file(session, name, model, label_column)
+        file = predictions_file(session, name, model, label_column, job)
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
         schema = file.schema
@@ -160,19 +169,28 @@ def prediction_reader(session: Session) -> PredictionReader:
     )
 
 
-def latest_file(
-    session: Session, name: str, model: str | None, label_column: str | None
+def predictions_file(
+    session: Session, name: str, model: str | None, label_column: str | None, job: str | None
 ) -> PredictionFile:
-    """The latest predictions, or why there are none and what to do."""
+    """The predictions of a job or the latest, or why there are none and what to do."""
+    reader, graph = prediction_reader(session), session.graph(name)
+    if job is not None:
+        job_id = reader.jobs.resolve(job)
+        return reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
+    return reader.open(_latest(session, graph, model, label_column))
+
+
+def _latest(
+    session: Session, graph: GraphRecord, model: str | None, label_column: str | None
+) -> Job:
     store = PredictionStore(session.database, session.settings.graphs_directory)
-    graph_id = session.graph(name).id
-    job = store.latest(graph_id, model, column=label_column or "")
+    job = store.latest(graph.id, model, column=label_column or "")
     if job is None:
         if label_column is not None:
-            LabelStore(session.database).require_column(graph_id, label_column)
+            LabelStore(session.database).require_column(graph.id, label_column)
         if model is not None:  # loads all models: a second
             import_module("peewit.service.tasks.solve_options").model_class(model)
-        of_what = "" if model is None else f" of {model}"
+        name, of_what = graph.settings.name, "" if model is None else f" of {model}"
         command = f"peewit solve {name}" + ("" if model is None else f" --model {model}")
         if label_column is not None:
             of_what += f" of label column {label_column!r}"
@@ -180,4 +198,4 @@ def latest_file(
         raise PredictionsNotFound(
             f"{name} has no predictions{of_what} yet; make some with `{command}`"
         )
-    return store.read(job)
+    return job

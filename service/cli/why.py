@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from peewit.service.cli.judging import judged_file
-from peewit.service.cli.predictions import ModelName, prediction_reader
+from peewit.service.cli.predictions import JobOption, ModelName, prediction_reader
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -39,6 +39,7 @@ def why(
     ] = 5,
     model: ModelName = None,
     label_column: LabelColumnOption = None,
+    job: JobOption = None,
     json: AsJson = False,
 ) -> None:
     """Say which labels speak for what is predicted of a node, and how walks come to them.
@@ -49,7 +50,7 @@ def why(
     """
     with open_session() as session:
         graph = session.graph(name)
-        file = judged_file(session, name, model, label_column)
+        file = judged_file(session, name, model, label_column, job)
         snapshots = SnapshotStore(
             GraphPaths(root=session.settings.graphs_directory / graph.id).snapshots
         )

@@ -52,6 +52,11 @@ def test_columns_are_put_solved_judged_and_written(
     assert nodes.isdisjoint({"n3", "n33", "n5"})
     assert "n7" in nodes
     assert peewit("predictions", "g").exit_code == 1
+    of_size = jobs[1]["id"]
+    by_job = peewit("predictions", "g", "--job", of_size[-8:], "--top", "1", "--json")
+    assert json.loads(by_job.out)["label"] in {1, 2}
+    other = peewit("predictions", "g", "--job", of_size, "--label-column", "hue")
+    assert f"job {of_size} is for label column 'size', not for label column 'hue'" in other.err
 
     peewit("labels", "remove", "g", "n5", "--label-column", "size")
     exported = peewit("labels", "export", "g", "--label-column", "size").out.splitlines()
