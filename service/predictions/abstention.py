@@ -64,7 +64,9 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
 def is_answered(batch: pa.RecordBatch, threshold: float) -> BoolArray:
     """(n_rows,) whether a label reaches a node, and its score is no less."""
     reachable: BoolArray = batch.column("reachable").to_numpy(zero_copy_only=False)
-    is_sure: BoolArray = batch.column("score").to_numpy() >= np.float32(threshold)
+    scores = batch.column("score").to_numpy()
+    with np.errstate(over="ignore"):  # beyond all scores, and infinite for them
+        is_sure: BoolArray = scores >= scores.dtype.type(threshold)
     return reachable & is_sure
 
 

@@ -107,12 +107,14 @@ class Questions:
         of_column, held = column, set[str]()
         if column is not None:
             held = self.reservations.of_others(graph.id, holder, column=column)
-        for _ in range(_TRIES):
-            found = choose(len(held))
+        for tried in range(_TRIES):
+            # nodes may be labeled since the graph was looked at, so each further try chooses more
+            spare = n_nodes * (2**tried - 1)
+            found = choose(len(held) + spare)
             if of_column is None:
                 of_column = "" if found.file is None else found.file.meta.label_column
                 held = self.reservations.of_others(graph.id, holder, column=of_column)
-                found = choose(len(held)) if held else found
+                found = choose(len(held) + spare) if held else found
             reserved = self.reserve(
                 graph,
                 [str(node) for node in found.nodes],
@@ -122,7 +124,7 @@ class Questions:
                 column=of_column,
                 still=partial(self.unlabeled, graph, column=of_column),
             )
-            is_all = len(found.nodes) < min(n_nodes + len(held), MAX_SUGGESTIONS)
+            is_all = len(found.nodes) < min(n_nodes + len(held) + spare, MAX_SUGGESTIONS)
             if is_all or len(reserved.nodes) == n_nodes:
                 break
             held = self.reservations.of_others(graph.id, holder, column=of_column)

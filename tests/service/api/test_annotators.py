@@ -145,3 +145,14 @@ def test_what_cannot_be_asked_or_said_is_refused(
     header, secret = {"Authorization": f"Bearer {keys['bob']}"}, keys["bob"].rpartition(".")[2]
     for path in ("opinions", "labels", "labels:agreement"):
         assert secret not in served.call("GET", f"/graphs/g/{path}", 200, headers=header).text
+
+
+def test_labels_that_came_since_the_graph_was_looked_at_leave_no_gap(served: Api) -> None:
+    stores = served.stores
+    before = stores.catalog.get("g")
+    first = stores.suggester.suggest(before, "random", 6).nodes
+    served.put_labels({node: side(node) for node in first[:3]})
+    found, reserved = stores.questions.suggest(
+        stores.suggester, before, "random", 3, holder="ann", column=""
+    )
+    assert found.nodes == reserved.nodes == first[3:6]
