@@ -16,6 +16,7 @@ from peewit.service.api.stores import Stores
 from peewit.service.client import AsyncClient
 from peewit.service.settings import Settings
 from peewit.service.worker.run_one_job import run_until_finished
+from peewit.service.worker.warm_child import WarmChild
 
 _log = structlog.get_logger(__name__)
 
@@ -42,17 +43,28 @@ class Connection:
 class _Home(Connection):
     """A client of the API in this process, which runs jobs itself while no worker is alive."""
 
-    def __init__(self, client: AsyncClient, stores: Stores, tasks: TaskGroup, stop: Event) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        stores: Stores,
+        tasks: TaskGroup,
+        child: WarmChild,
+        stop: Event,
+    ) -> None:
         super().__init__(client)
         self._stores = stores
         self._tasks = tasks
+        self._child = child
         self._stop = stop
         self._seen_to: set[str] = set()
         # threads of its own: those of requests must not wait for jobs
         self._limiter = anyio.CapacityLimiter(1)
 
     def see_to(self, job_id: str) -> None:
-        """Begin to run a job in a child of this process, one by one, unless a worker takes it."""
+        """Begin to run a job in the child of this process, one by one, unless a worker takes it.
+
+        The child goes on: the next job of the graph finds it in memory.
+        """
         if job_id not in self._seen_to:
             self._seen_to.add(job_id)
             self._tasks.start_soon(self._run, job_id)
@@ -64,6 +76,7 @@ class _Home(Connection):
             stores.database,
             stores.settings,
             job_id,
+            child=self._child,
             should_stop=self._stop.is_set,
         )
         try:
@@ -85,7 +98,7 @@ async def connected(url: str | None, settings: Settings) -> AsyncIterator[Connec
         return
     app = create_app(settings)
     stores: Stores = app.state.stores
-    stop = Event()
+    child, stop = WarmChild("one-job", settings), Event()
     transport = httpx.ASGITransport(app=app)
     try:
         async with (
@@ -93,8 +106,9 @@ async def connected(url: str | None, settings: Settings) -> AsyncIterator[Connec
             anyio.create_task_group() as tasks,
         ):
             try:
-                yield _Home(client, stores, tasks, stop)
+                yield _Home(client, stores, tasks, child, stop)
             finally:
                 stop.set()
     finally:
+        child.stop()
         stores.close()

@@ -11,6 +11,7 @@ from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
+from peewit.service.worker.warm_child import WarmChild
 from peewit.service.worker.worker import Worker
 
 _FIRST_POLL_SECONDS: Final = 0.02
@@ -22,12 +23,13 @@ def run_until_finished(
     settings: Settings,
     job_id: str,
     *,
+    child: WarmChild | None = None,
     on_change: Callable[[Job], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Job:
     """Wait for a job, running it here whenever no worker is alive; see `run_all_until_finished`."""
     (job,) = run_all_until_finished(
-        database, settings, [job_id], on_change=on_change, should_stop=should_stop
+        database, settings, [job_id], child=child, on_change=on_change, should_stop=should_stop
     )
     return job
 
@@ -37,6 +39,7 @@ def run_all_until_finished(
     settings: Settings,
     job_ids: Sequence[str],
     *,
+    child: WarmChild | None = None,
     on_change: Callable[[Job], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Job]:
@@ -50,6 +53,8 @@ def run_all_until_finished(
     settings : Settings
     job_ids : sequence of str
         The jobs, in the order in which they run here; at least one.
+    child : WarmChild, optional
+        Where they run, and which goes on; by default one that ends with them.
     on_change : callable, optional
         Told the first that is not finished whenever it has changed.
     should_stop : callable
@@ -89,7 +94,9 @@ def run_all_until_finished(
                     running.result()
                     running = None
                 if running is None and not registry.alive(job.lane):
-                    running = pool.submit(worker.run_some, waiting[:], should_stop=is_over.is_set)
+                    running = pool.submit(
+                        worker.run_some, waiting[:], child=child, should_stop=is_over.is_set
+                    )
                 pause = max((monotonic() - started) / 4, _FIRST_POLL_SECONDS)
                 pause = min(pause, _LAST_POLL_SECONDS)
                 if running is None:

@@ -117,20 +117,31 @@ class Worker:
                 registry.remove(self.id)
                 _log.info("worker stopped", worker=self.id)
 
-    def run_one(self, job_id: str, *, should_stop: Callable[[], bool] = lambda: False) -> Job:
-        """Run one job to its end in a child of its own; the job as it stands then.
+    def run_one(
+        self,
+        job_id: str,
+        *,
+        child: WarmChild | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Job:
+        """Run one job to its end in a child; the job as it stands then.
 
-        It stands as it was when another worker runs it, or an equal one, and as queued when this
-        was told to stop.
+        The child is one of its own, which ends with it, or one that is given and goes on. The job
+        stands as it was when another worker runs it, or an equal one, and as queued when this was
+        told to stop.
         """
-        self.run_some([job_id], should_stop=should_stop)
+        self.run_some([job_id], child=child, should_stop=should_stop)
         return self._queue.get(job_id)
 
     def run_some(
-        self, job_ids: Sequence[str], *, should_stop: Callable[[], bool] = lambda: False
+        self,
+        job_ids: Sequence[str],
+        *,
+        child: WarmChild | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """Run some jobs, one after another, in one child, as `run_one` does."""
-        child = WarmChild("one-job", self._settings)
+        runs_here = WarmChild("one-job", self._settings) if child is None else child
         with self._heartbeats():
             try:
                 for job_id in job_ids:
@@ -138,9 +149,10 @@ class Worker:
                         job = self._queue.claim(self.id, LANES, job_id=job_id)
                         if job is None:
                             break
-                        self._run_job(job, child, should_stop)
+                        self._run_job(job, runs_here, should_stop)
             finally:
-                child.stop()
+                if child is None:
+                    runs_here.stop()
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
         with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:

@@ -20,6 +20,7 @@ from peewit.service.worker.worker import Worker
 from peewit.solvers.arrays import Float32Array
 from peewit.streaming.features.checked_tables import read_features
 from peewit.streaming.graph_paths import GraphPaths
+from tests.service.lasting_children import lasting_child
 
 
 def feature_table(values: Float32Array) -> pa.Table:
@@ -94,8 +95,9 @@ class Featured:
         return self.queue.submit(spec)
 
     def connected(self, **parameters: Any) -> Job:
-        """A job after its end, run by a worker with a child of its own."""
-        return Worker(self.database, self.settings).run_one(self.submit(**parameters).id)
+        """A job after its end, run by a worker."""
+        worker, job = Worker(self.database, self.settings), self.submit(**parameters)
+        return worker.run_one(job.id, child=lasting_child(self.settings))
 
     def files(self) -> list[Path]:
         """What lies where edges and lists of neighbors go."""

@@ -27,6 +27,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.streaming.edges.table_formats import Format
+from tests.service.lasting_children import lasting_child
 from tests.service.solvable import two_communities
 
 ARROW, PARQUET = Format.ARROW.media_type, Format.PARQUET.media_type
@@ -85,7 +86,8 @@ class Api:
 
     def run_job(self, job_id: str) -> None:
         """What the worker does."""
-        Worker(self.stores.database, self.stores.settings).run_one(job_id)
+        settings = self.stores.settings
+        Worker(self.stores.database, settings).run_one(job_id, child=lasting_child(settings))
 
 
 @contextmanager

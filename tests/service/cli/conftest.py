@@ -3,14 +3,19 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from peewit.service.cli import main
+from peewit.service.cli import main, submission
+from peewit.service.database.engine import Database
+from peewit.service.jobs.job import Job
+from peewit.service.settings import Settings
+from peewit.service.worker.run_one_job import run_all_until_finished
+from tests.service.lasting_children import lasting_child
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -46,6 +51,14 @@ def peewit(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Peewit:
     """Runs ``peewit <arguments>``."""
+
+    def run_in_lasting_child(
+        database: Database, settings: Settings, job_ids: Sequence[str], **options: Any
+    ) -> list[Job]:
+        child = lasting_child(settings)
+        return run_all_until_finished(database, settings, job_ids, child=child, **options)
+
+    monkeypatch.setattr(submission, "run_all_until_finished", run_in_lasting_child)
 
     def run(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["peewit", *map(str, arguments)])

@@ -23,6 +23,7 @@ from peewit.solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.api.conftest import Api
 from tests.service.client.conftest import edge_table
+from tests.service.lasting_children import lasting_child
 
 HEAVY = (
     "alembic",
@@ -129,7 +130,7 @@ def test_coroutines_reach_an_application_in_this_process(
             assert [file.n_rows async for file in peewit.files("g")] == [241]
             await peewit.put_labels("g", {"n3": "left", "n33": "right"})
             job = await peewit.submit_solve("g", "stable-hfs")
-            Worker(stores.database, settings).run_one(job.id)
+            Worker(stores.database, settings).run_one(job.id, child=lasting_child(settings))
             seen: list[Job] = []
             assert (await peewit.wait(job, progress=seen.append)).result is not None
             assert [each.status for each in seen] == ["succeeded"]
