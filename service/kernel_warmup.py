@@ -25,8 +25,8 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.layout import layout
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.memory_order import memory_order
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.linear_svm import LinearSVM
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation_machines import TVRLS

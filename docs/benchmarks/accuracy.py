@@ -32,9 +32,9 @@ from sklearn.semi_supervised import LabelSpreading
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import DEFAULT_MODEL
 from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.poisson import Poisson

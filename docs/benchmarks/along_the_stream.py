@@ -29,7 +29,7 @@ from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Done
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream

@@ -203,7 +203,7 @@ def labeled_by_igraph(path: Path, known: Known) -> tuple[Any, Any]:
 def labeled_by_peewit(name: str) -> Callable[[Path, Known], Any]:
     def predict(path: Path, known: Known) -> tuple[Any, Any]:
         from peewit.solvers.labels import Labels
-        from peewit.solvers.models import CATALOGUE
+        from peewit.solvers.models.catalogue import CATALOGUE
 
         found = sparsified(path)
         labels = Labels.from_pairs(found.lookup(known.ids), known.classes)

@@ -26,7 +26,7 @@ from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 
 OURS = ("auto", "harmonic-mbo", "stable-hfs", "hfs")
 PEERS = ("sknetwork diffusion", "sknetwork pagerank")

@@ -30,7 +30,7 @@ from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.solvers.models.graph_model_base import PreparedGraph
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO

@@ -7,7 +7,6 @@ import typer
 
 from peewit.service.cli.table_files import parsed_settings
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
-from peewit.service.tasks.solve_options import validate_solve
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
 Epsilon = Annotated[float | None, typer.Option(help="Spectral error asked, in (0, 1).")]
@@ -186,5 +185,7 @@ class SettingOptions:
             model = present.model
         elif model == "none":
             return None
+        from peewit.service.tasks.solve_options import validate_solve  # noqa: PLC0415 - loads all models
+
         validate_solve(model, parameters)
         return AutoSolve(model=model, parameters=parameters)

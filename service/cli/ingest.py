@@ -37,7 +37,6 @@ from peewit.service.cli.table_files import (
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
-from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.logs import configure_logging
@@ -200,6 +199,8 @@ def ended_when_stopped(what_now: str) -> Iterator[None]:
 
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
+    from peewit.service.ingest.daemon import IngestDaemon  # noqa: PLC0415 - one pass needs none
+
     configure_logging(settings.log_level, settings.log_format)
     start_tracing("ingest")
     with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:

@@ -8,16 +8,12 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import (
-    JobOption,
-    ModelName,
-    Positive,
-    ThresholdValue,
-    predictions_file,
-)
+from peewit.service.cli.predictions import Positive, ThresholdValue, predictions_file
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    JobOption,
+    ModelName,
     Session,
     command_group,
     open_session,

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.judging import judged_file
 from peewit.service.cli.opinions import (
     agreement,
     decide,
@@ -17,10 +16,11 @@ from peewit.service.cli.opinions import (
     second_opinions_of,
 )
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import JobOption
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    JobOption,
+    ModelName,
     Session,
     command_group,
     open_session,
@@ -45,7 +45,6 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.doubtful_labels import doubtful_labels
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
 from peewit.service.wire.labels import LabelOrigin
@@ -206,9 +205,7 @@ def list_labels(
 def doubtful(
     name: GraphName,
     n_labels: Annotated[int, typer.Option("-k", min=1, help="Most labels.")] = 20,
-    model: Annotated[
-        str | None, typer.Option(help="By its latest predictions; any model's by default.")
-    ] = None,
+    model: ModelName = None,
     label_column: LabelColumnOption = None,
     job: JobOption = None,
     json: AsJson = False,
@@ -219,6 +216,9 @@ def doubtful(
     solve with --set cross_validate=5, --set sets=auto or --set probabilities=true; after one with
     --set without_doubtful=K, dropped says which labels the answer does without.
     """
+    from peewit.service.cli.judging import judged_file  # noqa: PLC0415 - loads what predicts
+    from peewit.service.predictions.doubtful_labels import doubtful_labels  # noqa: PLC0415 - as above
+
     with open_session() as session:
         file = judged_file(session, name, model, label_column, job)
     found = doubtful_labels(file, k=n_labels)

@@ -13,6 +13,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    JobOption,
+    ModelName,
     Session,
     command_group,
     open_session,
@@ -44,16 +46,6 @@ from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
 
-
-JobOption = Annotated[
-    str | None,
-    typer.Option(
-        "--job", metavar="JOB", help="Those of one job: its id, or the end of it; else the latest."
-    ),
-]
-ModelName = Annotated[
-    str | None, typer.Option(help="Its latest predictions; of any model by default.")
-]
 
 Positive = Annotated[
     str | None, typer.Option(metavar="CLASS", help="The class that the threshold decides.")

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
 GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
+JobOption = Annotated[
+    str | None,
+    typer.Option(
+        "--job", metavar="JOB", help="Those of one job: its id, or the end of it; else the latest."
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="Its latest predictions; of any model by default.")
+]
 
 INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""

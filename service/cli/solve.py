@@ -25,7 +25,7 @@ from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.service.wire.jobs import Estimate
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 app = command_group()
 

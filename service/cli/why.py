@@ -7,10 +7,12 @@ from typing import Annotated, Final
 import typer
 
 from peewit.service.cli.judging import judged_file
-from peewit.service.cli.predictions import JobOption, ModelName, prediction_reader
+from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
+    JobOption,
+    ModelName,
     command_group,
     open_session,
     print_json,

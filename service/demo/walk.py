@@ -43,7 +43,7 @@ from peewit.service.tasks.kind_list import KINDS
 from peewit.service.wire.evaluations import Evaluation
 from peewit.service.wire.labels import LabelOrigin
 from peewit.service.worker.run_one_job import run_until_finished
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths

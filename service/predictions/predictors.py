@@ -35,8 +35,8 @@ from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.filtered_ridge import (
     FilteredFeatures,
     FilteredRidge,

@@ -22,8 +22,8 @@ from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons, shared_reasons
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walk_rows import WalkRows
-from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.base import Model
+from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.label_shares import LinearModel
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows

@@ -14,8 +14,8 @@ from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_nam
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model, RegressionModel
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.posterior_variance import GaussianField

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import gammaln, log_ndtr, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
@@ -444,6 +443,8 @@ def _fit(
     parameters, loss = problem.mean, 0.0
     log_evidence = float(np.log(belief.mass * mass))
     if problem.classes.size:
+        from scipy.optimize import minimize  # noqa: PLC0415 - slow; whoever names models needs none
+
         bounds = [(0.0, None)] * n_arms + [(None, None)] * (parameters.size - n_arms)
         found = minimize(problem.loss, parameters, jac=True, method="L-BFGS-B", bounds=bounds)
         parameters, loss = found.x, float(found.fun)

@@ -18,7 +18,7 @@ from peewit.service.settings import Settings
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS, kind_of
 from peewit.service.tasks.stores import JobStores
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.solvable import Solvable, parity_features, two_communities
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS.values()), ids=list(KINDS))

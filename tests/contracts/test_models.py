@@ -12,9 +12,9 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model, parameter_schema
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
 from peewit.solvers.models.linear_machine_base import LinearMachine

@@ -18,7 +18,7 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_pictures
 from peewit.service.settings import Settings
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from tests.end_to_end.processes import Home, Server, eventually
 
 CHROMIUM = os.environ.get("PEEWIT_TEST_CHROMIUM") or shutil.which("chromium")

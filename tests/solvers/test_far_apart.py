@@ -7,7 +7,7 @@ import pytest
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic_mbo import HarmonicMBO
 from peewit.solvers.models.poisson import Poisson

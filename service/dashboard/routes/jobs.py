@@ -19,7 +19,7 @@ from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, pag
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.tasks.kind_list import KINDS
-from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 
 router = page_router()
 

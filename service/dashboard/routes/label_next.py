@@ -38,7 +38,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.questions import QUEUES
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
 from peewit.service.wire.labels import LabelOrigin
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 router = page_router()
 

@@ -26,7 +26,7 @@ from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.routes.jobs import submit_solve, value_of
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.wire.server import Model
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 router = page_router()
 

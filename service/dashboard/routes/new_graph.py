@@ -17,7 +17,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.validation_rules import rule_of, with_argument
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.windows import WindowBy
 

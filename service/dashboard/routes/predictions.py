@@ -38,7 +38,7 @@ from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import LabelValue, node_array, node_id
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 

@@ -35,7 +35,7 @@ from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, PARQUET, Api, as_arrow, community_edges, serving
 from tests.service.featured import clusters, feature_table
 
-EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "6"))
+EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "4"))
 GRAPH: Final = "looked-at"
 """No example makes up this name, and deletes what goes by it."""
 

@@ -19,7 +19,7 @@ from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.cli.conftest import Peewit
 
 _MOST_CPU_SECONDS = 1.0  # a third of it on an idle machine

@@ -19,7 +19,7 @@ from peewit.service.client.calls.jobs import DEFAULT_MODEL
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
-from peewit.solvers.models import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
+from peewit.solvers.models.catalogue import DEFAULT_MODEL as DEFAULT_OF_COMMANDS
 from tests.end_to_end.processes import REPOSITORY
 from tests.service.api.conftest import Api
 from tests.service.client.conftest import edge_table

@@ -12,7 +12,7 @@ import pytest
 from peewit.service.graph_settings import AutoSolve
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
-from peewit.solvers.models import DEFAULT_MODEL
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed
 from tests.service.api.conftest import CSV, Api, bring_communities

@@ -98,6 +98,8 @@ def test_rows_come_page_by_page(tmp_path: Path) -> None:
             RowFilter(score_from=0.8),
             lambda row: row["reachable"] and row["score"] >= np.float32(0.8),
         ),
+        (RowFilter(score_from=-1e256), lambda row: row["reachable"]),
+        (RowFilter(score_from=1e256), lambda _row: False),
     ):
         expected = [number for number, row in enumerate(table) if rule(row)]
         seen: list[int] = []

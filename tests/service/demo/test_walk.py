@@ -29,7 +29,7 @@ from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.snapshots.store import SnapshotStore

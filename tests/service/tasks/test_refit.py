@@ -12,7 +12,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solve import SolveKind
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.solvable import publish_snapshot, two_communities
 from tests.service.tasks.test_solve import MEMORY_BYTES, child_with, predictions, solved, task
 

@@ -20,8 +20,8 @@ from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers import graph as graph_module
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.transductive_svms import TransductiveMachine
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.snapshots.store import SnapshotNotFound

@@ -14,7 +14,7 @@ from peewit.service.tasks.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import Done, Failed
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.warm_child_loop import _answer
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from tests.service.solvable import parity_features, publish_features, publish_snapshot

@@ -12,7 +12,7 @@ from peewit.solvers.assessment.conformal import (
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

@@ -15,7 +15,7 @@ from peewit.solvers.assessment.plausibility import (
 )
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.data_sets import digits_graph, draw_per_class

@@ -10,7 +10,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.label_shares import LabelShares, LinearModel, label_shares
 from peewit.solvers.models.poisson import Poisson

@@ -11,8 +11,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import RegressionModel, check_labels
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.harmonic import HFS, StableHFS
 from peewit.solvers.models.laplacian_kernel import LabeledKernel
 from peewit.solvers.models.leave_one_out import choose_penalty

@@ -10,8 +10,8 @@ import pytest
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import CATALOGUE
 from peewit.solvers.models.base import Model
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.cheeger_machines import CheegerModel, CheegerRLS, CheegerSVM
 from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM, SimplexMachine
 from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM, TotalVariationModel
