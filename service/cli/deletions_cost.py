@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final, Self
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.ingest.open_graph import stream_settings
+from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.settings import Settings
 from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.memory import least_memory

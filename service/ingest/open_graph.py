@@ -32,6 +32,7 @@ from peewit.service.ingest.erased_traces import Traces
 from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.ingest.traced_steps import TracedSteps
 from peewit.service.settings import Settings
@@ -48,8 +49,6 @@ from peewit.streaming.graph_stream import (
     NotRetractable,
     Stream,
 )
-from peewit.streaming.settings import StreamSettings
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
@@ -509,33 +508,6 @@ class OpenGraph:
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
-
-
-def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
-    """Settings of a graph's stream, from what people chose and from what this machine has."""
-    chosen = record.settings
-    if chosen.seed is None:
-        raise ValueError("seed must be set by the catalog, got None")
-    every = chosen.snapshot_every
-    return StreamSettings(
-        node_kind=chosen.node_ids,
-        max_nodes=chosen.max_nodes,
-        sparsifier=SparsifierSettings(
-            epsilon=chosen.epsilon,
-            seed=chosen.seed,
-            expected_nodes=chosen.expected_nodes,
-            max_edges=chosen.max_edges,
-        ),
-        n_threads=settings.n_threads,
-        scheduler=settings.scheduler,
-        memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
-        deletions=chosen.deletions,
-        parallel=chosen.parallel,
-        window=chosen.window,
-        checkpoint_seconds=settings.checkpoint_seconds,
-        snapshot_edges=None if every is None else every.edges,
-        snapshot_seconds=None if every is None else every.seconds,
-    )
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:
