@@ -50,7 +50,7 @@ _MEMBERS: Final = {
         "certify", "Measure how far a snapshot is from the raw edges that it stands for."
     ),
     "tune": Member("tune", "Choose hyperparameters by cross-validation over the present labels."),
-    "predictions": Member("predictions", "Write the latest predictions."),
+    "predictions": Member("predictions", "Write the latest predictions, or those of one job."),
     "predict": Member(
         "predict",
         "Predict points that are no nodes of the graph, by a model that was solved on features.",

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
@@ -68,6 +67,8 @@ class Calibration:
             )
             gradient[1:] += added / _VARIANCE
             return value, gradient
+
+        from scipy.optimize import minimize  # noqa: PLC0415 - slow, and many only read factors
 
         start = np.zeros(1 + n_classes)
         bounds = [(-20.0, 20.0)] + [(None, None)] * n_classes

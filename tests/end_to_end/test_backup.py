@@ -56,12 +56,11 @@ class Client(threading.Thread):
     params=[
         ("sqlite", "sqlite"),
         pytest.param(("postgres", "postgres"), marks=pytest.mark.postgres),
-        pytest.param(("sqlite", "postgres"), marks=pytest.mark.postgres),
     ],
     ids="-".join,
 )
 def homes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Home, Home]]:
-    """Where the server runs, and where the backup goes."""
+    """Where the server runs, and where the backup goes; `tests.service.upkeep` mixes the kinds."""
     with ExitStack() as stack:
         made = []
         for name, kind in zip(("home", "elsewhere"), request.param, strict=True):

@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.crashing.cluster import programs
 from tests.end_to_end.crashing.run import Plan, crash
 
-SECONDS = 12.0
+SECONDS = 8.0
 SEED = int(os.environ.get("PEEWIT_CRASH_SEED", "1"))
 
 
