@@ -29,6 +29,7 @@ _EVEN_P_VALUE: Final = 0.05
 _LEAST_DIVERSITY: Final = 0.15
 _LEAST_PART: Final = 0.02  # of its share of the labels, that a class must win
 _LEAST_LEFT_OUT: Final = 10
+_COMMON_SHARE: Final = 0.75
 _DOMINANT_SHARE: Final = 0.95
 _FEW_OTHERS: Final = 10
 _LEAST_LABELS: Final = 20
@@ -200,10 +201,15 @@ def left_out_warnings(
     if n_left_out < _LEAST_LEFT_OUT or accuracy > needed:
         return
     name = labels.class_names[int(counts.argmax())]
+    what_then = (
+        "of so common a class accuracy says little: choose a threshold on the score of another, "
+        "which tells how many of that are found and how many of those found are right"
+        if majority >= _COMMON_SHARE
+        else "neither the graph nor the features tell these classes, or there are too few labels"
+    )
     yield (
         f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right, and always saying "
-        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; neither "
-        "the graph nor the features tell these classes, or there are too few labels"
+        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; {what_then}"
     )
 
 

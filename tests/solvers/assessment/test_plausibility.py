@@ -145,6 +145,8 @@ def test_left_out_accuracy_is_told_where_guessing_is_as_good(
     found = list(left_out_warnings(labels_of(*n_labels), accuracy, n_left_out))
     assert len(found) == is_told
     assert all(f"always saying 'a' is right for {n_labels[0]:.1f}%" in each for each in found)
+    # of a common class accuracy does not tell whether the rare one can be found
+    assert all(("choose a threshold" in each) == (n_labels[0] == 90) for each in found)
 
 
 def test_labels_of_one_class_are_told() -> None:
