@@ -209,7 +209,8 @@ def left_out_warnings(
     )
     yield (
         f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right, and always saying "
-        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; {what_then}"
+        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; "
+        f"{what_then}"
     )
 
 
