@@ -1,5 +1,7 @@
 """The worker: claims jobs and has warm children run them, one child and one job at a time per lane.
 
+The child of quick work starts with the worker, the other one with its first job.
+
 Claim, capture what to work on, run, publish, finish. A thread renews the leases of running jobs,
 whatever the children do; the last write of an attempt is refused when the lease was lost.
 """
@@ -172,7 +174,8 @@ class Worker:
         child = WarmChild(lane, self._settings, on_start=partial(self._metrics.note_start, lane))
         pause = _FIRST_POLL_SECONDS
         try:
-            child.start()
+            if lane == "fast":  # of long work the start of a process is a small part
+                child.start()
             while not self._is_stopping.is_set():
                 try:
                     job = self._queue.claim(self.id, (lane,))
