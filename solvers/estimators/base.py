@@ -189,6 +189,11 @@ class ModelEstimator(BaseEstimator):
         """Make probabilities of scores, for estimators that can."""
         del model, prepared, targets, solution
 
+    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+        """By what classes are chosen: the largest of a row."""
+        del reached
+        return scores
+
     def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
         """Scores of new samples, and whether a label reaches them."""
         raise NotImplementedError
@@ -231,12 +236,12 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
     def _predictions_of(self, nodes: Any) -> NodePredictions:
         probabilities: Any = getattr(self, "label_distributions_", None)
-        decided: Any = getattr(self, "decision_", probabilities)
+        scores: Any = self.decision_ if probabilities is None else probabilities
         return NodePredictions.of_classes(
             nodes,
             self.classes_,
-            decided.argmax(axis=1),
-            decided if probabilities is None else probabilities,
+            scores.argmax(axis=1),
+            scores,
             self.reachable_,
             model=type(self).__name__,
             score="class score" if probabilities is None else "probability",

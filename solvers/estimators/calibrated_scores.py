@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.estimators.base import ModelEstimator
@@ -32,7 +32,8 @@ class CalibratedScores(ModelEstimator):
 
     With ``probabilities=True`` labels are left out in turn, in five folds or as many as there are,
     and one factor and a number for each class are fitted to what is predicted of them. That takes
-    so many solves more. The class of the largest score stays what is predicted.
+    so many solves more. What is predicted is then the likeliest class, as by the service; scores of
+    classes that the calibration moves may have another order.
 
     Attributes
     ----------
@@ -93,7 +94,15 @@ class CalibratedScores(ModelEstimator):
         self._prior = labels.class_prior()
         self._calibration = Calibration.fitted(left_out.scores[known], labels.classes[known])
         self.label_distributions_ = self._probabilities(solution.scores, solution.reachable)
+        likeliest = self.label_distributions_.argmax(axis=1)
+        self.transduction_: AnyArray = np.where(
+            solution.reachable, targets.classes[likeliest], self.transduction_
+        )
+
+    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+        """By what classes are chosen: the probabilities, where there are some."""
+        return self._probabilities(scores, reached) if self.probabilities else scores
 
     def _probabilities(self, scores: FloatArray, reached: Any) -> FloatArray:
         told = self._calibration.probabilities(scores)
-        return np.where(np.asarray(reached)[:, None], told, self._prior)
+        return np.where(np.atleast_1d(reached)[:, None], told, self._prior)

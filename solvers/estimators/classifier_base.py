@@ -88,7 +88,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             chosen: AnyArray = self.transduction_[places]
             return chosen
         scores, reached = self._new_scores(X)
-        return self._targets.named(scores.argmax(axis=1), reached)
+        return self._targets.named(self._decided(scores, reached).argmax(axis=1), reached)
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         del prepared
@@ -96,7 +96,9 @@ class GraphClassifier(Classifier, GraphEstimator):
         self.classes_ = targets.classes
         self._targets = targets
         self._keep(solution.scores)
-        self.transduction_ = targets.named(self._scores().argmax(axis=1), solution.reachable)
+        self.transduction_: AnyArray = targets.named(
+            self._scores().argmax(axis=1), solution.reachable
+        )
 
     def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
         return self._new_scores(X)

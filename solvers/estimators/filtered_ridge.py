@@ -67,7 +67,7 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         if places is not None:
             chosen: AnyArray = self.transduction_[places]
             return chosen
-        codes = self._joined(X, edges).argmax(axis=1)
+        codes = self._decided(self._joined(X, edges), True).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
 

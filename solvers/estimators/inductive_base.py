@@ -87,7 +87,7 @@ class InductiveClassifier(Classifier):
         self.classes_ = targets.classes
         self._keep(prepared, solution)
         self.decision_ = solution.scores
-        self.transduction_ = targets.classes[solution.scores.argmax(axis=1)]
+        self.transduction_: AnyArray = targets.classes[solution.scores.argmax(axis=1)]
 
     def decision_function(
         self, X: Any = None, *, nodes: Any = None
@@ -128,7 +128,7 @@ class InductiveClassifier(Classifier):
         if places is not None:
             chosen: AnyArray = self.transduction_[places]
             return chosen
-        codes = self._new_scores(X).argmax(axis=1)
+        codes = self._decided(self._new_scores(X), True).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
 

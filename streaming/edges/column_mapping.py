@@ -142,10 +142,10 @@ CHANGES: Final = EdgeColumns(op="op")
 
 
 def suggestion(names: Sequence[str]) -> str:
-    """Which columns look like ends, as the end of an error; empty where that is not obvious."""
+    """Which columns look like ends, as the end of an error; or how to say it."""
     found = obvious_ends(names)
     if found is None:
-        return ""
+        return "; say src='COLUMN', dst='COLUMN' with the names of those that hold the ends"
     src, dst = found
     return f"; where {src} and {dst} are the ends, say src={src!r}, dst={dst!r}"
 

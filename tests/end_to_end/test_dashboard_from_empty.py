@@ -1,5 +1,6 @@
 """From an empty home to downloaded predictions in the browser alone: no terminal, no API."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,9 +125,23 @@ def test_a_graph_is_made_labeled_and_predicted_by_clicks_alone(
         assert found == {node: "left" if node < 30 else "right" for node in range(60)}
 
 
-def test_what_is_not_there_has_a_page_with_a_way_back(browser: Browser, server: Server) -> None:
+def test_what_is_wrong_or_not_there_is_told_with_a_way_on(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
     context = browser.new_context(base_url=server.url)
     page = context.new_page()
+    server.client.create_graph("deals")
+    (tmp_path / "deals.csv").write_text("buyer,shop\nann,shop 1\n")
+    page.goto("/graphs/deals/edges")
+    sent(page, "File of edges", tmp_path / "deals.csv")
+    page.get_by_label("Source").select_option("buyer")
+    page.get_by_label("Target").select_option("buyer")
+    check = page.get_by_role("button", name=re.compile("^Check "))
+    check.click()
+    expect(page.get_by_role("alert")).to_contain_text("must name a column of its own")
+    page.get_by_label("Target").select_option("shop")
+    check.click()
+    expect(page.get_by_role("button", name="Take 1 edge")).to_be_visible()
     page.goto("/jobs")
     page.goto("/graphs/nothing")
     expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()

@@ -317,6 +317,11 @@ document.addEventListener("htmx:responseError", (event) => {
     text = JSON.parse(event.detail.xhr.responseText).detail;
   } catch { /* not a problem of ours: the status says it */ }
   notice(text);
+  const waits = event.detail.target.querySelector(".busy-line"); // it would move for ever
+  if (!waits || event.detail.requestConfig.verb !== "get") return;
+  waits.className = "";
+  waits.setAttribute("role", "alert");
+  waits.textContent = text;
 });
 
 document.addEventListener("htmx:sendError", () => notice("The server does not answer; trying again."));

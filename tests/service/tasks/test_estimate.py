@@ -24,7 +24,8 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.catalogue import CATALOGUE, auto, auto_preparation
+from peewit.solvers.models import auto, auto_preparation
+from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.solution import Solution
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths

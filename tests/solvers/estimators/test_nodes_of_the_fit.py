@@ -130,7 +130,11 @@ def test_probabilities_of_scores_are_calibrated(model: Any) -> None:
     assert np.allclose(told.sum(axis=1), 1.0)
     assert np.array_equal(fitted.predict_proba(nodes=[4, 2]), told[[4, 2]])
     assert np.allclose(fitted.predict_proba(images[:5]).sum(axis=1), 1.0)
-    assert np.array_equal(fitted.transduction_, clone(model).fit(images, y).transduction_)
+    reached = fitted.reachable_
+    assert np.array_equal(fitted.transduction_[reached], fitted.classes_[told.argmax(1)][reached])
+    own = fitted.predict_proba(images[:20]).argmax(1)
+    assert fitted.predict(images[:20]).tolist() == fitted.classes_[own].tolist()
+    assert np.array_equal(fitted.decision_, clone(model).fit(images, y).decision_)
     softmax = np.exp(fitted.decision_)
     softmax /= softmax.sum(axis=1, keepdims=True)
     ours, plain = (
@@ -142,6 +146,7 @@ def test_probabilities_of_scores_are_calibrated(model: Any) -> None:
     scored = fitted.predictions()
     assert scored.score == "probability"
     assert scored.table["label"].to_pylist() == fitted.transduction_.tolist()
+    assert min(filter(None, scored.table["margin"].to_pylist())) >= 0
 
 
 def test_probabilities_at_nodes_that_no_label_reaches_are_the_prior(friends: Sparsified) -> None:

@@ -125,7 +125,8 @@ def bad_ids(kind: NodeKind, good: pa.Table) -> dict[str, Bad]:
         left = [other for other in good.schema.names if other != name]
         bad[f"missing-{name}"] = Bad(
             content=good.drop_columns([name]),
-            reason=f"column '{name}' is missing; the file has {', '.join(left)}",
+            reason=f"column '{name}' is missing; the file has {', '.join(left)}; "
+            "say src='COLUMN', dst='COLUMN' with the names of those that hold the ends",
         )
         wanted = "strings" if kind == "string" else "integers"
         other_type = pa.int64() if kind == "string" else pa.string()

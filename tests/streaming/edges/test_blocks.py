@@ -196,7 +196,9 @@ def test_a_missing_column_is_named_with_those_there_are(missing: str) -> None:
     del columns[missing]
     error = refused(dict(columns))
     other = "dst" if missing == "src" else "src"
-    assert str(error) == f"column '{missing}' is missing; the file has {other}, extra"
+    held = f"column '{missing}' is missing; the file has {other}, extra"
+    way_out = "say src='COLUMN', dst='COLUMN' with the names of those that hold the ends"
+    assert str(error) == f"{held}; {way_out}"
     assert error.row is None
 
 
