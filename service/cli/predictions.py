@@ -169,13 +169,17 @@ def predictions_file(
     if job is not None:
         job_id = reader.jobs.resolve(job)
         return reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
-    return reader.open(_latest(session, graph, model, label_column))
+    return reader.open(_latest(reader.store, session, graph, model, label_column))
 
 
 def _latest(
-    session: Session, graph: GraphRecord, model: str | None, label_column: str | None
+    store: PredictionStore,
+    session: Session,
+    graph: GraphRecord,
+    model: str | None,
+    label_column: str | None,
 ) -> Job:
-    store = PredictionStore(session.database, session.settings.graphs_directory)
+    """The job with the freshest predictions."""
     job = store.latest(graph.id, model, column=label_column or "")
     if job is None:
         if label_column is not None:

@@ -24,7 +24,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.database.disk_full_errors import is_disk_failure
+from peewit.service.database.disk_full_errors import is_disk_failure, is_disk_full
 from peewit.service.database.engine import Database, open_private_database
 from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.database.migrations import newest_revision
@@ -323,7 +323,8 @@ def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, 
             return copy_rows(reader, connection, progress)
     except DBAPIError as error:
         if is_disk_failure(error):
-            raise OSError(errno.EIO, f"cannot copy rows, {error.orig}", str(path)) from error
+            number = errno.ENOSPC if is_disk_full(error) else errno.EIO
+            raise OSError(number, f"cannot copy rows, {error.orig}", str(path)) from error
         raise
 
 
