@@ -116,16 +116,16 @@ def _figures(
 
 
 def main() -> None:
-    """Print a row for each set and method."""
+    """Print a table for each set, a row for each method."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--labels", type=int, default=140)
     parser.add_argument("--sets", nargs="*", default=["cora", "citeseer", "acm"])
     options = parser.parse_args()
-    table = Table(title=f"{options.labels} random labels, {COVERAGE:.0%} asked")
-    for heading in ("graph", "method", "right", "held", "size", "one and right"):
-        table.add_column(heading)
     for name in options.sets:
+        table = Table(title=f"{name}, {options.labels} random labels, {COVERAGE:.0%} asked")
+        for heading in ("method", "right", "held", "size", "one and right"):
+            table.add_column(heading)
         problem = SETS[name]()
         n_classes = np.unique(problem.classes[problem.classes >= 0]).size
         told: dict[str, list[list[float]]] = {}
@@ -138,10 +138,8 @@ def main() -> None:
                 told.setdefault(method, []).append(figures)
         for method, rows in told.items():
             right, held, size, single = np.mean(rows, axis=0)
-            table.add_row(
-                name, method, f"{right:.1f}", f"{held:.1f}", f"{size:.2f}", f"{single:.1f}"
-            )
-    Console(width=100).print(table)
+            table.add_row(method, f"{right:.1f}", f"{held:.1f}", f"{size:.2f}", f"{single:.1f}")
+        Console(width=100).print(table)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ PLAIN = {"size", "split size"}
 
 
 def main() -> None:
-    """Print a row for each graph and model."""
+    """Print a table for each graph, a row for each model."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--labels", type=int, default=100)
@@ -198,11 +198,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two draws of four graphs")
     options = parser.parse_args()
     console = Console(width=170)
-    title = f"{options.labels} labels, {options.way}; asked 90 %; {options.kind}"
-    table = Table(title=title)
-    for heading in ("graph", "model", "groups", *COLUMNS.values()):
-        table.add_column(heading, justify="left" if heading in {"graph", "model"} else "right")
+    asked = f"{options.labels} labels, {options.way}; asked 90 %; {options.kind}"
     for name in QUICK if options.quick else options.sets:
+        table = Table(title=f"{name}; {asked}")
+        for heading in ("model", "groups", *COLUMNS.values()):
+            table.add_column(heading, justify="left" if heading == "model" else "right")
         graph, classes = SETS[name]()
         n_classes = np.unique(classes[classes >= 0]).size
         for model in options.models:
@@ -229,8 +229,8 @@ def main() -> None:
                     f"{means[key]:.2f}" if key in PLAIN else f"{100 * means[key]:.1f}"
                     for key in COLUMNS
                 ]
-                table.add_row(name, row, f"{means['groups']:.1f}", *shown)
-    console.print(table)
+                table.add_row(row, f"{means['groups']:.1f}", *shown)
+        console.print(table)
 
 
 if __name__ == "__main__":
