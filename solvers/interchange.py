@@ -12,16 +12,17 @@ from typing import Any, Final
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Float32Array, Int64Array
+from peewit.solvers.extras import how_to_install
 from peewit.solvers.notebook_html import SHOWN_ROWS, shown
 
 _OF_PYG: Final = frozenset({"edge_index", "edge_weight", "node_id", "num_nodes"})
 """Attributes of the data that `to_pyg` makes."""
 
 _INSTALLED_BY: Final = {
-    "networkx": "pip install 'peewit[networkx]'",
+    "networkx": how_to_install("networkx"),
     "polars": "pip install polars",
     "torch": "pip install torch torch_geometric",
-    "torch_geometric": "pip install torch torch_geometric",
+    "torch_geometric": "pip install torch_geometric",
 }
 
 
@@ -147,8 +148,8 @@ class EdgeTable(ArrowTable):
             ``nodes`` has no column ``node``, names one that the graph lacks, has not one row for
             each, or a column of a name that the data has itself.
         """
-        data = optional("torch_geometric.data")
         torch = optional("torch")
+        data = optional("torch_geometric.data")
         matrix = self._matrix()
         index, weight = edge_index(matrix)
         columns: dict[str, Any] = {"node_id": self._listed_names(matrix)}
@@ -215,7 +216,7 @@ def optional(name: str) -> Any:
     except ImportError as error:
         library = name.partition(".")[0]
         how = _INSTALLED_BY[library]
-        raise ImportError(f"{library} must be installed for this: {how}", name=name) from error
+        raise ImportError(f"{library} must be installed for this; {how}", name=name) from error
 
 
 def _edges_once(matrix: Any) -> tuple[AnyArray, AnyArray, AnyArray]:

@@ -8,6 +8,7 @@ import typer
 
 from peewit.service.cli.session import command_group
 from peewit.service.settings import Settings
+from peewit.solvers.extras import how_to_install
 
 app = command_group()
 
@@ -34,7 +35,5 @@ def mcp(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
-        raise RuntimeError(
-            "peewit mcp needs the SDK mcp; install it with `pip install 'peewit[mcp]'`"
-        ) from error
+        raise RuntimeError(f"peewit mcp needs the SDK mcp; {how_to_install('mcp')}") from error
     anyio.run(serve, url or os.environ.get("PEEWIT_URL") or None, Settings())

@@ -23,6 +23,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.tables.uploads import id_type
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.extras import how_to_install
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.models.spectral_embedding import spectral_embedding
@@ -190,10 +191,7 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise ValueError(
-            "peewit plot needs matplotlib; install it with `pip install 'peewit[plot]'`, or "
-            "`.venv/bin/pip install -c constraints.txt -e '.[plot]'` in a checkout"
-        ) from error
+        raise ValueError(f"peewit plot needs matplotlib; {how_to_install('plot')}") from error
     return Figure
 
 

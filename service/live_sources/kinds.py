@@ -8,6 +8,7 @@ from peewit.service.live_sources.contract import Access, LiveSource, Position
 from peewit.service.live_sources.node_columns import HOLDS, NodeColumns
 from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.extras import how_to_install
 from peewit.streaming.edges.column_mapping import EdgeColumns
 
 FILES: Final = "files"
@@ -93,8 +94,8 @@ def live_source(name: str) -> type[LiveSource]:
             raise
         raise BadArgument(
             "kind",
-            f"{name!r} needs the package {error.name}, which is not installed: "
-            f"pip install 'peewit[{kind.extra}]'",
+            f"{name!r} needs the package {error.name}, which is not installed; "
+            + how_to_install(kind.extra),
         ) from error
     found: type[LiveSource] = getattr(module, kind.name)
     return found

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from peewit.solvers.extras import how_to_install
+
 if TYPE_CHECKING:
     from peewit.service.tracing.otlp import Tracing
 
@@ -44,7 +46,7 @@ def start_tracing(role: str) -> None:
 
         _started.append(Tracing(role))
     except ModuleNotFoundError:
-        _log.error("no traces", error="they need `pip install 'peewit[otel]'`")
+        _log.error("no traces", error=f"they need OpenTelemetry; {how_to_install('otel')}")
     except ValueError as error:
         _log.error("no traces", error=str(error))
 

@@ -1,5 +1,6 @@
 """Targets ``y``: which entries are labels, their classes, and what stands where none is known."""
 
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Protocol
@@ -13,6 +14,11 @@ from peewit.solvers.labels import Labels, RealLabels
 from peewit.solvers.models.class_balance import class_text
 
 Marker = str | int | None
+
+LIKE_MARKERS = frozenset(
+    {"", "?", "-", "-1", "na", "n/a", "nan", "none", "null", "unknown", "unlabeled"}
+)
+"""Names that a file has where no label is known, more often than as a class; in small letters."""
 
 
 class Targets(Protocol):
@@ -77,6 +83,11 @@ class ClassTargets:
             ``unlabeled`` is of another type, or classes mix strings and numbers.
         ValueError
             No label, one class only, or real numbers.
+
+        Warns
+        -----
+        UserWarning
+            A class is named as where no label is known, such as ``"?"``; it stays a class.
         """
         if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
             raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
@@ -87,6 +98,7 @@ class ClassTargets:
         classes, codes = np.unique(_of_one_kind(y[known]), return_inverse=True)
         if classes.size < 2:
             raise ValueError(_too_few(classes.tolist(), bool(known.all()), unlabeled))
+        _warn_of_markers(classes, unlabeled)
         labels = Labels(
             nodes=frozen(nodes.astype(np.int64)),
             classes=frozen(codes.astype(np.int64)),
@@ -177,6 +189,21 @@ def _of_one_kind(values: AnyArray) -> AnyArray:
         value = values[np.argmax(values != np.floor(values))]
         raise ValueError(f"y must hold classes, got the continuous value {value}")
     return values
+
+
+def _warn_of_markers(classes: AnyArray, unlabeled: Marker) -> None:
+    """Tell of classes that look as if they stood for no label."""
+    found = [
+        name
+        for name in classes.tolist()
+        if isinstance(name, str) and name.strip().lower() in LIKE_MARKERS
+    ]
+    if found:
+        warnings.warn(
+            f"y has the class {found[0]!r}, learned like the others. If it stands for entries "
+            f"without label, say unlabeled={found[0]!r} (it is {unlabeled!r})",
+            stacklevel=2,
+        )
 
 
 def _too_few(classes: list[str | int], all_known: bool, unlabeled: Marker) -> str:

@@ -17,15 +17,14 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import dask
 
+from peewit.solvers.extras import how_to_install
+
 try:
     from distributed import Client, Future, wait
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 except ModuleNotFoundError as error:  # whoever imports this module was given a scheduler
-    raise ValueError(
-        "scheduler needs dask.distributed; install it with `pip install 'peewit[cluster]'`, or "
-        "`.venv/bin/pip install -c constraints.txt -e '.[cluster]'` in a checkout"
-    ) from error
+    raise ValueError(f"scheduler needs dask.distributed; {how_to_install('cluster')}") from error
 
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.edges.blocks import excerpt

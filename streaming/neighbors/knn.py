@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import INT32_MAX, IntArray
 from peewit.solvers.edge_merging import WeightedEdges
+from peewit.solvers.extras import how_to_install
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.neighbors.neighbor_graph import (
@@ -244,8 +245,8 @@ def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
         return "exact"
     if find_spec("faiss") is None:
         raise ValueError(
-            f"method {settings.method!r} needs faiss for these rows; install it with "
-            "`pip install 'peewit[knn]'`, or take 'exact', which takes longer"
+            f"method {settings.method!r} needs faiss for these rows; {how_to_install('knn')}; "
+            "or take 'exact', which takes longer"
         )
     return "approximate"
 

@@ -51,6 +51,12 @@ def test_nodes_of_a_graph_with_names_are_asked_for_by_name(model: Any, friends: 
         fitted.predict(nodes=[0])
 
 
+def test_a_class_named_like_a_marker_is_told_of(friends: Sparsified) -> None:
+    with pytest.warns(UserWarning, match=r"y has the class '\?'.*say unlabeled='\?' \(it is -1\)"):
+        fitted = HFS().fit(friends, Y)
+    assert fitted.classes_.tolist() == ["?", "east", "west"]
+
+
 def test_nodes_of_a_graph_without_names_are_asked_for_by_number(friends: Sparsified) -> None:
     fitted = named(HFS()).fit(friends.adjacency, Y)
     assert fitted.predict(nodes=np.array([3, 0])).tolist() == ["east", "west"]
