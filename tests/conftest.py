@@ -46,7 +46,7 @@ sys.meta_path.insert(0, _NoSecondName)
 
 # numba compiles inside the first example, so time limits per example would measure the compiler
 settings.register_profile(
-    "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "dev", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=1000)

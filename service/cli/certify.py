@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from peewit.service.cli.session import AsJson, GraphName, command_group, print_fields, say
+from peewit.service.cli.session import AsJson, GraphName, command_group, given, print_fields, say
 from peewit.service.cli.submission import require_valid, run_job
-from peewit.service.cli.table_files import given, parsed_settings
+from peewit.service.cli.table_files import parsed_settings
 from peewit.service.tasks.kind_list import KINDS
 
 app = command_group()

@@ -13,8 +13,8 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.progress import fault_text
-from peewit.service.cli.session import AsJson, command_group, open_session, print_json
-from peewit.service.cli.table_files import DstOption, SrcOption, given
+from peewit.service.cli.session import AsJson, command_group, given, open_session, print_json
+from peewit.service.cli.table_files import DstOption, SrcOption
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
     deletes_of_pairs,

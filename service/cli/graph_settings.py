@@ -29,13 +29,13 @@ from peewit.service.cli.session import (
     GraphName,
     as_text,
     command_group,
+    given,
     open_session,
     print_fields,
     print_json,
     say,
     tell,
 )
-from peewit.service.cli.table_files import given
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve

@@ -19,6 +19,7 @@ from peewit.service.cli.session import (
     AsJson,
     Session,
     command_group,
+    given,
     open_session,
     print_json,
     say,
@@ -32,7 +33,6 @@ from peewit.service.cli.table_files import (
     SrcOption,
     TimeOption,
     WeightOption,
-    given,
 )
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld

@@ -16,6 +16,7 @@ from peewit.service.cli.session import (
     ModelName,
     Session,
     command_group,
+    given,
     open_session,
     print_fields,
     print_json,
@@ -26,7 +27,6 @@ from peewit.service.cli.table_files import (
     LabelColumnOption,
     LabelOption,
     NodeOption,
-    given,
     labels_of_file,
 )
 from peewit.service.labels.store import LabelStore

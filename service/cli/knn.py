@@ -12,12 +12,12 @@ from peewit.service.cli.session import (
     Session,
     as_text,
     command_group,
+    given,
     open_session,
     print_json,
     say,
 )
 from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
-from peewit.service.cli.table_files import given
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus

@@ -23,6 +23,7 @@ from peewit.service.cli.session import (
     ModelName,
     Session,
     command_group,
+    given,
     open_session,
     print_json,
     print_rows,
@@ -34,7 +35,6 @@ from peewit.service.cli.table_files import (
     LabelOption,
     NodeOption,
     OutputFile,
-    given,
     label_columns_of_file,
     labels_of_file,
     print_bytes,
@@ -135,7 +135,8 @@ def put(
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    tell(text, receipt, as_json=json)
+    none = "" if receipt.accepted else f"; {file} has no rows"
+    tell(text + none, receipt, as_json=json)
 
 
 def _rows_of(

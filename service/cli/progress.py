@@ -195,6 +195,8 @@ class IngestProgress(_Figures):
             case Committed():
                 for file in event.files:
                     self._finish(file.path)
+                    if file.n_rows + file.n_bad_rows == 0:
+                        self._say(f"{file.path} has no rows")
 
     def compiling(self, kernel: str) -> None:
         """One kernel more is being compiled."""

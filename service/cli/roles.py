@@ -10,15 +10,13 @@ from uvicorn.supervisors import Multiprocess
 
 from peewit.service.api.port import allow_open_files, check_binding, server_options
 from peewit.service.api.request_metrics import shared_metrics
-from peewit.service.cli.session import command_group, open_session, say
-from peewit.service.cli.table_files import given
+from peewit.service.cli.session import command_group, given, open_session, say
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.logs import configure_logging, log_choice
 from peewit.service.process_lifetime import GRACE_SECONDS, StopSignal, stop_when_stdin_ends
 from peewit.service.settings import Settings
 from peewit.service.supervisor import Supervisor, peewit_roles, sole_supervisor
 from peewit.service.tracing.spans import start_tracing
-from peewit.service.worker.worker import Worker
 
 app = command_group()
 
@@ -88,6 +86,8 @@ def api(
 @app.command()
 def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = False) -> None:
     """Run the jobs that wait in the queue."""
+    from peewit.service.worker.worker import Worker  # noqa: PLC0415 - others load no solvers
+
     settings = Settings(**given(metrics_port=metrics_port))
     configure_logging(settings.log_level, settings.log_format)
     start_tracing("worker")
@@ -105,11 +105,11 @@ def run_serve(settings: Settings, host: str, port: int, n_api_processes: int) ->
         _check(settings, host, port)
         with sole_supervisor(settings.database):
             if log_choice().is_json:
-                _log.info("serving", url=f"http://{host}:{port}")
+                _log.info("starting roles", url=f"http://{host}:{port}")
             else:
                 say(
-                    f"Peewit listens on http://{host}:{port} (documentation at /docs); "
-                    "Ctrl-C stops it"
+                    f"Peewit starts, and answers on http://{host}:{port} in some seconds "
+                    "(documentation at /docs); Ctrl-C stops it"
                 )
             stop_seconds = settings.drain_seconds + settings.finish_seconds + _SPARE_SECONDS
             Supervisor(roles, grace_seconds=max(GRACE_SECONDS, stop_seconds)).run(stop)

@@ -13,6 +13,7 @@ from peewit.service.cli.session import (
     GraphName,
     Session,
     command_group,
+    given,
     open_session,
     print_json,
     print_rows,
@@ -30,7 +31,6 @@ from peewit.service.cli.table_files import (
     SrcOption,
     TimeOption,
     WeightOption,
-    given,
 )
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_columns import source_columns

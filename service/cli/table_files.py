@@ -23,6 +23,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
+from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
@@ -159,8 +160,14 @@ def _unpacked(path: Path) -> Iterator[tuple[BinaryIO, Format]]:
         table_format, compression = format_of_file(path.name)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from error
-    with content_faults(f"{path} is damaged"), unpacked(path, compression) as file:
-        yield file, table_format
+    try:
+        with content_faults(f"{path} is damaged"), unpacked(path, compression) as file:
+            yield file, table_format
+    except BadUpload as error:
+        if error.argument is not None:
+            raise
+        text = f"{path}: {error.reason}"
+        raise BadUpload(text, row=error.row, value=error.value) from error
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
@@ -192,8 +199,3 @@ def json_or_text(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were not left out."""
-    return {name: value for name, value in options.items() if value is not None}

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from peewit.service.cli.session import AsJson, GraphName, command_group, print_rows, say
+from peewit.service.cli.session import AsJson, GraphName, command_group, given, print_rows, say
 from peewit.service.cli.submission import require_valid, run_job
 from peewit.service.cli.table_files import (
     LabelColumnOption,
-    given,
     json_or_text,
     parsed_settings,
     with_label_column,

@@ -78,7 +78,8 @@ class RowFilter:
             wanted &= _is_label(batch.column("label"), self.label)
         if self.margin_below is not None:
             margin = batch.column("margin").to_numpy(zero_copy_only=False)
-            wanted &= margin < self.margin_below
+            with np.errstate(over="ignore"):  # beyond all margins, and infinite for them
+                wanted &= margin < margin.dtype.type(self.margin_below)
         if self.score_from is not None:
             wanted &= is_answered(batch, self.score_from)
         if self.sets is not None:

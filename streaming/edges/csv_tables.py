@@ -197,7 +197,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
     while n_comments < len(lines) and lines[n_comments].lstrip()[:1] in {b"", b"#", b"%"}:
         n_comments += 1
     if n_comments == len(lines):
-        raise BadUpload("it must be CSV with a header line")
+        raise BadUpload("it must be CSV with a header line, and is empty")
     try:
         first = lines[n_comments].decode()
     except UnicodeDecodeError as error:

@@ -22,7 +22,7 @@ from tests.service.api.test_erasures import WHO, files_with
 from tests.service.ingest.test_feature_commit import Home
 from tests.service.predictions.test_prediction_files import META
 
-N_DEATHS: Final = 23
+N_DEATHS: Final = 12
 EDGES: Final = f"src,dst\n{WHO},a\na,b\nb,c\nc,d\n{WHO},d\n".encode()
 
 

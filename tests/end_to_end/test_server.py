@@ -165,7 +165,7 @@ def test_killed_serve_takes_its_processes_along_and_another_is_refused_till_then
     server.process.kill()
     server.process.wait()
     third = server.home.start("serve", "--port", free_port(), stderr=subprocess.PIPE)
-    assert '"serving"' in third.stderr.readline()
+    assert '"starting roles"' in third.stderr.readline()
     eventually(lambda: all(is_gone(process.pid) for process in below), seconds=20)
 
 

@@ -30,7 +30,7 @@ LINEAR = [
 
 SEEDS = [
     pytest.param(range(30), id="few"),
-    pytest.param(range(30, 800), id="many", marks=pytest.mark.slow),
+    pytest.param(range(30, 300), id="many", marks=pytest.mark.slow),
 ]
 
 
@@ -116,7 +116,7 @@ def test_weights_less_far_apart_are_right_as_well(decades: float) -> None:
     "seeds",
     [
         pytest.param((1, 5, 17), id="few"),
-        pytest.param(range(100), id="many", marks=pytest.mark.slow),
+        pytest.param(range(40), id="many", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -243,7 +243,7 @@ def named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
 TestChanges = Changes.TestCase
 TestChanges.settings = settings(
     derandomize=True,
-    max_examples=18,
+    max_examples=10,
     stateful_step_count=12,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # what fails takes long to shrink

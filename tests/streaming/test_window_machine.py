@@ -71,4 +71,4 @@ class Windows(Changes):
 
 
 TestWindows = Windows.TestCase
-TestWindows.settings = settings(test_change_machine.TestChanges.settings, max_examples=10)
+TestWindows.settings = settings(test_change_machine.TestChanges.settings, max_examples=6)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import schemathesis
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, CheckContext, GenerationMode, Response
@@ -35,7 +36,7 @@ from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, PARQUET, Api, as_arrow, community_edges, serving
 from tests.service.featured import clusters, feature_table
 
-EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "4"))
+EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "2"))
 GRAPH: Final = "looked-at"
 """No example makes up this name, and deletes what goes by it."""
 
@@ -141,8 +142,11 @@ def home(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         admin_key_file=None,
         source_roots=(directory,),
     )
+    # a thread that prints while pytest puts another sys.stdout in place can crash CPython
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     with serving(own) as api:
         yield _Home(api, directory)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")

@@ -251,3 +251,15 @@ def test_solve_without_labels_says_what_is_missing(peewit: Peewit, edges: Path) 
     assert "put labels" in done.err
     assert peewit("solve", "g", "--model", "none").exit_code == 2
     assert peewit("solve", "g", "--set", "graph_penalty=-1").exit_code == 2
+
+
+def test_files_without_rows_are_told_of(peewit: Peewit, tmp_path: Path) -> None:
+    edges, labels, empty = (tmp_path / name for name in ("e.csv", "l.csv", "empty.csv"))
+    edges.write_text("src,dst\n")
+    labels.write_text("node,label\n")
+    empty.touch()
+    assert peewit("graph", "create", "g").exit_code == 0
+    assert f"{edges} has no rows" in peewit("ingest", "g", edges).err
+    assert f"; {labels} has no rows" in peewit("labels", "put", "g", labels).err
+    assert f"{empty}: it must be CSV with a header line" in peewit("labels", "put", "g", empty).err
+    assert f"quarantined {empty}: it must be CSV" in peewit("ingest", "g", empty).err

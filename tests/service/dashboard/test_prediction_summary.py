@@ -100,6 +100,7 @@ def test_rows_come_page_by_page(tmp_path: Path) -> None:
         ),
         (RowFilter(score_from=-1e256), lambda row: row["reachable"]),
         (RowFilter(score_from=1e256), lambda _row: False),
+        (RowFilter(margin_below=1e256), lambda _row: True),
     ):
         expected = [number for number, row in enumerate(table) if rule(row)]
         seen: list[int] = []
