@@ -102,6 +102,10 @@ class Agreed:
     annotators: tuple[str, ...]
 
 
+_ANSWERED: Final = frozenset({"annotations", "completions"})
+"""What tasks have once somebody saw them."""
+
+
 class _NoAnswer(Exception):
     """There is no choice, and nothing is wrong."""
 
@@ -121,10 +125,15 @@ def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Expo
     Raises
     ------
     ValueError
-        It is no list of objects.
+        It is no list of objects, or these are tasks as they went in.
     """
     if not isinstance(exported, list) or not all(isinstance(each, dict) for each in exported):
         raise ValueError("the export must be a list of tasks, as JSON or JSON_MIN of Label Studio")
+    if exported and all("data" in each and not each.keys() & _ANSWERED for each in exported):
+        raise ValueError(
+            "the export must hold annotations, got tasks without any: import these into Label "
+            "Studio, and export them there as JSON once they are labeled"
+        )
     answers: list[Answer] = []
     refused: list[RefusedTask] = []
     n_skipped = n_unanswered = 0

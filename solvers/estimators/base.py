@@ -280,6 +280,8 @@ class GraphEstimator(ModelEstimator):
 
         Raises
         ------
+        TypeError
+            ``X`` is a graph of networkx.
         ValueError
             ``affinity`` is unknown; ``X`` or ``y`` has a wrong shape or an entry that is not
             finite; as an adjacency matrix, ``X`` is not symmetric or has a negative entry.
@@ -290,6 +292,11 @@ class GraphEstimator(ModelEstimator):
             self._node_names = getattr(X, "external_ids", None)
             return self._given_graph(given, y, checks)
         self._node_names = None
+        if hasattr(X, "adj") and hasattr(X, "is_directed"):
+            raise TypeError(
+                "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
+                "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
+            )
         X, y = self._validated(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":

@@ -171,7 +171,8 @@ def _solved(
     if found.status is not Status.CONVERGED:
         warnings.warn(
             f"{found.n_iter} iterations left a residual of {found.residual.max():.1e}, rtol asks "
-            f"for {rtol:.1e}: {found.status.message}; {found.status.advice}",
+            f"for {rtol:.1e}; scores are those of the last iteration. Raise max_iter or "
+            f"rtol ({found.status.message})",
             ConvergenceWarning,
             stacklevel=3,
         )

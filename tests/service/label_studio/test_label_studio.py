@@ -177,3 +177,8 @@ def test_a_bad_task_is_refused_alone(row: dict[str, Any], reason: str) -> None:
 def test_an_export_is_a_list_of_tasks(exported: object) -> None:
     with pytest.raises(ValueError, match="must be a list of tasks"):
         read_export(exported, graph="g")
+
+
+def test_tasks_that_nobody_has_seen_are_no_export() -> None:
+    with pytest.raises(ValueError, match="must hold annotations, got tasks without any"):
+        read_export([{"data": {"node": "a", "graph": "g"}, "predictions": []}], graph="g")

@@ -222,3 +222,12 @@ def test_models_refuse_weights_of_labels_that_they_do_not_heed(friends: Sparsifi
     model = harmonic.StableHFS()
     with pytest.raises(ValueError, match="StableHFS weighs no labels"):
         model.solve(model.prepare(friends.graph), labels)
+
+
+def test_a_graph_of_networkx_is_sent_through_what_keeps_its_names() -> None:
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.path_graph(["ann", "bob", "cid"])
+    with pytest.raises(TypeError, match=r"got one of networkx; give peewit.sparsify\(X\)"):
+        HFS().fit(graph, ["west", None, "east"])
+    fitted = HFS(unlabeled=None).fit(sparsify(graph), ["west", None, "east"])
+    assert fitted.predict(nodes=["cid"]).tolist() == ["east"]

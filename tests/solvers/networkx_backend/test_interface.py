@@ -141,7 +141,7 @@ def test_negative_weights_are_left_to_networkx(function: Function) -> None:
 
 def test_a_limit_that_is_reached_is_told(function: Function) -> None:
     graph = labeled(nx.grid_2d_graph(30, 30), 0)
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter or rtol"):
         function(graph, max_iter=2, backend="peewit")
 
 
