@@ -134,6 +134,16 @@ def look(file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice)
         )
 
 
+def missing_rows(
+    file: EdgeFile, report: FileReport, stores: Stores, choice: EdgeChoice
+) -> str | None:
+    """What to say of a file that nothing is wrong with but that it holds no row."""
+    if report.n_rows or report.bad_rows or report.refusal is not None:
+        return None
+    head = head_of(file, stores, is_data=choice.is_data)
+    return head.without_rows(Path(file.path).name)
+
+
 def take(
     upload: Upload, graph: GraphRecord, stores: Stores, choice: EdgeChoice, *, owner: str | None
 ) -> tuple[PushRecord, int]:

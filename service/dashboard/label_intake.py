@@ -81,6 +81,9 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
         given = _read(upload, graph, stores, choice)
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
+    if not given.nodes:
+        head, _ = proposal(upload, graph, stores, choice)
+        return LabelReport(refusal=head.without_rows(upload.name))
     known = stores.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
     return LabelReport(
@@ -89,7 +92,6 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
         class_sizes=dict(Counter(given.labels).most_common()),
         n_unknown=len(unknown),
         unknown=unknown[:_UNKNOWN_SHOWN],
-        refusal=None if given.nodes else "the file holds no label",
     )
 
 

@@ -41,6 +41,12 @@ class TableHead:
         """Whether the columns have names, and not places only."""
         return not all(name.startswith("#") for name in self.names)
 
+    def without_rows(self, name: str) -> str:
+        """What to say of a file of this name that has columns and nothing in them."""
+        columns = ", ".join(self.names)
+        what = "column" if len(self.names) == 1 else "columns"
+        return f"{name} has no rows, only the names of its {what}: {columns}."
+
     def are_integers(self, name: str) -> bool:
         """Whether the first values of a column are whole numbers."""
         place = self.names.index(name)

@@ -222,6 +222,8 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
         raise BadUpload(rule, value=excerpt(first))
     if not has_header:
         names = [f"#{number}" for number in range(1, len(names) + 1)]
+    if has_header and n_comments + 1 == len(lines) and not head.endswith((b"\n", b"\r")):
+        head += b"\n"  # a header alone is a table without rows; Arrow skips whole lines only
     layout = _Layout(names=names, separator=separator, first_line=1 + n_comments + has_header)
     return layout, cast("BinaryIO", _Rejoined(head, file))
 

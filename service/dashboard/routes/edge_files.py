@@ -23,6 +23,7 @@ from peewit.service.dashboard.edge_intake import (
     MAX_BAD_ROWS_LOOKED_FOR,
     files_at,
     look,
+    missing_rows,
     plain_text,
     proposal,
     take,
@@ -102,13 +103,24 @@ async def look_through_file(
 ) -> Response:
     """What would be taken of it and what refused; reads it whole."""
     upload = _upload(request, graph, upload_id)
+    file = upload_file(upload)
     async with stores.decoding.held(await decoding_of(upload, stores)):
-        report = await run_in_threadpool(look, upload_file(upload), graph, stores, chosen)
+        report = await run_in_threadpool(look, file, graph, stores, chosen)
+    without_rows = await run_in_threadpool(missing_rows, file, report, stores, chosen)
     if report.refusal is not None:
         report = replace(report, refusal=plain_text(report.refusal, upload))
     address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
     return await run_in_threadpool(
-        partial(_report_piece, request, graph, chosen, report, address=address, upload=upload)
+        partial(
+            _report_piece,
+            request,
+            graph,
+            chosen,
+            report,
+            address=address,
+            upload=upload,
+            without_rows=without_rows,
+        )
     )
 
 
@@ -189,13 +201,23 @@ async def look_through_place(
 ) -> Response:
     """What would be taken of the first file of a place; reads it whole."""
     place = await run_in_threadpool(files_at, url, stores)
-    report = None
+    report = without_rows = None
     if place.files and place.files[0].size <= stores.settings.max_body_bytes:
         async with stores.decoding.held(2 * place.files[0].size):
             report = await run_in_threadpool(look, place.files[0], graph, stores, chosen)
+        without_rows = await run_in_threadpool(missing_rows, place.files[0], report, stores, chosen)
     address = f"/graphs/{graph.settings.name}/edges/place"
     return await run_in_threadpool(
-        partial(_report_piece, request, graph, chosen, report, address=address, place=place)
+        partial(
+            _report_piece,
+            request,
+            graph,
+            chosen,
+            report,
+            address=address,
+            place=place,
+            without_rows=without_rows,
+        )
     )
 
 

@@ -166,6 +166,19 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     assert "<form" not in report
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_of_names_alone_is_said_to_have_no_rows(pages: Api, end: str) -> None:
+    pages.create_graph("g")
+    address = upload(pages, "edges", "none.csv", f"src,dst,weight{end}".encode())
+    assert "no row" in look(pages, address)
+    report = look(pages, f"{address}/look?src=src&dst=dst", headers=PIECE)
+    assert "none.csv has no rows, only the names of its columns: src, dst, weight." in report
+    assert "<form" not in report
+    address = upload(pages, "labels", "none.csv", f"node,label{end}".encode())
+    report = look(pages, f"{address}/look?node=node&label=label", headers=PIECE)
+    assert "none.csv has no rows, only the names of its columns: node, label." in report
+
+
 def test_files_that_cannot_be_taken_are_told_apart(pages: Api) -> None:
     pages.create_graph("g")
     assert "must end in one of" in upload(pages, "edges", "photo.png", b"x", 422)
