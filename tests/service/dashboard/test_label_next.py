@@ -355,6 +355,22 @@ def test_a_random_node_that_is_skipped_or_undone_is_asked_at_random_again(pages:
     assert asked(look(pages, CARD)) == (node, "random")
 
 
+@pytest.mark.usefixtures("processes")
+def test_what_is_predicted_for_a_random_node_is_not_shown(pages: Api) -> None:
+    bring_communities(pages)
+    pages.run_job(solve(pages, "stable-hfs"))
+    card = look(pages, f"{CARD}?strategy=margin")
+    for shown in ("Predicted <strong>", 'class="bars scores"', 'class="neighbors"'):
+        assert shown in card
+    card = look(pages, f"{CARD}?strategy=random")
+    node, origin = asked(card)
+    assert origin == "random"
+    assert "What is predicted for it is not shown" in card
+    assert "Its strongest neighbors: <a" in card
+    for hidden in ("Predicted <strong>", "margin", "scores", "<svg", f"node?id={node}"):
+        assert hidden not in card
+
+
 def test_undo_gives_back_the_label_with_its_origin(pages: Api) -> None:
     bring_edges(pages)
     locate(pages)
