@@ -23,6 +23,7 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.labels import is_column_name
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.table_formats import Format
@@ -101,6 +102,7 @@ def take(
     stores: Stores,
     choice: LabelChoice,
     *,
+    origin: LabelOrigin,
     annotator: str | None,
 ) -> LabelReceipt:
     """Put the labels of a file, which is removed, as given by ``annotator``.
@@ -114,7 +116,7 @@ def take(
     if choice.into:
         given = {choice.into: given}
     receipt = stores.labeling.put(
-        graph, given, unknown=choice.unknown, origin="imported", annotator=annotator
+        graph, given, unknown=choice.unknown, origin=origin, annotator=annotator
     )
     upload.remove()
     return receipt

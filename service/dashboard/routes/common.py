@@ -1,12 +1,16 @@
 """Parts that several pages share."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from fastapi import Query
 
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
+from peewit.service.api.stores import Stores
+from peewit.service.catalog import GraphRecord
 from peewit.service.labels.store import LabelStore
-from peewit.service.tables.uploads import LabelValue
+from peewit.service.tables.uploads import LabelValue, NodeId, node_array, node_id
 from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
+from peewit.service.wire.labels import LabelOrigin
 
 PAGE_ROWS = 50
 """Rows of one page of a table."""
@@ -32,3 +36,24 @@ def label_of(text: str, labels: LabelStore, graph_id: str, column: str = "") -> 
             except ValueError:
                 continue
     return text
+
+
+def node_of(text: str, graph: GraphRecord, stores: Stores, *, name: str = "node") -> NodeId:
+    """A node as it was typed: without blanks around it, unless a node has them in its name."""
+    kind = graph.settings.node_ids
+    if kind == "string" and text != text.strip():
+        exact = node_id(text, kind, name=name)
+        if stores.nodes.knows(graph, node_array([exact], kind)).all():
+            return exact
+    return node_id(text.strip(), kind, name=name)
+
+
+def origin_in(text: str) -> LabelOrigin:
+    """Where a label comes from, as a form says it."""
+    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
+    for each in origins:
+        if each == text:
+            return each
+    raise InvalidArgument(
+        f"origin must be one of {', '.join(origins)}, got {text[:80]!r}", argument="origin"
+    )

@@ -11,8 +11,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import LabelsChosen
 from peewit.service.dashboard.label_intake import look, proposal, take
-from peewit.service.dashboard.pages import back_to, page, page_router
-from peewit.service.dashboard.routes.common import Column
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.dashboard.routes.common import Column, origin_in
 from peewit.service.dashboard.routes.edge_files import (
     decoding_of,
     received,
@@ -95,9 +95,10 @@ async def take_labels(
 ) -> Response:
     """Put a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
+    origin = origin_in((await form_of(request)).get("origin", "imported"))
     async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
         receipt = await run_in_threadpool(
-            take, upload, graph, stores, chosen, annotator=caller.annotator
+            take, upload, graph, stores, chosen, origin=origin, annotator=caller.annotator
         )
     query = {"put": str(receipt.accepted)}
     if chosen.into:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -26,7 +26,7 @@ from peewit.service.dashboard.next_node import (
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
-from peewit.service.dashboard.routes.common import Column, Seen, label_of
+from peewit.service.dashboard.routes.common import Column, Seen, label_of, origin_in
 from peewit.service.dashboard.routes.prediction_query import PredictionQuery
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.graph_settings import AutoSolve
@@ -37,7 +37,6 @@ from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.questions import QUEUES
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
-from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 router = page_router()
@@ -99,7 +98,7 @@ async def label_one(
     strategy: Choice = next((each for each in CHOICES if each == form.get("strategy")), "coverage")
     name, label = form.get("node", ""), form.get("label", "").strip()
     column = form.get("label_column", "")
-    origin = _origin_in(form.get("origin", "suggested"))
+    origin = origin_in(form.get("origin", "suggested"))
     skipped = _nodes_in(form.get("skipped", "[]"))
 
     def take() -> Response:
@@ -205,17 +204,6 @@ def _nodes_in(text: str) -> set[str]:
     return set(nodes)
 
 
-def _origin_in(text: str) -> LabelOrigin:
-    """Where a label comes from, as a form says it."""
-    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
-    for each in origins:
-        if each == text:
-            return each
-    raise InvalidArgument(
-        f"origin must be one of {', '.join(origins)}, got {text[:80]!r}", argument="origin"
-    )
-
-
 def _is_of_another(present: LabelEvent | None, caller: Caller) -> bool:
     """Whether the label that stands is that of another person than the caller."""
     return (
@@ -240,7 +228,7 @@ def _take_back(
     if before := form.get("before", ""):
         value = label_of(before, stores.labels, graph.id, column)
         given = {column: UploadedLabels(nodes=[node], labels=[value])}
-        origin = _origin_in(form.get("origin_before", "given"))
+        origin = origin_in(form.get("origin_before", "given"))
         stores.labeling.put(graph, given, origin=origin, annotator=caller.annotator)
     else:
         stores.labeling.delete(graph, [node], column=column, annotator=caller.annotator)

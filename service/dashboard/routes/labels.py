@@ -1,19 +1,34 @@
 """Labels: how many of each, search, add, change, take back, a file of them, and their history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
-from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, Seen, label_of
+from peewit.service.dashboard.routes.common import (
+    PAGE_ROWS,
+    Column,
+    Seen,
+    label_of,
+    node_of,
+    origin_in,
+)
+from peewit.service.labels.label_entry import LabelsRefused
+from peewit.service.labels.store import LabelEvent
 from peewit.service.tables.uploads import UploadedLabels, node_id
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.bad_table import BadTable
 
 router = page_router()
 
@@ -23,49 +38,93 @@ Prefix = Annotated[str, Query(alias="node", max_length=1000)]
 Before = Annotated[int | None, Query(ge=1)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSearch:
+    """Which labels and which part of their history the page lists.
+
+    Attributes
+    ----------
+    prefix, label, annotator : str
+        How the node begins, its label, and who gave it; empty of any.
+    column : str
+        The label column.
+    before, history_before : int, optional
+        Labels and events before these.
+    """
+
+    prefix: Prefix = ""
+    label: Annotated[str, Query(max_length=1000)] = ""
+    annotator: Annotated[str, Query(max_length=1000)] = ""
+    column: Column = ""
+    before: Before = None
+    history_before: Before = None
+
+
 @router.get("/graphs/{graph}/labels", dependencies=[viewing("read")])
 def show_labels(
     request: Request,
     graph: GraphHere,
     stores: StoresHere,
-    prefix: Prefix = "",
-    label: Annotated[str, Query(max_length=1000)] = "",
-    annotator: Annotated[str, Query(max_length=1000)] = "",
-    column: Column = "",
-    before: Before = None,
-    history_before: Before = None,
+    search: Annotated[LabelSearch, Depends()],
     put: Annotated[int | None, Query(ge=0)] = None,
 ) -> Response:
     """The labels of a graph, of one column."""
-    asked = label_of(label, stores.labels, graph.id, column) if label else None
-    rows = stores.labels.page(
+    return _page(request, graph, stores, search, n_put=put)
+
+
+def _page(
+    request: Request,
+    graph: GraphRecord,
+    stores: Stores,
+    search: LabelSearch,
+    *,
+    n_put: int | None = None,
+    typed: Mapping[str, str] = MappingProxyType({}),
+    fault: str | None = None,
+    is_unknown: bool = False,
+) -> Response:
+    """The page, and what was typed into its form with the reason why it was not taken."""
+    column, labels = search.column, stores.labels
+    asked = label_of(search.label, labels, graph.id, column) if search.label else None
+
+    def found(prefix: str) -> Sequence[LabelEvent]:
+        return labels.page(
+            graph.id,
+            column=column,
+            prefix=prefix,
+            label=asked,
+            annotator=search.annotator,
+            before_seq=search.before,
+            limit=PAGE_ROWS + 1,
+        )
+
+    prefix, rows = search.prefix, found(search.prefix)
+    if not rows and prefix != prefix.strip():
+        prefix = prefix.strip()
+        rows = found(prefix)
+    events = labels.history(
         graph.id,
         column=column,
         prefix=prefix,
-        label=asked,
-        annotator=annotator,
-        before_seq=before,
-        limit=PAGE_ROWS + 1,
-    )
-    events = stores.labels.history(
-        graph.id,
-        column=column,
-        prefix=prefix,
-        annotator=annotator,
-        before_seq=history_before,
+        annotator=search.annotator,
+        before_seq=search.history_before,
         limit=_HISTORY_ROWS + 1,
     )
     return page(
         request,
         "labels.html",
+        code=HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY,
         graph=graph,
         column=column,
-        n_put=put,
+        n_put=n_put,
+        typed=typed,
+        fault=fault,
+        is_unknown=is_unknown,
         max_bytes=stores.settings.max_body_bytes,
-        columns=stores.labels.columns(graph.id),
+        columns=labels.columns(graph.id),
         prefix=prefix,
-        label=label,
-        annotator=annotator,
+        label=search.label,
+        annotator=search.annotator,
         rows=rows[:PAGE_ROWS],
         next_before=rows[PAGE_ROWS - 1].seq if len(rows) > PAGE_ROWS else None,
         events=events[:_HISTORY_ROWS],
@@ -86,10 +145,26 @@ def show_counts(
 async def put_one(
     request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
 ) -> Response:
-    """Give one node a label, or another one."""
+    """Give one node a label, or another one; what is wrong is said beside the form of the page."""
     form = await form_of(request)
-    await run_in_threadpool(_put, graph, stores, caller, form)
-    return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
+    back = form.get("back") or "labels"
+    is_here = back.partition("?")[0] == "labels"
+
+    def put() -> Response:
+        try:
+            _put(graph, stores, caller, form)
+        except (BadArgument, BadTable, InvalidArgument) as error:
+            if not is_here:
+                raise
+            is_unknown = isinstance(error, LabelsRefused)
+            fault = _unknown_node(form["node"], graph, stores) if is_unknown else str(error)
+            search = LabelSearch(column=form.get("label_column", ""))
+            return _page(
+                request, graph, stores, search, typed=form, fault=fault, is_unknown=is_unknown
+            )
+        return back_to(f"/graphs/{graph.settings.name}/{back}")
+
+    return await run_in_threadpool(put)
 
 
 @router.post("/graphs/{graph}/labels/remove", dependencies=[viewing("label")])
@@ -115,7 +190,22 @@ def _put(graph: GraphRecord, stores: Stores, caller: Caller, form: Mapping[str, 
     if column:
         stores.labels.require_column(graph.id, column)
     given = UploadedLabels(
-        nodes=[node_id(form.get("node", ""), graph.settings.node_ids)],
+        nodes=[node_of(form.get("node", ""), graph, stores)],
         labels=[label_of(form.get("label", "").strip(), stores.labels, graph.id, column)],
     )
-    stores.labeling.put(graph, {column: given}, annotator=caller.annotator)
+    stores.labeling.put(
+        graph,
+        {column: given},
+        unknown="keep" if form.get("unknown") == "keep" else "refuse",
+        origin=origin_in(form.get("origin", "given")),
+        annotator=caller.annotator,
+    )
+
+
+def _unknown_node(text: str, graph: GraphRecord, stores: Stores) -> str:
+    """What to do about a node that the graph does not know, by this form."""
+    node = node_of(text, graph, stores)
+    return (
+        f"The graph does not know the node {node!r}. Mend its name, or bring its edges first; or "
+        "keep the label until the node comes, below."
+    )

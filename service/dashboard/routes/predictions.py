@@ -22,7 +22,7 @@ from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
 from peewit.service.dashboard.node_media import Item, Items
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
-from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, node_of
 from peewit.service.dashboard.routes.prediction_query import (
     Asked,
     Chance,
@@ -206,7 +206,8 @@ def show_node(
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
     query = PredictionQuery(job=job_id, coverage=coverage)
-    return page(request, "node.html", **node_values(request, graph, stores, node, query))
+    asked = str(node_of(node, graph, stores, name="id"))
+    return page(request, "node.html", **node_values(request, graph, stores, asked, query))
 
 
 @router.get("/graphs/{graph}/node/reasons", dependencies=[viewing("read")])

@@ -152,7 +152,11 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     chosen = urlencode({"node": "who", "label": "kind"})
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
     assert "2 labels of 1 class" in report
-    assert send(pages, f"{address}?{chosen}").headers["location"] == "/graphs/g/labels?put=2"
+    assert 'value="imported" selected' in report
+    put = send(pages, f"{address}?{chosen}", origin="random").headers["location"]
+    assert put == "/graphs/g/labels?put=2"
+    (last,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=1)
+    assert last.origin == "random"
     unknown = upload(pages, "labels", "u.csv", b"node,label\nn9,left\nnobody,left\n")
     chosen = urlencode({"node": "node", "label": "label"})
     report = look(pages, f"{unknown}/look?{chosen}", headers=PIECE)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -249,12 +250,46 @@ def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
     assert re.findall(r">(n\d+)</a></th>", table) == ["n6", "n33"]
     counts = look(pages, "/graphs/g/labels/counts", headers=PIECE)
     assert "3 nodes have a label" in counts
-    unknown = send(pages, "/graphs/g/labels", 422, node="nobody", label="left")
-    assert "node must be known to the graph" in unknown.text
     assert "label must have" in send(pages, "/graphs/g/labels", 422, node="n5", label="").text
     before = pages.stores.catalog.get("g").labels_seq
     send(pages, "/graphs/g/labels/remove", node="n1")  # has none
     assert pages.stores.catalog.get("g").labels_seq == before
+
+
+def test_what_is_wrong_with_a_label_is_said_beside_its_form_and_can_be_mended_there(
+    pages: Api,
+) -> None:
+    bring_communities(pages)
+    typed = {"node": " nobody ", "label": "left", "origin": "random"}
+    text = unescape(send(pages, "/graphs/g/labels", 422, **typed).text)
+    form = text[text.index("Add or change") : text.index("A file of labels")]
+    assert "The graph does not know the node 'nobody'." in form
+    for kept in ('value=" nobody "', 'value="left"', 'value="random" selected'):
+        assert kept in form
+    assert 'name="unknown" value="keep"' in form
+    send(pages, "/graphs/g/labels", **typed, unknown="keep")
+    (put,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, prefix="nobody")
+    assert (put.label, put.origin) == ("left", "random")
+    assert 'name="unknown"' not in look(pages, "/graphs/g/labels")
+    assert (
+        "origin must be one of"
+        in send(pages, "/graphs/g/labels", 422, node="n5", origin="luck", label="x").text
+    )
+
+
+def test_blanks_around_a_node_that_is_typed_are_left_out(pages: Api) -> None:
+    pages.create_graph("g")
+    pages.push(b'src,dst\na,b\n" b ",a\n', CSV)
+    pages.ingest()
+    send(pages, "/graphs/g/labels", node=" a\t", label="left")
+    send(pages, "/graphs/g/labels", node=" b ", label="right")
+    labeled = pages.stores.labels.page(pages.stores.catalog.get("g").id)
+    assert [each.node for each in labeled] == [" b ", "a"]
+    assert "<h1>a</h1>" in look(pages, "/graphs/g/node?id=+a+")
+    assert "<h1> b </h1>" in look(pages, "/graphs/g/node?id=+b+")
+    assert "has no node 'c'" in look(pages, "/graphs/g/node?id=+c", 404)
+    assert ">a</a></th>" in look(pages, "/graphs/g/labels?node=a+")
+    assert "begin with “c”" in look(pages, "/graphs/g/labels?node=+c")
 
 
 def test_numbers_stay_numbers(pages: Api) -> None:
