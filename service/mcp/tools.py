@@ -186,6 +186,13 @@ class Tools:
         new_class: Annotated[
             bool, Field(description="True to put a label that the last solve has no class for.")
         ] = False,
+        unknown: Annotated[
+            Literal["refuse", "keep"],
+            Field(
+                description="What becomes of the label of a node that the graph does not know: "
+                "refuse it, or keep it until edges bring the node."
+            ),
+        ] = "refuse",
     ) -> Annotated[CallToolResult, LabelPut]:
         """Store the label of one node; it replaces the one that is there. A solve makes use of it.
 
@@ -198,7 +205,7 @@ class Tools:
         columns = () if label_column is None else (label_column,)
         value = label if label_column is None else {label_column: label}
         receipt = await self._client.put_labels(
-            graph, {node: value}, label_columns=columns, origin=chosen
+            graph, {node: value}, label_columns=columns, origin=chosen, unknown=unknown
         )
         stored = LabelPut(node=node, label=label, origin=chosen, labels_seq=receipt.labels_seq)
         return told("Stored.", stored)

@@ -136,9 +136,14 @@ def test_an_agent_improves_a_graph_of_a_server(served: Server) -> None:
                 client, "put_label", graph="g", node="n1", label=7, new_class=True
             )
             assert "422" in wrong
+            unknown = {"graph": "g", "node": "n999", "label": "left"}
+            wrong = await refusal(client, "put_label", **unknown)
+            assert "must be known to the graph" in wrong
+            assert "unknown=keep" in wrong
+            await answer(client, "put_label", **unknown, unknown="keep")
             too_many = await refusal(client, "list_predictions", graph="g", limit=101)
             assert "less than or equal to 100" in too_many
-            assert len(served.client.labels("g")) == 4
+            assert len(served.client.labels("g")) == 5
 
     run(session)
 
