@@ -57,9 +57,13 @@ class EdgeChoice:
         return _in_address(self)
 
     @classmethod
-    def proposed(cls, head: TableHead, graph: GraphRecord, *, is_data: bool) -> "EdgeChoice":
-        """What the names of the columns tell; people look at it before it holds."""
+    def proposed(
+        cls, head: TableHead, graph: GraphRecord, *, is_data: bool, last: Mapping[str, Any]
+    ) -> "EdgeChoice":
+        """The last choice if it fits, else what names of columns tell; people look at it first."""
         names = head.names
+        if last and set(last.values()) <= set(names):
+            return cls(**last, is_data=is_data)
         kept = graph.settings.columns_of_edges
         usual = EdgeColumns(src=kept.get("src", "src"), dst=kept.get("dst", "dst"))
         ends = usual.nodes if set(usual.nodes) <= set(names) else obvious_ends(names)
@@ -94,6 +98,11 @@ class LabelChoice:
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
 
     @property
+    def named(self) -> dict[str, str]:
+        """The two columns."""
+        return {"node": self.node, "label": self.label}
+
+    @property
     def is_complete(self) -> bool:
         """Whether both columns are there."""
         return bool(self.node and self.label)
@@ -105,10 +114,18 @@ class LabelChoice:
 
     @classmethod
     def proposed(
-        cls, head: TableHead, graph: GraphRecord, *, into: str, is_data: bool
+        cls,
+        head: TableHead,
+        graph: GraphRecord,
+        *,
+        into: str,
+        is_data: bool,
+        last: Mapping[str, Any],
     ) -> "LabelChoice":
-        """What the names of the columns tell; people look at it before it holds."""
+        """The last choice if it fits, else what names of columns tell; people look at it first."""
         names, kept = head.names, graph.settings.columns
+        if last and set(last.values()) <= set(names):
+            return cls(**last, into=into, is_data=is_data)
         node = _first(names, (kept.get("node", "node"), *_NODE_NAMES))
         label = _first(names, (into, kept.get("label", "label"), *_LABEL_NAMES))
         if len(names) == 2:

@@ -2,7 +2,7 @@
 
 import io
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -110,14 +110,19 @@ def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
 
 
 def proposal(
-    file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice
+    file: EdgeFile,
+    graph: GraphRecord,
+    stores: Stores,
+    choice: EdgeChoice,
+    *,
+    last: Mapping[str, str],
 ) -> tuple[TableHead, EdgeChoice]:
-    """Names and first rows of a file, and the choice; what its names tell where none is made."""
+    """Names and first rows of a file, and the choice; a proposal where none is made."""
     head = head_of(file, stores, is_data=choice.is_data)
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names
-    return head, EdgeChoice.proposed(head, graph, is_data=is_data)
+    return head, EdgeChoice.proposed(head, graph, is_data=is_data, last=last)
 
 
 def look(file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice) -> FileReport:

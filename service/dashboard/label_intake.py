@@ -61,19 +61,29 @@ class LabelReport:
 
 
 def proposal(
-    upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
+    upload: Upload,
+    graph: GraphRecord,
+    stores: Stores,
+    choice: LabelChoice,
+    *,
+    last: Mapping[str, str],
 ) -> tuple[TableHead, LabelChoice]:
-    """Names and first rows of a file, and the choice; what its names tell where none is made."""
+    """Names and first rows of a file, and the choice; a proposal where none is made."""
+    head = head_of(upload, stores, is_data=choice.is_data)
+    if choice.node or choice.label:
+        return head, choice
+    is_data = choice.is_data or not head.has_names
+    return head, LabelChoice.proposed(head, graph, into=choice.into, is_data=is_data, last=last)
+
+
+def head_of(upload: Upload, stores: Stores, *, is_data: bool) -> TableHead:
+    """Names and first rows of a file."""
     limits = stores.upload_limits
     with upload.opened() as file:
         if upload.table_format in {Format.ARROW, Format.PARQUET}:
             decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
             file.seek(0)
-        head = table_head(file, upload.table_format, has_names=not choice.is_data)
-    if choice.node or choice.label:
-        return head, choice
-    is_data = choice.is_data or not head.has_names
-    return head, LabelChoice.proposed(head, graph, into=choice.into, is_data=is_data)
+        return table_head(file, upload.table_format, has_names=not is_data)
 
 
 def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReport:
@@ -83,7 +93,7 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
     if not given.nodes:
-        head, _ = proposal(upload, graph, stores, choice)
+        head = head_of(upload, stores, is_data=choice.is_data)
         return LabelReport(refusal=head.without_rows(upload.name))
     known = stores.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]

@@ -4,13 +4,15 @@ Context: columns are chosen and rows are looked at before a file is taken, in se
 of which any API process may answer. Decision: the file lies below its graph under a name that
 nobody can guess. It goes once it is taken, given up, or its graph erases nodes; an hour old it is
 shown to nobody, and goes when the next file is sent or the server starts.
-Consequence: no table of uploads, nothing in backups, and no file is sent twice.
+Consequence: no table of uploads, nothing in backups, and no file is sent twice. Beside them lies
+which columns of the last file were taken, for the next one; an erasure removes that, too.
 """
 
+import json
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -23,6 +25,7 @@ from peewit.service.api.bodies import BodyTooLarge, unpack
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.inbox.inbox_records import BacklogFull, FileNotListed
 from peewit.service.settings import Settings
+from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.table_formats import Format, format_of_file
 from peewit.streaming.graph_paths import GraphPaths
 
@@ -162,6 +165,19 @@ class Uploads:
         below.mkdir(parents=True, exist_ok=True)
         upload.path.parent.rename(below / upload.id)
 
+    def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, str]) -> None:
+        """Keep which columns of a file were taken, to propose them for the next one."""
+        self._directory(graph_id, holds).mkdir(parents=True, exist_ok=True)
+        publish_json(self._remembered(graph_id, holds), dict(columns))
+
+    def remembered(self, graph_id: str, holds: Holds) -> Mapping[str, str]:
+        """The columns of the file that was taken last; none where that is not known any more."""
+        try:
+            columns: dict[str, str] = json.loads(self._remembered(graph_id, holds).read_bytes())
+        except FileNotFoundError:
+            return {}
+        return columns
+
     def sweep(self) -> None:
         """Remove what has waited for too long, of all graphs."""
         for path in self._settings.graphs_directory.glob("*/uploads/*/*"):
@@ -170,6 +186,9 @@ class Uploads:
 
     def _directory(self, graph_id: str, holds: Holds) -> Path:
         return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads / holds
+
+    def _remembered(self, graph_id: str, holds: Holds) -> Path:
+        return self._directory(graph_id, holds).with_suffix(".json")
 
     def _require_room(self, graph_id: str, n_new_bytes: int = 0) -> None:
         self.sweep()

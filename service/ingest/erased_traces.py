@@ -83,7 +83,12 @@ _ROUNDS: Final = 3
 
 
 def _remove_uploads(directory: Path) -> None:
-    """Remove what waits below a directory, from which API processes remove files, too."""
+    """Remove what waits below a directory, from which API processes remove files, too.
+
+    And what its columns were called, which a line of data may have been taken for.
+    """
+    for remembered in directory.glob("*.json"):
+        remembered.unlink(missing_ok=True)
     for last in (*[False] * (_ROUNDS - 1), True):
         for waiting in directory.glob("*/*"):
             try:

@@ -1,5 +1,6 @@
 """Edges: a file that is sent, or a place that is read; columns and rows before it is taken."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -92,7 +93,8 @@ def show_file(
 ) -> Response:
     """The first rows of a file that was sent, and what its columns are."""
     upload = _upload(request, graph, upload_id)
-    values = _columns_of(upload_file(upload), graph, stores, chosen, upload=upload)
+    last = uploads_of(request).remembered(graph.id, "edges")
+    values = _columns_of(upload_file(upload), graph, stores, chosen, upload=upload, last=last)
     address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
     return page(request, "edge_columns.html", upload=upload, place=None, address=address, **values)
 
@@ -140,6 +142,7 @@ async def take_file(
         push, n_bad = await run_in_threadpool(
             partial(take, upload, graph, stores, chosen, owner=caller.name)
         )
+    await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     caller.require_own(push.owner)
     query = {"push": push.id}
     if n_bad:
@@ -183,7 +186,7 @@ def show_place(
     """The first rows of the first file of a place, and what its columns are."""
     place = files_at(url, stores)
     first = place.files[0] if place.files else None
-    values = _columns_of(first, graph, stores, chosen, upload=None)
+    values = _columns_of(first, graph, stores, chosen, upload=None, last={})
     address = f"/graphs/{graph.settings.name}/edges/place"
     return page(
         request,
@@ -315,12 +318,13 @@ def _columns_of(
     chosen: EdgeChoice,
     *,
     upload: Upload | None,
+    last: Mapping[str, str],
 ) -> dict[str, Any]:
     """What the page of a file says of its columns, and why it cannot where it cannot."""
     head = fault = None
     if file is not None:
         try:
-            head, chosen = proposal(file, graph, stores, chosen)
+            head, chosen = proposal(file, graph, stores, chosen, last=last)
         except (BadTable, OSError) as error:
             fault = str(error) if upload is None else plain_text(str(error), upload)
     is_text = upload is not None and upload.table_format is Format.CSV

@@ -46,7 +46,8 @@ def show_labels_file(
     upload = _upload(request, graph, upload_id)
     head = fault = None
     try:
-        head, chosen = proposal(upload, graph, stores, chosen)
+        last = uploads_of(request).remembered(graph.id, "labels")
+        head, chosen = proposal(upload, graph, stores, chosen, last=last)
     except (BadTable, TableTooLarge) as error:
         fault = str(error)
     return page(
@@ -100,6 +101,7 @@ async def take_labels(
         receipt = await run_in_threadpool(
             take, upload, graph, stores, chosen, origin=origin, annotator=caller.annotator
         )
+    await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     query = {"put": str(receipt.accepted)}
     if chosen.into:
         query["label_column"] = chosen.into

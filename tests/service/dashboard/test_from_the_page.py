@@ -13,7 +13,7 @@ import pytest
 
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.model_guide import Answers, advice
-from peewit.service.dashboard.uploads import KEPT_SECONDS
+from peewit.service.dashboard.uploads import KEPT_SECONDS, Uploads
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_communities, serving
@@ -77,11 +77,11 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
 def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None:
     pages.create_graph("g")
     assert "Next: edges" in look(pages, "/graphs/g")
-    for _ in range(2):
+    for proposed in (["from", "to"], ["from", "to", "amount"]):  # then as they were taken
         address = upload(pages, "edges", "../a b/pay.csv.gz", gzip.compress(EDGES.encode()))
         page = look(pages, address)
         assert "pay.csv" in page
-        assert re.findall(r"<option value=\"(\w+)\" selected>", page) == ["from", "to"]
+        assert re.findall(r"<option value=\"(\w+)\" selected>", page) == proposed
         chosen = {"src": "from", "dst": "to", "weight": "amount"}
         report = look(pages, f"{address}/look?{urlencode(chosen)}", headers=PIECE)
         assert "3 edges" in report
@@ -112,6 +112,24 @@ def test_bad_rows_are_shown_before_they_are_left_out(pages: Api) -> None:
     assert len(waiting(pages)) == 1
     told = send(pages, f"{address}?{chosen}&max_bad_rows=2").headers["location"]
     assert "2 bad rows were left out" in look(pages, told)
+
+
+def test_columns_of_the_last_file_are_proposed_for_the_next_that_has_them(pages: Api) -> None:
+    bring_communities(pages)
+
+    def proposed(holds: str, content: str) -> list[str]:
+        page = look(pages, upload(pages, holds, "next.csv", content.encode()))
+        return re.findall(r"<option value=\"(\w+)\" selected>", page)
+
+    edges = "payer,payee,weight,amount\nn1,n2,3,2\n"
+    assert proposed("edges", edges) == ["weight"]
+    address = upload(pages, "edges", "one.csv", edges.encode())
+    send(pages, f"{address}?{urlencode({'src': 'payer', 'dst': 'payee', 'weight': 'amount'})}")
+    assert proposed("edges", edges) == ["payer", "payee", "amount"]
+    assert proposed("edges", "src,dst,amount\n") == ["src", "dst"]
+    address = upload(pages, "labels", "one.csv", b"who,kind,note\nn7,left,x\n")
+    send(pages, f"{address}?{urlencode({'node': 'who', 'label': 'kind'})}")
+    assert proposed("labels", "kind,label,who\nleft,x,n8\n")[:2] == ["who", "kind"]
 
 
 def test_without_a_weight_every_edge_counts_one(pages: Api) -> None:
@@ -223,9 +241,12 @@ def test_files_end_with_the_hour_with_an_erasure_and_at_the_limit(settings: Sett
         assert len(waiting(api)) == 1
         api.push(EDGES.replace("from,to", "src,dst").encode(), CSV)
         api.ingest()
+        uploads, graph_id = Uploads(small), api.stores.catalog.get("g").id
+        uploads.remember(graph_id, "edges", {"src": "a", "dst": "b"})
         api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["a"]})
         api.ingest()
         assert waiting(api) == []
+        assert uploads.remembered(graph_id, "edges") == {}
 
 
 def test_a_place_is_looked_at_and_followed_where_the_server_permits(
