@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeAlias, TypeVar, cast
 
-import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -120,6 +119,8 @@ def read_ahead(
 
 def _compute(task: Callable[[], _T]) -> _T:
     """Run a task by dask, in this thread: its own pool would wait for all of a window."""
+    import dask  # noqa: PLC0415 - a quarter of a second, of commands that read no edges
+
     return cast(_T, dask.get({"read": (task,)}, "read"))
 
 
