@@ -1,7 +1,7 @@
 """The map of a graph: what it shows, its tiles, and what to do where there is none."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
 
 from fastapi import Header, Query, Request, Response
@@ -26,6 +26,9 @@ DRAWN_UNASKED: Final = 100_000
 """A graph of so many nodes or fewer is drawn as soon as somebody who may label looks at it."""
 
 _SECONDS_PER_NODE: Final = 6e-5
+_QUICK_SECONDS: Final = 2.0
+"""A map that takes no longer is drawn where quick models are solved, by a process that is ready."""
+
 _DOUBTFUL: Final = 0.5
 
 Column = Annotated[str | None, Query(alias="label_column", max_length=500)]
@@ -95,6 +98,8 @@ async def draw_map(
     await form_of(request)
     kind = KINDS["map"]
     spec = kind.spec(graph.id, parameters={}, owner=caller.name)
+    if graph.progress.n_nodes * _SECONDS_PER_NODE <= _QUICK_SECONDS:
+        spec = replace(spec, lane="fast")
     kind.admit(spec, graph, stores.job_stores)
     await run_in_threadpool(stores.jobs.submit_coalesced, spec)
     if not is_piece(request):
