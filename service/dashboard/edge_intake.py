@@ -37,8 +37,9 @@ _HEAD_BYTES: Final = 16 << 20
 _NO_COLUMN: Final = "\n(no column)"
 """A name that no header line has."""
 
-MAX_BAD_ROWS_LOOKED_FOR: Final = 10_000
-"""Bad rows of a file that are counted before it is taken; each is held in memory meanwhile."""
+MAX_BAD_ROWS_LOOKED_FOR: Final = 1_000
+"""Bad rows of a file that are counted before it is taken, unless more are allowed; each takes a
+millisecond, and of a column that was chosen by mistake all of them are bad."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

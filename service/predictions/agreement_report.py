@@ -14,6 +14,7 @@ from peewit.service.wire.opinions import AgreementFigure, LabelAgreement, PairAg
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.assessment.agreement import (
+    MOST_CLASSES,
     NO_ANSWER,
     Estimate,
     alpha_agreement,
@@ -79,7 +80,13 @@ def agreement_of(
         observed=AgreementFigure(value=n_agreed / n_nodes if n_nodes else None, low=low, high=high),
         alpha=_figure(alpha),
         pairs=_pairs(people, answers, confidence),
-        note=_note(drawn, n_nodes, int(np.count_nonzero(of_two)), n_waiting),
+        note=_note(
+            drawn,
+            n_nodes,
+            int(np.count_nonzero(of_two)),
+            n_waiting,
+            has_alpha=alpha.value is not None,
+        ),
     )
 
 
@@ -135,7 +142,9 @@ def _n_waiting(
     return sum(each not in answered for each in due)
 
 
-def _note(drawn: Drawn, n_nodes: int, n_of_all: int, n_waiting: int) -> str | None:
+def _note(
+    drawn: Drawn, n_nodes: int, n_of_all: int, n_waiting: int, *, has_alpha: bool
+) -> str | None:
     said = []
     if n_nodes == 0:
         said.append("no node has the opinions of two people yet")
@@ -143,6 +152,11 @@ def _note(drawn: Drawn, n_nodes: int, n_of_all: int, n_waiting: int) -> str | No
             said.append(f"but for {n_of_all:,} that were not drawn at random; ask for all of them")
     elif n_nodes < FEW_NODES:
         said.append(f"{n_nodes} nodes are few: below {FEW_NODES} kappa and alpha say little")
+    if n_nodes and not has_alpha:
+        said.append(
+            "alpha cannot be told where all answers are the same label, since nothing says how "
+            f"often people would agree by chance, nor of more than {MOST_CLASSES:,} labels"
+        )
     if n_nodes and drawn == "random" and n_waiting:
         said.append(
             f"{n_waiting:,} more nodes of the sample want a second opinion; until they have it "

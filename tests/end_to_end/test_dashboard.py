@@ -239,7 +239,7 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
         page.keyboard.press(str(truth[node]))
         expect(card.locator(".done")).to_contain_text(f"{node} is {truth[node]} now")
         expect(heading).not_to_have_text(node)
-    expect(effect).to_contain_text("nodes have another label", timeout=30_000)
+    expect(effect).to_contain_text("before the last label", timeout=30_000)
     expect(effect).to_contain_text("They know every label", timeout=30_000)
     labels = server.client.labels("digits").to_pydict()
     assert labels["label"][-1] == truth[node]

@@ -136,6 +136,15 @@ _KINDS: Final[Mapping[str, str]] = {"epsilon": "number", "expected_nodes": "whol
 }
 
 
+_TEXTS: Final[Mapping[str, str]] = {
+    "name": "Name",
+    "node_ids": "Ids of nodes",
+    "expected_nodes": "Nodes to be ready for",
+    "epsilon": "Spectral error",
+} | {each.name: each.text for each in FOLDED}
+"""What the page calls the settings."""
+
+
 @router.get("/new-graph", dependencies=[viewing("admin")])
 def show_form(request: Request) -> Response:
     """The form."""
@@ -160,6 +169,9 @@ async def create(request: Request, stores: StoresHere) -> Response:
 
 
 def _form(request: Request, values: Mapping[str, str], fault: str | None = None) -> Response:
+    named = next((name for name in _TEXTS if fault and fault.startswith(f"{name} ")), None)
+    if fault is not None and named is not None:
+        fault = f"{_TEXTS[named]} ({named}){fault.removeprefix(named)}"
     code = HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY
     defaults = {name: field.default for name, field in GraphCreate.model_fields.items()}
     return page(

@@ -48,6 +48,9 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
     assert 'value="My graph"' in refused.text
     assert "<details open>" in refused.text
     assert "must lie in (0, 1)" in send(pages, "/new-graph", 422, name="g", epsilon="2").text
+    for wrong in ("1", "many"):
+        refused = send(pages, "/new-graph", 422, name="g", expected_nodes=wrong).text
+        assert "Nodes to be ready for (expected_nodes) must" in refused
     fields = {
         "name": "g",
         "node_ids": "int64",
@@ -130,6 +133,15 @@ def test_columns_of_the_last_file_are_proposed_for_the_next_that_has_them(pages:
     address = upload(pages, "labels", "one.csv", b"who,kind,note\nn7,left,x\n")
     send(pages, f"{address}?{urlencode({'node': 'who', 'label': 'kind'})}")
     assert proposed("labels", "kind,label,who\nleft,x,n8\n")[:2] == ["who", "kind"]
+
+
+def test_a_column_of_text_for_a_weight_is_told_soon(pages: Api) -> None:
+    pages.create_graph("g")
+    rows = "".join(f"a{each},b{each},text\n" for each in range(20_000))
+    address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
+    report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
+    assert "more than 1000 rows are bad" in report
+    assert "choose other columns, or allow more bad rows above" in report
 
 
 def test_without_a_weight_every_edge_counts_one(pages: Api) -> None:

@@ -432,6 +432,12 @@ def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -
         graph = pages.stores.catalog.get("g")
         due = pages.stores.questions.due(graph, "Bob", share=1.0)
         assert sorted(due) == sorted(f"n{number}" for number in range(10, 20))
+        answer = {"node": due[1], "label": "left", "second": "1"}
+        bob.post("/graphs/g/label-next", data=answer)
+        agreement = unescape(bob.get("/graphs/g/labels/agreement?drawn=all").text)
+        assert "alpha cannot be told where all answers are the same label" in agreement
+        assert "Krippendorff" not in agreement
+        bob.post("/graphs/g/label-next", data={**answer, "undo": "1"})
         node = due[0]
         holder = pages.stores.reservations
         form = {"node": node, "label": "right", "second": "1"}

@@ -570,7 +570,19 @@ def test_label_next_tells_what_has_changed(pages: Api) -> None:
     (waiting,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
     pages.run_job(waiting.id)
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
-    assert re.search(r"<strong[^>]*>\d+</strong>\s*of 60 nodes have another label", effect)
+    assert "Every node is predicted as before the last label came or went." in effect
+
+    def solve_again() -> str:
+        where = send(pages, "/graphs/g/jobs", model="stable-hfs", back="label-next")
+        pages.run_job(where.headers["location"].partition("job=")[2])
+        return look(pages, "/graphs/g/label-next/effect", headers=PIECE)
+
+    pages.put_labels({f"n{number}": "right" for number in range(4, 24)})
+    changed = r"<strong[^>]*>[1-9]\d*</strong> of 60 nodes are predicted otherwise than before"
+    assert re.search(f"{changed} the last 20 labels came or went", solve_again())
+    effect = solve_again()
+    assert "predicted otherwise" not in effect
+    assert "predicted as before" not in effect  # which tells nothing of labels
 
 
 def test_classes_that_are_digits_have_themselves_as_keys(pages: Api) -> None:
