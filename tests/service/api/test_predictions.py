@@ -210,3 +210,6 @@ def test_rows_are_those_of_a_class_and_of_small_margin(solved: Api) -> None:
     assert 0 < len(some) < len(lefts) < len(everything)
     problem = solved.problem("GET", "/graphs/g/predictions/rows?label=middle", 422)
     assert problem["argument"] == "label"
+    problem = solved.problem("GET", "/graphs/g/predictions/rows?margin=0.1", 422)
+    assert problem["argument"] == "margin"
+    assert "must be one of first, job, label, label_column, limit" in problem["detail"]
