@@ -327,8 +327,12 @@
       this.context.fillStyle = this.named.ink;
       for (const [name, x, y] of this.spots) {
         const [px, py] = this.toScreen(x, y);
-        this.context.strokeText(name, px, py);
-        this.context.fillText(name, px, py);
+        const room = this.width - 8;
+        const half = Math.min(this.context.measureText(name).width, room) / 2 + 4;
+        const isSeen = px >= 0 && px <= this.width; // then all of its name is
+        const middle = isSeen ? clamp(px, half, this.width - half) : px;
+        this.context.strokeText(name, middle, py, room);
+        this.context.fillText(name, middle, py, room);
       }
     }
 

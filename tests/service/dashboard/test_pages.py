@@ -444,6 +444,21 @@ def test_a_node_shows_scores_neighbors_and_its_label(shown: Api) -> None:
     assert shown.client.get("/graphs/g/node?id=").status_code == 303
 
 
+@pytest.mark.parametrize(
+    ("page", "tab"),
+    [
+        ("/node?id=n7", "Predictions"),
+        ("/predictions", "Predictions"),
+        ("/labels/agreement", "Labels"),
+        ("", "Graph"),
+    ],
+)
+def test_every_page_of_a_graph_marks_one_tab(shown: Api, page: str, tab: str) -> None:
+    text = look(shown, f"/graphs/g{page}")
+    tabs = text[text.index('<nav class="tabs"') : text.index("</nav>", text.index('class="tabs"'))]
+    assert re.findall(r'aria-current="(?:page|true)">(.*?)<', tabs) == [tab]
+
+
 def test_a_node_says_which_labels_speak_for_it(shown: Api) -> None:
     text = look(shown, "/graphs/g/node?id=n7")
     address = re.search(r'hx-get="(/graphs/g/node/reasons[^"]+)"', text)
