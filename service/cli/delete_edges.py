@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,13 +25,10 @@ from peewit.service.inbox.pushes import PushStore
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
-from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.column_mapping import CHANGES, NO_COLUMN
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 app = command_group()
-
-_NO_COLUMN: Final = "\0"
-"""Weights of what is deleted mean nothing, so no column of them is read."""
 
 
 @app.command()
@@ -109,7 +106,7 @@ def _deletes(
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids
     said = edge_columns({**graph.settings.columns_of_edges, **named})
-    columns = replace(said, weight=_NO_COLUMN, needs_weight=False, time=None)
+    columns = replace(said, weight=NO_COLUMN, needs_weight=False, time=None)
     for path in files:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as content:

@@ -24,7 +24,7 @@ from peewit.service.tables.uploads import decoding_bytes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
 from peewit.streaming.edges.conversion import edge_format
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
@@ -34,8 +34,6 @@ from peewit.streaming.edges.table_formats import Format, open_table
 _HEAD_BYTES: Final = 16 << 20
 """What is unpacked of a file to see its first rows."""
 
-_NO_COLUMN: Final = "\n(no column)"
-"""A name that no header line has."""
 
 MAX_BAD_ROWS_LOOKED_FOR: Final = 1_000
 """Bad rows of a file that are counted before it is taken, unless more are allowed; each takes a
@@ -193,7 +191,7 @@ def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
         columns = edge_columns(graph.settings.columns_of_edges, choice.named)
     if choice.weight or choice.src.startswith("#"):
         return columns
-    return replace(columns, weight=_NO_COLUMN, needs_weight=False)
+    return replace(columns, weight=NO_COLUMN, needs_weight=False)
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from peewit.streaming.edges.time_units import TimeUnit
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
     """Names of the columns of edges: those given, else the graph's, else the usual ones.
 
-    A weight that is given has to be there; that of the graph counts as 1 where it is missing. So
-    does a column of operations, without which every row inserts.
+    A weight that is given has to be there; that of the graph counts as 1 where it is missing, but
+    not where the table has one of the usual name. So it is with a column of operations, without
+    which every row inserts.
     """
     for name in given or ():
         if name not in COLUMN_NAMES:

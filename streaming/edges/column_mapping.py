@@ -23,6 +23,9 @@ _PAIRS: Final = (
 COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
 
+NO_COLUMN: Final = "\n(no column)"
+"""A name that no table has: of the weight where one that is there is left aside on purpose."""
+
 _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
 
 
@@ -121,6 +124,8 @@ class EdgeColumns:
                     row=row,
                 )
             alike = [each for each in names if each.casefold() == name.casefold()]
+            if argument in names and name != NO_COLUMN:
+                alike.append(argument)  # the usual name, where the graph has another
             if count == 0 and (is_needed.get(argument, True) or alike):
                 held = ", ".join(excerpt(each) for each in names) or "no columns"
                 is_end = argument in {"src", "dst"}

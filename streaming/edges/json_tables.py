@@ -76,7 +76,8 @@ def json_batch(
     for number, row in enumerate(rows, first_row):
         if not isinstance(row, dict):
             raise BadUpload("a row must be an object", row=number, value=row)
-        if columns.src not in row or columns.dst not in row:
+        has_usual_weight = "weight" in row and columns.weight not in row
+        if columns.src not in row or columns.dst not in row or has_usual_weight:
             columns.check(list(row), row=number)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)

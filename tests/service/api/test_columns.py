@@ -37,6 +37,20 @@ def test_a_push_names_its_columns_or_has_those_of_the_graph(api: Api) -> None:
     assert "columns" in str(unknown)
 
 
+def test_a_weight_of_the_usual_name_is_not_lost_where_the_graph_has_another(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h", "columns": {"weight": "amount"}})
+    path, usual = "/graphs/h/edges", b"src,dst,weight\na,b,3\n"
+    as_json = b'{"src": "a", "dst": "b", "weight": 3}\n'
+    for content, kind in ((usual, CSV), (as_json, "application/x-ndjson")):
+        headers = {"Content-Type": kind}
+        problem = api.problem("POST", path, 422, content=content, headers=headers)
+        assert "column 'amount' is missing" in problem["detail"]
+        assert "say weight='weight' where that is meant" in problem["detail"]
+    api.push(b"src,dst\na,b\n", CSV, "h")  # of edges without weights each counts 1
+    headers = {"Content-Type": CSV}
+    api.call("POST", path + "?weight=weight", 202, content=usual, headers=headers)
+
+
 def test_a_source_says_how_it_is_read(api: Api, tmp_path: Path) -> None:
     api.call("POST", "/graphs", 201, json={"name": "h"})
     (tmp_path / "in").mkdir()
