@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,10 +143,17 @@ def home(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         source_roots=(directory,),
     )
     # a thread that prints while pytest puts another sys.stdout in place can crash CPython
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    with serving(own) as api:
-        yield _Home(api, directory)
-    structlog.reset_defaults()
+    before = structlog.get_config()
+    structlog.configure(processors=[_drop])
+    try:
+        with serving(own) as api:
+            yield _Home(api, directory)
+    finally:
+        structlog.configure(**before)
+
+
+def _drop(*_event: object) -> NoReturn:
+    raise structlog.DropEvent
 
 
 @pytest.fixture(scope="module")
