@@ -37,7 +37,7 @@ HEAVY = (
     "sqlalchemy",
     "starlette",
 )
-LIGHT = {f"peewit.solvers.{name}" for name in ("arrays", "interchange", "notebook_html")}
+LIGHT = {f"peewit.solvers.{name}" for name in ("arrays", "extras", "interchange", "notebook_html")}
 """Of the solvers, what needs numpy alone."""
 
 
