@@ -325,14 +325,20 @@
       this.context.lineJoin = "round";
       this.context.strokeStyle = this.named.paper;
       this.context.fillStyle = this.named.ink;
+      const line = 20, taken = [];
       for (const [name, x, y] of this.spots) {
         const [px, py] = this.toScreen(x, y);
         const room = this.width - 8;
         const half = Math.min(this.context.measureText(name).width, room) / 2 + 4;
         const isSeen = px >= 0 && px <= this.width; // then all of its name is
         const middle = isSeen ? clamp(px, half, this.width - half) : px;
-        this.context.strokeText(name, middle, py, room);
-        this.context.fillText(name, middle, py, room);
+        // a line off where it would cover another name
+        const isFree = (by) => taken.every(([at, height, wide]) =>
+          Math.abs(at - middle) >= wide + half || Math.abs(height - py - by) >= line);
+        const at = py + ([0, line, -line, 2 * line, -2 * line].find(isFree) ?? 0);
+        taken.push([middle, at, half]);
+        this.context.strokeText(name, middle, at, room);
+        this.context.fillText(name, middle, at, room);
       }
     }
 
