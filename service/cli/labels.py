@@ -135,8 +135,7 @@ def put(
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    none = "" if receipt.accepted else f"; {file} has no rows"
-    tell(text + none, receipt, as_json=json)
+    tell(text if receipt.accepted else f"{text}; {file} has no labels", receipt, as_json=json)
 
 
 def _rows_of(

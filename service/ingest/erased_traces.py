@@ -83,10 +83,8 @@ _ROUNDS: Final = 3
 
 
 def _remove_uploads(directory: Path) -> None:
-    """Remove what waits below a directory, from which API processes remove files, too.
-
-    And what its columns were called, which a line of data may have been taken for.
-    """
+    """Remove what waits below a directory, from which API processes remove files, too."""
+    # names of columns: a line of data may have been taken for them
     for remembered in directory.glob("*.json"):
         remembered.unlink(missing_ok=True)
     for last in (*[False] * (_ROUNDS - 1), True):

@@ -73,11 +73,12 @@ def json_batch(
     rows: list[Any], node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
 ) -> pa.RecordBatch:
     """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit."""
+    renamed = [(usual, name) for usual, name in columns.by_argument if usual != name]
     for number, row in enumerate(rows, first_row):
         if not isinstance(row, dict):
             raise BadUpload("a row must be an object", row=number, value=row)
-        has_usual_weight = "weight" in row and columns.weight not in row
-        if columns.src not in row or columns.dst not in row or has_usual_weight:
+        has_usual = any(usual in row and name not in row for usual, name in renamed)
+        if columns.src not in row or columns.dst not in row or has_usual:
             columns.check(list(row), row=number)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)

@@ -106,23 +106,13 @@ async def look_through_file(
     """What would be taken of it and what refused; reads it whole."""
     upload = _upload(request, graph, upload_id)
     file = upload_file(upload)
-    async with stores.decoding.held(await decoding_of(upload, stores)):
-        report = await run_in_threadpool(look, file, graph, stores, chosen)
-    without_rows = await run_in_threadpool(missing_rows, file, report, stores, chosen)
+    found = await _looked_through(file, await decoding_of(upload, stores), graph, stores, chosen)
+    report = found["report"]
     if report.refusal is not None:
-        report = replace(report, refusal=plain_text(report.refusal, upload))
+        found["report"] = replace(report, refusal=plain_text(report.refusal, upload))
     address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
     return await run_in_threadpool(
-        partial(
-            _report_piece,
-            request,
-            graph,
-            chosen,
-            report,
-            address=address,
-            upload=upload,
-            without_rows=without_rows,
-        )
+        partial(_report_piece, request, graph, chosen, address=address, upload=upload, **found)
     )
 
 
@@ -138,11 +128,12 @@ async def take_file(
     """Take a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
     await run_in_threadpool(stores.pushes.require_room, graph.id)
+    # first, as a disk that has no room for it has none for the edges
+    await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     async with stores.decoding.held(await decoding_of(upload, stores)):
         push, n_bad = await run_in_threadpool(
             partial(take, upload, graph, stores, chosen, owner=caller.name)
         )
-    await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     caller.require_own(push.owner)
     query = {"push": push.id}
     if n_bad:
@@ -204,23 +195,13 @@ async def look_through_place(
 ) -> Response:
     """What would be taken of the first file of a place; reads it whole."""
     place = await run_in_threadpool(files_at, url, stores)
-    report = without_rows = None
+    found: dict[str, Any] = {"report": None}
     if place.files and place.files[0].size <= stores.settings.max_body_bytes:
-        async with stores.decoding.held(2 * place.files[0].size):
-            report = await run_in_threadpool(look, place.files[0], graph, stores, chosen)
-        without_rows = await run_in_threadpool(missing_rows, place.files[0], report, stores, chosen)
+        file = place.files[0]
+        found = await _looked_through(file, 2 * file.size, graph, stores, chosen)
     address = f"/graphs/{graph.settings.name}/edges/place"
     return await run_in_threadpool(
-        partial(
-            _report_piece,
-            request,
-            graph,
-            chosen,
-            report,
-            address=address,
-            place=place,
-            without_rows=without_rows,
-        )
+        partial(_report_piece, request, graph, chosen, address=address, place=place, **found)
     )
 
 
@@ -346,15 +327,24 @@ def _columns_of(
     }
 
 
+async def _looked_through(
+    file: EdgeFile, n_bytes: int, graph: GraphRecord, stores: Stores, chosen: EdgeChoice
+) -> dict[str, Any]:
+    """What is found in a file, and what to say where it has no rows."""
+    async with stores.decoding.held(n_bytes):
+        report = await run_in_threadpool(look, file, graph, stores, chosen)
+        told = await run_in_threadpool(missing_rows, file, report, stores, chosen)
+    return {"report": report, "without_rows": told}
+
+
 def _report_piece(
-    request: Request, graph: GraphRecord, chosen: EdgeChoice, report: Any, **values: Any
+    request: Request, graph: GraphRecord, chosen: EdgeChoice, **values: Any
 ) -> Response:
     return report_piece(
         request,
         "edge_report.html",
         graph=graph,
         chosen=chosen,
-        report=report,
         n_shown=_BAD_ROWS_SHOWN,
         looked_for=MAX_BAD_ROWS_LOOKED_FOR,
         **{"upload": None, "place": None} | values,

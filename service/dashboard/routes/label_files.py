@@ -97,11 +97,12 @@ async def take_labels(
     """Put a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
     origin = origin_in((await form_of(request)).get("origin", "imported"))
+    # first, as a disk that has no room for it has none for the labels
+    await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
         receipt = await run_in_threadpool(
             take, upload, graph, stores, chosen, origin=origin, annotator=caller.annotator
         )
-    await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     query = {"put": str(receipt.accepted)}
     if chosen.into:
         query["label_column"] = chosen.into

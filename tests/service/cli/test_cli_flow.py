@@ -260,6 +260,6 @@ def test_files_without_rows_are_told_of(peewit: Peewit, tmp_path: Path) -> None:
     empty.touch()
     assert peewit("graph", "create", "g").exit_code == 0
     assert f"{edges} has no rows" in peewit("ingest", "g", edges).err
-    assert f"; {labels} has no rows" in peewit("labels", "put", "g", labels).err
+    assert f"; {labels} has no labels" in peewit("labels", "put", "g", labels).err
     assert f"{empty}: it must be CSV with a header line" in peewit("labels", "put", "g", empty).err
     assert f"quarantined {empty}: it must be CSV" in peewit("ingest", "g", empty).err

@@ -3,6 +3,7 @@
 import pickle
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -225,8 +226,7 @@ def test_models_refuse_weights_of_labels_that_they_do_not_heed(friends: Sparsifi
 
 
 def test_a_graph_of_networkx_is_sent_through_what_keeps_its_names() -> None:
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.path_graph(["ann", "bob", "cid"])
+    graph = nx.path_graph(["ann", "bob", "cid"])
     with pytest.raises(TypeError, match=r"got one of networkx; give peewit.sparsify\(X\)"):
         HFS().fit(graph, ["west", None, "east"])
     fitted = HFS(unlabeled=None).fit(sparsify(graph), ["west", None, "east"])

@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.json_tables import json_batch
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
@@ -242,3 +245,12 @@ def test_bad_files_are_quarantined_with_the_reason_and_leave_the_graph_unchanged
     ]
     assert sorted(committed) == ["a", "without-rows", "z"]
     assert graph_of(paths, kind) == graph_of(expected, kind)
+
+
+def test_an_operation_of_the_usual_name_is_no_insert_where_the_graph_has_another() -> None:
+    row = {"src": "a", "dst": "b", "op": "delete"}
+    columns = EdgeColumns(op="change", needs_op=False)
+    with pytest.raises(BadEdges, match=r"column 'change' is missing.*say op='op'"):
+        json_batch([row], "string", columns, first_row=0)
+    batch = json_batch([{"src": "a", "dst": "b"}], "string", columns, first_row=0)
+    assert batch.schema.names == ["src", "dst"]
