@@ -140,6 +140,7 @@ def test_edge_index_has_both_directions_of_each_edge() -> None:
     assert list(pairs) == sorted(pairs)
 
 
+@pytest.mark.usefixtures("processes")  # torch starts one where it is imported
 def test_torch_geometric_reads_edges_names_and_predictions() -> None:
     pytest.importorskip("torch")
     utilities = pytest.importorskip("torch_geometric.utils")
@@ -163,7 +164,7 @@ def test_torch_geometric_reads_edges_names_and_predictions() -> None:
     [
         ("networkx", "to_networkx", r"pip install 'peewit\[networkx\]'"),
         ("polars", "to_polars", "pip install polars"),
-        ("torch_geometric.data", "to_pyg", "pip install torch torch_geometric"),
+        ("torch", "to_pyg", "torch must be installed for this; pip install torch torch_geometric"),
     ],
 )
 def test_what_is_missing_is_named_with_how_to_get_it(
