@@ -81,7 +81,7 @@ def read(server: Server, path: str) -> Any:
 
 
 def jobs_of(server: Server) -> list[dict[str, Any]]:
-    return list(read(server, "/v1/jobs?page_size=500")["jobs"])
+    return list(read(server, "/v1/jobs?limit=500")["jobs"])
 
 
 @pytest.mark.slow
