@@ -1,5 +1,6 @@
 """`peewit labels`: the labels that people give."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -47,6 +48,7 @@ from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_la
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
+from peewit.service.tables.uploads.givers import left_to_rows
 from peewit.service.wire.labels import LabelOrigin
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
@@ -83,15 +85,19 @@ def put(
         ),
     ] = None,
     origin: Annotated[
-        LabelOrigin,
+        LabelOrigin | None,
         typer.Option(
             help="Where the labels come from: nodes were chosen by somebody (given), drawn at "
             "random, suggested by `peewit suggest`, or nobody knows (imported). Answers are not "
-            "judged by suggested ones."
+            "judged by suggested ones. By default each row's column origin says it, else imported."
         ),
-    ] = "imported",
+    ] = None,
     annotator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who has given them; nobody by default.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who has given them; by default each row's column annotator says it, else nobody.",
+        ),
     ] = None,
     as_opinions: Annotated[
         bool,
@@ -115,7 +121,8 @@ def put(
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
         labeling = labeling_of(session)
-        rows = _rows_of(file, graph, columns, names or [], labeling.labels)
+        told = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
+        rows = _rows_of(file, graph, columns, names or [], labeling.labels, told=told)
         if as_opinions:
             if isinstance(rows, dict):
                 raise typer.BadParameter(
@@ -125,7 +132,9 @@ def put(
             tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
             return
         try:
-            receipt = labeling.put(graph, rows, unknown=unknown, origin=origin, annotator=who)
+            receipt = labeling.put(
+                graph, rows, unknown=unknown, origin=origin or "imported", annotator=who
+            )
             session.keep_columns(graph, named)
         except LabelsRefused as error:
             if json:
@@ -139,16 +148,23 @@ def put(
 
 
 def _rows_of(
-    file: Path, graph: GraphRecord, columns: LabelColumns, names: list[str], labels: LabelStore
+    file: Path,
+    graph: GraphRecord,
+    columns: LabelColumns,
+    names: list[str],
+    labels: LabelStore,
+    *,
+    told: Sequence[str],
 ) -> UploadedLabels | dict[str, UploadedLabels]:
     """The labels of a file, by their column where some are named."""
     kind = graph.settings.node_ids
     if names:
         are_text = [name for name in names if labels.are_text(graph.id, column=name)]
         return label_columns_of_file(
-            file, kind, node=columns.node, names=names, csv_is_text=are_text
+            file, kind, node=columns.node, names=names, csv_is_text=are_text, told=told
         )
-    return labels_of_file(file, kind, columns, csv_is_text=labels.are_text(graph.id) is True)
+    is_text = labels.are_text(graph.id) is True
+    return labels_of_file(file, kind, columns, csv_is_text=is_text, told=told)
 
 
 @app.command("columns")

@@ -127,10 +127,13 @@ def labels_of_file(
     columns: LabelColumns = PLAIN_LABELS,
     *,
     csv_is_text: bool = False,
+    told: Collection[str] = (),
 ) -> UploadedLabels:
     """Labels of a file in the format that its name tells, unpacked where it is packed."""
     with _unpacked(path) as (file, labels_format):
-        return read_labels(file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text)
+        return read_labels(
+            file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text, told=told
+        )
 
 
 def label_columns_of_file(
@@ -140,11 +143,18 @@ def label_columns_of_file(
     node: str,
     names: Sequence[str],
     csv_is_text: Collection[str],
+    told: Collection[str] = (),
 ) -> dict[str, UploadedLabels]:
     """Labels of several columns of such a file, by the name of their column."""
     with _unpacked(path) as (file, labels_format):
         return read_label_columns(
-            file, labels_format, node_kind, node=node, names=names, csv_is_text=csv_is_text
+            file,
+            labels_format,
+            node_kind,
+            node=node,
+            names=names,
+            csv_is_text=csv_is_text,
+            told=told,
         )
 
 

@@ -10,7 +10,8 @@ from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import LabelChoice
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.labels.store import LabelReceipt
+from peewit.service.labels.by_giver import by_giver
+from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.table_heads import TableHead, table_head
 from peewit.service.tables.uploads import (
     LabelColumns,
@@ -22,6 +23,7 @@ from peewit.service.tables.uploads import (
     node_array,
     read_labels,
 )
+from peewit.service.tables.uploads.givers import GIVER_COLUMNS
 from peewit.service.tables.uploads.labels import is_column_name
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
@@ -48,6 +50,8 @@ class LabelReport:
         Nodes that the graph does not know.
     unknown : sequence
         The first of these.
+    says_origins : bool
+        Whether a column of it says where each label comes from.
     refusal : str, optional
         Why the file would not be taken.
     """
@@ -57,6 +61,7 @@ class LabelReport:
     class_sizes: Mapping[LabelValue, int] | None = None
     n_unknown: int = 0
     unknown: Sequence[NodeId] = ()
+    says_origins: bool = False
     refusal: str | None = None
 
 
@@ -89,7 +94,7 @@ def head_of(upload: Upload, stores: Stores, *, is_data: bool) -> TableHead:
 def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReport:
     """What of a file would be put; reads all of it."""
     try:
-        given = _read(upload, graph, stores, choice)
+        given = _read(upload, graph, stores, choice, told=GIVER_COLUMNS)
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
     if not given.nodes:
@@ -103,7 +108,16 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
         class_sizes=dict(Counter(given.labels).most_common()),
         n_unknown=len(unknown),
         unknown=unknown[:_UNKNOWN_SHOWN],
+        says_origins=_says_origins(given),
     )
+
+
+def _says_origins(given: UploadedLabels) -> bool:
+    try:
+        by_giver(given, origin="imported", annotator=None)
+    except BadLabels:  # the columns mean something else
+        return False
+    return any(giver.origin for giver in given.givers or ())
 
 
 def take(
@@ -112,28 +126,36 @@ def take(
     stores: Stores,
     choice: LabelChoice,
     *,
-    origin: LabelOrigin,
+    origin: LabelOrigin | None,
     annotator: str | None,
 ) -> LabelReceipt:
     """Put the labels of a file, which is removed, as given by ``annotator``.
+
+    Without ``origin`` each row says where it comes from and who gave it, as far as it says that.
 
     Raises
     ------
     BadUpload, TableTooLarge, BadLabels, LabelsRefused, InvalidArgument
         As of ``PUT /v1/graphs/{g}/labels``.
     """
-    given: Any = _read(upload, graph, stores, choice)
+    told = GIVER_COLUMNS if origin is None else ()
+    given: Any = _read(upload, graph, stores, choice, told=told)
     if choice.into:
         given = {choice.into: given}
     receipt = stores.labeling.put(
-        graph, given, unknown=choice.unknown, origin=origin, annotator=annotator
+        graph, given, unknown=choice.unknown, origin=origin or "imported", annotator=annotator
     )
     upload.remove()
     return receipt
 
 
 def _read(
-    upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
+    upload: Upload,
+    graph: GraphRecord,
+    stores: Stores,
+    choice: LabelChoice,
+    *,
+    told: Sequence[str],
 ) -> UploadedLabels:
     with refusing():
         if choice.node == choice.label:
@@ -150,4 +172,5 @@ def _read(
             columns=LabelColumns(node=choice.node, label=choice.label),
             limits=stores.upload_limits,
             csv_is_text=stores.labels.are_text(graph.id, column=choice.into) is True,
+            told=told,
         )

@@ -17,6 +17,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.labels.by_giver import by_giver
 from peewit.service.labels.store import (
     MAX_LISTED,
     BadLabels,
@@ -114,9 +115,9 @@ class Labeling:
         unknown : UnknownNodes
             What to do with labels of nodes that the graph does not know.
         origin : LabelOrigin
-            Where all of them come from.
+            Where those come from whose row does not say it.
         annotator : str, optional
-            Who gives them.
+            Who gives these.
         after_seq : int, optional
             The last label event of any of the nodes that the giver has seen.
 
@@ -127,13 +128,17 @@ class Labeling:
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
         peewit.service.labels.store.BadLabels
-            A node or label is too long or holds a NUL, or some labels of a column would be text
-            and some numbers, which no model can solve.
+            A node or label is too long or holds a NUL, some labels of a column would be text and
+            some numbers, which no model can solve, or a row says an origin that is none.
         GraphNotFound
             The graph was deleted.
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
         columns = {"": given} if isinstance(given, UploadedLabels) else given
+        parts = {
+            name: by_giver(rows, origin=origin, annotator=annotator)
+            for name, rows in columns.items()
+        }
         are_known: dict[str, BoolArray] = {}
         if unknown == "refuse":
             for name, rows in columns.items():
@@ -146,26 +151,38 @@ class Labeling:
                 if after_seq is not None:
                     _require_none_after(connection, graph.id, name, nodes, after_seq)
                 self._require_one_kind(connection, graph.id, name, nodes, rows.labels)
-            refusing = [name for name, known in are_known.items() if not np.all(known)]
-            receipts = {
-                name: self.labels.put(
+            if refused := [
+                self.labels.put(
                     graph.id,
                     [str(node) for node in columns[name].nodes],
                     columns[name].labels,
-                    column=name,
-                    origin=origin,
-                    annotator=annotator,
-                    is_known=are_known.get(name),
+                    is_known=known,
                     connection=connection,
                 )
-                for name in refusing or columns
+                for name, known in are_known.items()
+                if not np.all(known)
+            ]:
+                raise LabelsRefused(_joined(refused))
+            receipts = {
+                name: _joined(
+                    [
+                        self.labels.put(
+                            graph.id,
+                            [str(node) for node in rows.nodes],
+                            rows.labels,
+                            column=name,
+                            origin=where,
+                            annotator=who,
+                            connection=connection,
+                        )
+                        for (where, who), rows in alike.items()
+                    ]
+                )
+                for name, alike in parts.items()
             }
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
-        receipt = _joined(list(receipts.values()))
-        if receipt.n_refused:
-            raise LabelsRefused(receipt)
-        return receipt
+        return _joined(list(receipts.values()))
 
     def _require_one_kind(
         self,
@@ -243,9 +260,10 @@ def _require_none_after(
 
 
 def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
-    """What became of labels of several columns; a node that is refused in each counts once.
+    """What became of labels of several columns or givers.
 
-    Beyond those that receipts list the largest number of a column stands for all.
+    A node that is refused in each counts once; beyond those that receipts list the largest number
+    of a column stands for all.
     """
     refused = tuple(dict.fromkeys(node for each in receipts for node in each.refused))
     return LabelReceipt(

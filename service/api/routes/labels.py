@@ -48,6 +48,7 @@ from peewit.service.tables.uploads import (
     read_label_columns,
     read_labels,
 )
+from peewit.service.tables.uploads.givers import left_to_rows
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.service.wire.labels import LabelColumn, LabelColumnList, LabelOrigin
 
@@ -92,7 +93,8 @@ async def put_labels(
         Query(
             description="Where the labels come from: nodes were chosen by somebody (given, as of "
             "a JSON body by default), drawn at random, suggested by predictions or the graph, or "
-            "came in a file (imported, as of a table by default)."
+            "came in a file (imported, as of a table by default). When left out, each row's "
+            "`origin` counts, where it has one."
         ),
     ] = None,
     annotator: AnnotatorName = None,
@@ -101,10 +103,11 @@ async def put_labels(
 
     With `label_column` those of one or several columns, all of them or none. Labels of nodes that
     were suggested are not judged by: say their `origin`. Who has given them is `annotator`, or else
-    the key.
+    the row's `annotator`, or else the key.
     """
     with refusing():
         who = given_by(caller, annotator)
+    told = left_to_rows(origin=origin, annotator=annotator)
     if origin is None:
         origin = "given" if isinstance(body, JsonUpload) else "imported"
     if label is not None and label_column:
@@ -117,10 +120,10 @@ async def put_labels(
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
         if label_column:
-            given = _uploaded_columns(graph, stores, body, columns.node, label_column)
+            given = _uploaded_columns(graph, stores, body, columns.node, label_column, told)
             return store(graph, given)
         is_text = stores.labels.are_text(graph.id) is True
-        rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text)
+        rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text, told=told)
         return store(graph, rows)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
@@ -189,12 +192,13 @@ def _uploaded_columns(
     body: TableUpload | JsonUpload,
     node: str,
     names: Sequence[str],
+    told: Sequence[str],
 ) -> dict[str, UploadedLabels]:
     """The labels of a body by column; raises as `read_label_columns`."""
     kind = graph.settings.node_ids
     if isinstance(body, JsonUpload):
         rows = body.rows("labels", '{"node": ..., "<label_column>": ...}')
-        return json_label_columns(rows, kind, node="node", names=names)
+        return json_label_columns(rows, kind, node="node", names=names, told=told)
     return read_label_columns(
         body.file,
         body.table_format,
@@ -202,6 +206,7 @@ def _uploaded_columns(
         node=node,
         names=names,
         limits=stores.upload_limits,
+        told=told,
         csv_is_text=[
             name for name in names if stores.labels.are_text(graph.id, column=name) is True
         ],
@@ -215,11 +220,12 @@ def uploaded_labels(
     columns: LabelColumns,
     *,
     csv_is_text: bool,
+    told: Sequence[str] = (),
 ) -> UploadedLabels:
     """The labels of a body; raises as `peewit.service.tables.uploads.read_labels`."""
     kind = graph.settings.node_ids
     if isinstance(body, JsonUpload):
-        return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind)
+        return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind, told=told)
     return read_labels(
         body.file,
         body.table_format,
@@ -227,6 +233,7 @@ def uploaded_labels(
         columns=columns,
         limits=stores.upload_limits,
         csv_is_text=csv_is_text,
+        told=told,
     )
 
 

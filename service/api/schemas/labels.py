@@ -3,7 +3,7 @@
 from pydantic import ConfigDict
 
 from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
-from peewit.service.wire.labels import LabelReceipt
+from peewit.service.wire.labels import LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
 
 
@@ -29,10 +29,17 @@ class LabelsIn(Body):
     labels: list[LabelIn]
 
 
+class GivenLabelIn(LabelIn):
+    """A node, its label, and where that comes from, unless the query says it for all."""
+
+    origin: LabelOrigin | None = None
+    annotator: str | None = None
+
+
 class LabelColumnsIn(Body):
     """Labels to put: of the column without a name, or with `label_column` of named ones."""
 
-    labels: list[LabelIn] | list[LabelRowIn]
+    labels: list[GivenLabelIn] | list[LabelRowIn]
 
 
 @record

@@ -96,7 +96,8 @@ async def take_labels(
 ) -> Response:
     """Put a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
-    origin = origin_in((await form_of(request)).get("origin", "imported"))
+    said = (await form_of(request)).get("origin", "imported")
+    origin = None if said == "rows" else origin_in(said)
     # first, as a disk that has no room for it has none for the labels
     await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.givers import Giver, read_givers
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -74,10 +75,13 @@ class UploadedLabels:
         (n_rows,) external ids.
     labels : list of str, int or float
         (n_rows,) label of each.
+    givers : list of Giver, optional
+        (n_rows,) where each comes from, as far as its table says that.
     """
 
     nodes: list[NodeId]
     labels: list[LabelValue]
+    givers: list[Giver] | None = None
 
     def last_of_each(self) -> dict[str, LabelValue]:
         """The last label of each node, by the node as text, in the order of first naming."""
@@ -92,6 +96,7 @@ def read_labels(
     columns: LabelColumns = PLAIN_LABELS,
     limits: UploadLimits | None = None,
     csv_is_text: bool = False,
+    told: Collection[str] = (),
 ) -> UploadedLabels:
     """Labels in order.
 
@@ -99,7 +104,8 @@ def read_labels(
     separators do not count. A column of CSV holds whole numbers when every value of it is one; real
     numbers when every value is a number and one of them has a point or an exponent; else strings,
     and these in any case with ``csv_is_text``. The other formats say themselves what a value is;
-    booleans, dates and times become text.
+    booleans, dates and times become text. Columns ``told``, of `GIVER_COLUMNS`, are read where the
+    table has them.
 
     Raises
     ------
@@ -109,18 +115,19 @@ def read_labels(
         As of `edge_batches`.
     """
     if table_format is Format.NDJSON:
-        return json_labels(_json_rows(file, columns[1:], limits), node_kind, columns)
+        rows = _json_rows(file, columns[1:], limits)
+        return json_labels(rows, node_kind, columns, told=told)
     options = dict(zip(columns, LabelColumns._fields, strict=True))
-    nodes, (labels,) = _read_columns(file, table_format, columns, options, limits)
+    nodes, (labels,), givers = _read_columns(file, table_format, columns, options, limits, told)
     if table_format is not Format.CSV:
-        return _check_labels(nodes, labels, node_kind)
+        return _check_labels(nodes, labels, node_kind, givers=givers)
     labels = [label and label.strip() for label in labels]
     filled = [row for row, cells in enumerate(zip(nodes, labels, strict=True)) if any(cells)]
     if len(filled) < len(nodes):
         nodes, labels = [nodes[row] for row in filled], [labels[row] for row in filled]
     if not csv_is_text:
         labels = parse_labels(labels)
-    return _check_labels(nodes, labels, node_kind, rows=filled)
+    return _check_labels(nodes, labels, node_kind, rows=filled, givers=givers)
 
 
 def read_nodes(
@@ -137,7 +144,7 @@ def read_nodes(
         rows = _json_rows(file, (), None)
         nodes: list[Any] = [row.get(node) if isinstance(row, dict) else None for row in rows]
     else:
-        nodes, _ = _read_columns(file, table_format, (node,), {node: "node"}, None)
+        nodes, _, _ = _read_columns(file, table_format, (node,), {node: "node"}, None)
     return [node_id(value, node_kind, row=row) for row, value in enumerate(nodes)]
 
 
@@ -150,6 +157,7 @@ def read_label_columns(
     names: Sequence[str],
     limits: UploadLimits | None = None,
     csv_is_text: Collection[str] = (),
+    told: Collection[str] = (),
 ) -> dict[str, UploadedLabels]:
     """Labels of several columns of one table, by the name of their column.
 
@@ -157,7 +165,7 @@ def read_label_columns(
 
     Parameters
     ----------
-    file, table_format, node_kind, limits
+    file, table_format, node_kind, limits, told
         As of `read_labels`.
     node : str
         Name of the column of nodes.
@@ -173,12 +181,12 @@ def read_label_columns(
     """
     _check_wanted(node, names)
     if table_format is Format.NDJSON:
-        return json_label_columns(
-            _json_rows(file, names, limits), node_kind, node=node, names=names
-        )
-    nodes, cells = _read_columns(file, table_format, (node, *names), {node: "node"}, limits)
+        rows = _json_rows(file, names, limits)
+        return json_label_columns(rows, node_kind, node=node, names=names, told=told)
+    wanted = node, *names
+    nodes, cells, givers = _read_columns(file, table_format, wanted, {node: "node"}, limits, told)
     if table_format is not Format.CSV:
-        return _filled_columns(nodes, dict(zip(names, cells, strict=True)), node_kind)
+        return _filled_columns(nodes, dict(zip(names, cells, strict=True)), node_kind, givers)
     columns = {}
     for name, column in zip(names, cells, strict=True):
         stripped = [cell.strip() or None if cell else None for cell in column]
@@ -186,11 +194,16 @@ def read_label_columns(
             values = iter(parse_labels([cell for cell in stripped if cell is not None]))
             stripped = [cell if cell is None else next(values) for cell in stripped]
         columns[name] = stripped
-    return _filled_columns(nodes, columns, node_kind)
+    return _filled_columns(nodes, columns, node_kind, givers)
 
 
 def json_label_columns(
-    rows: Sequence[object], node_kind: NodeKind, *, node: str, names: Sequence[str]
+    rows: Sequence[object],
+    node_kind: NodeKind,
+    *,
+    node: str,
+    names: Sequence[str],
+    told: Collection[str] = (),
 ) -> dict[str, UploadedLabels]:
     """Labels of several members of JSON objects; what is null or left out says nothing."""
     _check_wanted(node, names)
@@ -204,11 +217,15 @@ def json_label_columns(
     cells = {name: [row.get(name) for row in objects] for name in names}
     for name, column in cells.items():
         _require_whole_integers(column, name)
-    return _filled_columns([row[node] for row in objects], cells, node_kind)
+    givers = _json_givers(objects, told, besides=(node, *names))
+    return _filled_columns([row[node] for row in objects], cells, node_kind, givers)
 
 
 def _filled_columns(
-    nodes: list[Any], cells: Mapping[str, list[Any]], node_kind: NodeKind
+    nodes: list[Any],
+    cells: Mapping[str, list[Any]],
+    node_kind: NodeKind,
+    givers: list[Giver] | None,
 ) -> dict[str, UploadedLabels]:
     """The cells with a value, by column."""
     columns = {}
@@ -216,7 +233,7 @@ def _filled_columns(
         rows = [row for row, cell in enumerate(column) if cell is not None]
         filled = [column[row] for row in rows]
         columns[name] = _check_labels(
-            [nodes[row] for row in rows], filled, node_kind, rows=rows, name=name
+            [nodes[row] for row in rows], filled, node_kind, rows=rows, name=name, givers=givers
         )
     return columns
 
@@ -227,24 +244,39 @@ def _read_columns(
     wanted: tuple[str, ...],
     options: Mapping[str, str],
     limits: UploadLimits | None,
-) -> tuple[list[Any], list[list[Any]]]:
-    """Values of the first column that is wanted, nodes, and of the others, labels."""
+    told: Collection[str] = (),
+) -> tuple[list[Any], list[list[Any]], list[Giver] | None]:
+    """Values of the first column that is wanted, nodes, of the others, labels, and who gave them.
+
+    Files that are read by the places of their columns have no names, and tell nothing more.
+    """
     max_rows = None if limits is None else limits.label_rows
     check = partial(_check_names, wanted, options)
+    has_names = not wanted[0].startswith("#")
+    beside = tuple(name for name in told if has_names and name not in wanted)
     if table_format is Format.CSV:
-        batches = csv_batches(file, wanted, check=columns_within(limits, check))
+        batches = csv_batches(file, wanted + beside, check=columns_within(limits, check))
     else:
-        batches = stored_batches(file, table_format, wanted, limits, check=check)
+        batches = stored_batches(file, table_format, wanted + beside, limits, check=check)
     nodes: list[Any] = []
     labels: list[list[Any]] = [[] for _ in wanted[1:]]
+    givers: list[Giver] | None = None
     for batch in counted(batches, limits):
         n_cells = (len(nodes) + batch.num_rows) * len(labels)
         require_at_most(n_cells, max_rows, LABEL_ROWS)
         for name, cells in zip(wanted[1:], labels, strict=True):
             column = _as_labels(_label_column(batch, name), first_row=len(nodes))
             cells.extend(column.to_pylist())
+        columns = {
+            name: _label_column(batch, name).to_pylist()
+            for name in beside
+            if name in batch.schema.names
+        }
+        if columns:
+            givers = [] if givers is None else givers
+            givers += read_givers(columns, batch.num_rows)
         nodes += _label_column(batch, wanted[0]).to_pylist()
-    return nodes, labels
+    return nodes, labels, givers
 
 
 def _json_rows(file: BinaryIO, names: Sequence[str], limits: UploadLimits | None) -> list[Any]:
@@ -290,7 +322,11 @@ def _check_wanted(node: str, names: Sequence[str]) -> None:
 
 
 def json_labels(
-    rows: Sequence[object], node_kind: NodeKind, columns: LabelColumns = PLAIN_LABELS
+    rows: Sequence[object],
+    node_kind: NodeKind,
+    columns: LabelColumns = PLAIN_LABELS,
+    *,
+    told: Collection[str] = (),
 ) -> UploadedLabels:
     """Labels of JSON objects, in order; raises `BadUpload` with the row that breaks a rule."""
     for number, row in enumerate(rows):
@@ -303,7 +339,19 @@ def json_labels(
     objects = cast("Sequence[dict[str, Any]]", rows)
     nodes, labels = ([row[name] for row in objects] for name in columns)
     _require_whole_integers(labels, columns.label)
-    return _check_labels(nodes, labels, node_kind)
+    givers = _json_givers(objects, told, besides=columns)
+    return _check_labels(nodes, labels, node_kind, givers=givers)
+
+
+def _json_givers(
+    rows: Sequence[Mapping[str, Any]], told: Collection[str], *, besides: Collection[str]
+) -> list[Giver] | None:
+    """Who gave the labels of objects, of which some may say nothing of it."""
+    wanted = [name for name in told if name not in besides]
+    columns = {
+        name: [row.get(name) for row in rows] for name in wanted if any(name in row for row in rows)
+    }
+    return read_givers(columns, len(rows)) if columns else None
 
 
 def _require_whole_integers(labels: Sequence[object], name: str) -> None:
@@ -321,10 +369,12 @@ def _check_labels(
     *,
     rows: Sequence[int] | None = None,
     name: str = "label",
+    givers: Sequence[Giver] | None = None,
 ) -> UploadedLabels:
     """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong.
 
-    ``rows`` are their numbers in the table, where some of it was left out.
+    ``rows`` are their numbers in the table, where some of it was left out; ``givers`` are those of
+    the whole table.
     """
     rows = range(len(nodes)) if rows is None else rows
     seen = set()
@@ -337,7 +387,8 @@ def _check_labels(
         nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
     if len(set(nodes)) < len(nodes):
         _require_one_label_each(nodes, labels, rows, name)
-    return UploadedLabels(nodes=nodes, labels=labels)
+    of_rows = None if givers is None else [givers[row] for row in rows]
+    return UploadedLabels(nodes=nodes, labels=labels, givers=of_rows)
 
 
 def _require_one_label_each(

@@ -64,6 +64,76 @@ def test_what_is_read_can_be_put_again(graph: Api, media_type: str) -> None:
     assert graph.stores.labels.current(graph.stores.catalog.get("g").id).labels == [1, -2]
 
 
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_what_is_put_again_is_judged_by_as_before(graph: Api, media_type: str) -> None:
+    put = "/graphs/g/labels?unknown=keep"
+    rows = [
+        {"node": "a", "label": "x", "origin": "random", "annotator": "Ann"},
+        {"node": "b", "label": "y", "origin": "suggested"},
+        {"node": "c", "label": "x", "annotator": " Bob "},
+    ]
+    graph.call("PUT", put, 200, json={"labels": rows})
+    found = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": media_type})
+    graph.create_graph("other")
+    headers = {"Content-Type": media_type}
+    again = "/graphs/other/labels?unknown=keep"
+    graph.call("PUT", again, 200, content=found.content, headers=headers)
+    said = [("random", "Ann"), ("suggested", None), ("given", "Bob")]
+    for name in ("g", "other"):
+        current = graph.stores.labels.current(graph.stores.catalog.get(name).id)
+        told = zip(current.origins.to_pylist(), current.annotators.to_pylist(), strict=True)
+        assert (current.nodes.to_pylist(), list(told)) == (["a", "b", "c"], said)
+
+
+def test_a_column_counts_where_the_query_says_nothing(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    table = b"node,label,origin,annotator\na,x,Oslo,7\nb,y,random,\n"
+    refused = graph.problem("PUT", "/graphs/g/labels", 422, content=table, headers=headers)
+    assert (refused["argument"], refused["row"], refused["value"]) == ("origin", 0, "'Oslo'")
+    assert "say one of them for all rows" in refused["detail"]
+    put = "/graphs/g/labels?origin=suggested"
+    assert graph.call("PUT", put, 200, content=table, headers=headers).json()["accepted"] == 2
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.origins.to_pylist() == ["suggested", "suggested"]
+    assert current.annotators.to_pylist() == ["7", None]
+    long = table.replace(b"Oslo,7", b"given," + b"n" * 101)
+    refused = graph.problem("PUT", "/graphs/g/labels", 422, content=long, headers=headers)
+    assert (refused["argument"], refused["row"]) == ("annotator", 0)
+    named = "/graphs/g/labels?annotator=Eve"
+    graph.call("PUT", named, 200, content=long, headers=headers)
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.origins.to_pylist() == ["given", "random"]
+    assert current.annotators.to_pylist() == ["Eve", "Eve"]
+
+
+def test_a_column_of_labels_may_be_called_origin(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    table = b"node,origin,annotator\na,Oslo,Ann\nb,Rome,\n"
+    put = "/graphs/g/labels?label_column=origin"
+    graph.call("PUT", put, 200, content=table, headers=headers)
+    record = graph.stores.catalog.get("g")
+    current = graph.stores.labels.current(record.id, column="origin")
+    assert current.labels == ["Oslo", "Rome"]
+    assert current.origins.to_pylist() == ["imported", "imported"]
+    assert current.annotators.to_pylist() == ["Ann", None]
+
+
+def test_unknown_nodes_refuse_the_rows_of_everybody(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    table = b"node,label,origin\na,x,random\nnobody,y,suggested\n"
+    refused = graph.problem("PUT", "/graphs/g/labels", 422, content=table, headers=headers)
+    assert (refused["refused"], refused["accepted"]) == (["nobody"], 0)
+    assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 0
+
+
+def test_of_a_node_named_twice_the_later_row_says_where_it_comes_from(graph: Api) -> None:
+    rows = [("a", "suggested"), ("b", "random"), ("a", "random"), ("b", "suggested")]
+    labels = [{"node": node, "label": "x", "origin": origin} for node, origin in rows]
+    graph.call("PUT", "/graphs/g/labels", 200, json={"labels": labels})
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.origins.to_pylist() == ["random", "suggested"]
+
+
 def test_tables_wait_for_each_other_and_single_labels_for_none(
     graph: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

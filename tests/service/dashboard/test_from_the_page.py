@@ -200,6 +200,26 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     assert "<form" not in report
 
 
+def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
+    bring_communities(pages)
+    chosen = urlencode({"node": "node", "label": "label"})
+    rows = "node,label,origin,annotator\nn7,left,random,Ann\nn8,left,{},Ann\n"
+    address = upload(pages, "labels", "l.csv", rows.format("suggested").encode())
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert 'value="rows" selected' in report
+    send(pages, f"{address}?{chosen}", origin="rows")
+    newest = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=2)
+    told = {each.node: (each.origin, each.annotator) for each in newest}
+    assert told == {"n7": ("random", "Ann"), "n8": ("suggested", "Ann")}
+    address = upload(pages, "labels", "o.csv", rows.format("Oslo").encode())
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert 'value="rows"' not in report
+    assert "Oslo" in send(pages, f"{address}?{chosen}", 422, origin="rows").text
+    send(pages, f"{address}?{chosen}", origin="imported")
+    (last,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=1)
+    assert (last.origin, last.annotator) == ("imported", None)
+
+
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_a_file_of_names_alone_is_said_to_have_no_rows(pages: Api, end: str) -> None:
     pages.create_graph("g")
