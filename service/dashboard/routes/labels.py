@@ -145,24 +145,23 @@ def show_counts(
 async def put_one(
     request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
 ) -> Response:
-    """Give one node a label, or another one; what is wrong is said beside the form of the page."""
+    """Give one node a label, or another one; what is wrong is said beside the form of the page.
+
+    It is the same form for a button of another page, which the mended label leads back to.
+    """
     form = await form_of(request)
-    back = form.get("back") or "labels"
-    is_here = back.partition("?")[0] == "labels"
 
     def put() -> Response:
         try:
             _put(graph, stores, caller, form)
         except (BadArgument, BadTable, InvalidArgument) as error:
-            if not is_here:
-                raise
             is_unknown = isinstance(error, LabelsRefused)
-            fault = _unknown_node(form["node"], graph, stores) if is_unknown else str(error)
+            fault = _unknown_node(form.get("node", ""), graph, stores) if is_unknown else str(error)
             search = LabelSearch(column=form.get("label_column", ""))
             return _page(
                 request, graph, stores, search, typed=form, fault=fault, is_unknown=is_unknown
             )
-        return back_to(f"/graphs/{graph.settings.name}/{back}")
+        return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
     return await run_in_threadpool(put)
 

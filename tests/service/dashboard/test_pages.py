@@ -240,6 +240,9 @@ def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
     table = text[text.index("Labeled nodes") : text.index("History")]
     assert re.findall(r">(n\d+)</a></th>", table) == ["n6", "n5", "n33", "n3"]
     send(pages, "/graphs/g/labels", node="n6", label="right", back="node?id=n6")
+    beside = send(pages, "/graphs/g/labels", 422, node="n6", label="3" * 2000, back="node?id=n6")
+    assert 'class="fault" role="alert"' in beside.text
+    assert 'name="back" value="node?id=n6"' in beside.text
     send(pages, "/graphs/g/labels/remove", node="n3")
     found = look(pages, "/graphs/g/labels?node=n3")
     table = found[found.index("Labeled nodes") : found.index("History")]
