@@ -17,7 +17,7 @@ from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.blas_threads import BlasThreads
-from peewit.solvers.kernels.compilation import told_of_compilations
+from peewit.solvers.kernels.compilation import load_numba, told_of_compilations
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.nodes.index import NodeCollision
@@ -100,6 +100,7 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         report(Advanced(phase="compiling", stage=stage))
 
     child = Child(graphs=graphs, report=report, cancelled=mailbox.stop.is_set)
+    load_numba()
     while True:
         _work_ahead(graphs, mailbox)
         task = mailbox.next_task()

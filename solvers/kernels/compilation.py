@@ -1,48 +1,93 @@
-"""numba's `njit` for the kernels, whose compiled code is kept once for a user and an installation.
+"""numba's `njit` for the kernels, which loads numba when the first of them is called.
 
-numba's own cache fails where its directory cannot be written, does not see that a kernel calls one
-of another file that has changed, and lets two processes that compile one kernel for different types
-at once take the code of the one for that of the other.
+Most processes call none: commands that list, the API between two questions, the parent of a worker.
+numba takes a quarter of a second and 50 MB of each.
 """
 
-import fcntl
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from hashlib import sha256
+from functools import update_wrapper
 from importlib import import_module
-from pathlib import Path
+from threading import RLock
+from types import CodeType
 from typing import Any, Final, TypeVar, cast
-
-import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.event import Event, Listener, install_listener
-
-from peewit.solvers.kernels.cache_directory import cache_directory
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_LOCK: Final = "lock"
 _PACKAGE: Final = "peewit."
 
-_kernels: dict[str, Any] = {}
-"""Compiled functions of the modules that were imported so far, by `name_of`."""
+_lock: Final = RLock()
+_kernels: dict[str, "Kernel"] = {}
+"""Kernels with code of their own, of the modules that were imported so far, by `name_of`."""
+
+
+class Kernel:
+    """A function that numba gets when it is first called; attributes are those of numba's function.
+
+    Parameters
+    ----------
+    function : callable
+        To compile.
+    options : dict
+        Of ``numba.njit``.
+    keep : bool
+        Whether its code is kept for other processes.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], *, keep: bool
+    ) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._keep = keep
+        self._compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call numba's function."""
+        compiled = self._compiled
+        return (self.compiled() if compiled is None else compiled)(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.compiled(), name)
+
+    def compiled(self) -> Any:
+        """The function that numba makes, now unless it is there.
+
+        numba has to see its like wherever the code of a kernel names another kernel, so these take
+        the place of ours in the module.
+        """
+        with _lock:
+            if self._compiled is None:
+                from peewit.solvers.kernels.kept_code import compiled  # noqa: PLC0415 - numba
+
+                seen = self._function.__globals__
+                for name in _names(self._function.__code__):
+                    if isinstance(other := seen.get(name), Kernel) and other is not self:
+                        seen[name] = other.compiled()
+                self._compiled = compiled(self._function, self._options, keep=self._keep)
+                if seen.get(self._function.__name__) is self:
+                    seen[self._function.__name__] = self._compiled
+            return self._compiled
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
-    """Decorator of a function to compile: numba's, with code that `KernelCache` keeps."""
+    """Decorator of a function to compile: numba's, later and with code that is kept."""
 
-    def compiled(function: Function) -> Function:
-        kernel: Any = numba.njit(**options)(function)
-        is_compiled = hasattr(kernel, "enable_caching")  # not under NUMBA_DISABLE_JIT
-        if cache and is_compiled and cache_directory() is not None:
-            kernel._cache = KernelCache(function)  # as that does, with numba's cache
-            if options.get("inline") != "always":  # no code of its own
-                _kernels[name_of(function)] = kernel
+    def kernel_of(function: Function) -> Function:
+        kernel = Kernel(function, options, keep=cache)
+        if cache and options.get("inline") != "always":  # that has no code of its own
+            _kernels[name_of(function)] = kernel
         return cast("Function", kernel)
 
-    return compiled
+    return kernel_of
+
+
+def load_numba() -> None:
+    """Load it now, where there is time, rather than with the first call of a kernel."""
+    import_module("peewit.solvers.kernels.kept_code")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -52,7 +97,10 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def n_kept() -> dict[str, int]:
     """For how many combinations of types each kernel is kept, of the modules imported so far."""
-    return {name: kernel._cache.n_kept() for name, kernel in _kernels.items()}
+    caches: dict[str, Any] = {
+        name: getattr(kernel.compiled(), "_cache", None) for name, kernel in _kernels.items()
+    }
+    return {name: cache.n_kept() for name, cache in caches.items() if hasattr(cache, "n_kept")}
 
 
 def not_kept(names: Iterable[str]) -> set[str]:
@@ -67,116 +115,22 @@ def not_kept(names: Iterable[str]) -> set[str]:
 def told_of_compilations(tell: Callable[[str], object]) -> Iterator[None]:
     """Call ``tell`` with the name of each kernel that is compiled in the block, before it is.
 
-    One that was kept is not compiled.
+    One that was kept is not compiled, and those of what numba itself is made of do not count.
     """
-    with install_listener("numba:compile", _Teller(tell)):
-        yield
+    from peewit.solvers.kernels.kept_code import told  # noqa: PLC0415 - loads numba
 
-
-class _Teller(Listener):
-    """Hears of compilations in this process; those of what numba itself is made of do not count."""
-
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell = tell
-
-    def on_start(self, event: Event) -> None:
-        """Tell it if the kernel is one of ours."""
-        function = event.data["dispatcher"].py_func
+    def tell_of_ours(function: Callable[..., Any]) -> None:
         if function.__module__.startswith(_PACKAGE):
-            self._tell(name_of(function))
+            tell(name_of(function))
 
-    def on_end(self, event: Event) -> None:
-        """Nothing to tell."""
-
-
-class _Place:
-    """Where numba keeps a function and how it knows that it has changed: numba's cache locator."""
-
-    def __init__(self, function: Any, file: str) -> None:
-        self._py_file = file
-        self._lineno = function.__code__.co_firstlineno
-        self._folder = Path(file).absolute().parent
-        installed = _digest(str(self._folder).encode())
-        self._path = Path(str(cache_directory()), f"{self._folder.parent.name}-{installed}")
-
-    @classmethod
-    def from_function(cls, function: Any, file: str) -> "_Place":
-        """The place of a function, which may not exist."""
-        return cls(function, file)
-
-    def ensure_cache_path(self) -> None:
-        """Make the directory; nobody else may write code that this user would run."""
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def get_cache_path(self) -> str:
-        """The directory."""
-        return str(self._path)
-
-    def get_source_stamp(self) -> str:
-        """Digest of every kernel that this one may call."""
-        return _sources(self._folder)
-
-    def get_disambiguator(self) -> str:
-        """What tells functions of one name and file apart."""
-        return str(self._lineno)
-
-
-class _Implementation(CompileResultCacheImpl):
-    _locator_classes: list[type[object]] = [_Place]  # noqa: RUF012 - numba declares no ClassVar
-
-
-class KernelCache(FunctionCache):
-    """Compiled code of one kernel on disk, for processes that read and write at once.
-
-    Where nothing can be read, the kernel is compiled; where nothing can be written, every process
-    compiles its own, which `peewit doctor` tells.
-    """
-
-    _impl_class = _Implementation
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types, or None."""
-        try:
-            with _locked(self.cache_path, os.O_RDONLY, fcntl.LOCK_SH):
-                return super().load_overload(sig, target_context)
-        except OSError:  # nothing is there, or not for this user
-            return None
-
-    def n_kept(self) -> int:
-        """For how many combinations of types there is code."""
-        try:
-            with _locked(self.cache_path, os.O_RDONLY, fcntl.LOCK_SH):
-                return len(self._cache_file._load_index())
-        except OSError:
-            return 0
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types if that is possible."""
-        try:
-            self._impl.locator.ensure_cache_path()
-            with _locked(self.cache_path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX):
-                super().save_overload(sig, data)
-        except OSError:  # a full disk, or one that is read only: the code serves this process
-            return
-
-
-@contextmanager
-def _locked(directory: str, flags: int, kind: int) -> Iterator[None]:
-    """One process writes index and code of a directory while none reads them."""
-    lock = os.open(Path(directory, _LOCK), flags, 0o600)
-    try:
-        fcntl.flock(lock, kind)
+    with told(tell_of_ours):
         yield
-    finally:
-        os.close(lock)
 
 
-@lru_cache
-def _sources(folder: Path) -> str:
-    """Digest of the kernels in a folder and of those here, which they may call."""
-    files = {file for each in (folder, Path(__file__).parent) for file in each.glob("*.py")}
-    return _digest(b"".join(file.read_bytes() for file in sorted(files)))
-
-
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()[:16]
+def _names(code: CodeType) -> set[str]:
+    """What code and the code within it name."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names

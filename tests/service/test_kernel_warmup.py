@@ -12,11 +12,13 @@ from numba.core.dispatcher import Dispatcher
 import peewit.solvers.kernels
 import peewit.streaming.kernels
 from peewit.service.kernel_warmup import warm
+from peewit.solvers.kernels.compilation import Kernel
 
 
 def kernels(package: ModuleType) -> Iterator[tuple[str, Any]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        for name, value in vars(import_module(module.name)).items():
+        for name, kernel in list(vars(import_module(module.name)).items()):
+            value = kernel.compiled() if isinstance(kernel, Kernel) else kernel
             if isinstance(value, Dispatcher) and value.py_func.__module__ == module.name:
                 yield f"{module.name}.{name}", value
 
