@@ -1,6 +1,6 @@
 """Labels of a table by who gave them: what its rows say, checked, and what is said for all rows."""
 
-from typing import get_args
+from typing import Final, get_args
 
 from peewit.service.labels.annotators import MAX_NAME, annotator_name
 from peewit.service.labels.store import BadLabels
@@ -10,6 +10,9 @@ from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 
 OriginAndAnnotator = tuple[LabelOrigin, str | None]
+
+MAX_GIVERS: Final = 1000
+"""Most pairs of an origin and an annotator in a table; those of each are stored by themselves."""
 
 
 def by_giver(
@@ -27,13 +30,21 @@ def by_giver(
     Raises
     ------
     BadLabels
-        A row says what is no origin, or no name.
+        A row says what is no origin, or no name, or the rows say more than `MAX_GIVERS` pairs.
     """
     if not given.givers:
         return {(origin, annotator): given}
     said: dict[Giver, OriginAndAnnotator] = {}
     for row, giver in enumerate(given.givers):
         if giver not in said:
+            if len(said) == MAX_GIVERS:
+                raise BadLabels(
+                    f"columns {ORIGIN!r} and {ANNOTATOR!r} must hold at most {MAX_GIVERS:,} pairs; "
+                    "say one name for all rows where they mean something else",
+                    argument=ANNOTATOR,
+                    row=row,
+                    value=giver.annotator,
+                )
             said[giver] = (
                 _origin(giver.origin, row) if giver.origin else origin,
                 _annotator(giver.annotator, row) if giver.annotator else annotator,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from peewit.service.labels.by_giver import MAX_GIVERS
 from peewit.service.labels.label_entry import Labeling
 from tests.service.api.conftest import (
     ARROW,
@@ -104,6 +105,18 @@ def test_a_column_counts_where_the_query_says_nothing(graph: Api) -> None:
     current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
     assert current.origins.to_pylist() == ["given", "random"]
     assert current.annotators.to_pylist() == ["Eve", "Eve"]
+
+
+def test_a_table_has_so_many_annotators(graph: Api) -> None:
+    put, headers = "/graphs/g/labels?unknown=keep", {"Content-Type": CSV}
+    rows = [f"n{number},x,who {number}\n" for number in range(MAX_GIVERS + 1)]
+    table = ("node,label,annotator\n" + "".join(rows)).encode()
+    refused = graph.problem("PUT", put, 422, content=table, headers=headers)
+    assert (refused["argument"], refused["row"]) == ("annotator", MAX_GIVERS)
+    assert "at most 1,000 pairs" in refused["detail"]
+    table = ("node,label,annotator\n" + "".join(rows[:-1])).encode()
+    answer = graph.call("PUT", put, 200, content=table, headers=headers).json()
+    assert (answer["accepted"], answer["labels_seq"]) == (MAX_GIVERS, MAX_GIVERS)
 
 
 def test_a_column_of_labels_may_be_called_origin(graph: Api) -> None:
