@@ -6,7 +6,7 @@ labels that people gave; graphs of other names in that home stay.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +39,9 @@ from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.tables.uploads.givers import Giver
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.wire.evaluations import Evaluation
-from peewit.service.wire.labels import LabelOrigin
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
@@ -213,7 +213,7 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
 def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
     """The demo's graph without edges; of one of an earlier run only the labels by hand are left."""
     catalog = Catalog(database)
-    by_hand: Mapping[LabelOrigin, UploadedLabels] = {}
+    by_hand: UploadedLabels | None = None
     try:
         earlier = catalog.get(GRAPH_NAME)
     except GraphNotFound:
@@ -225,23 +225,24 @@ def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
     graph = catalog.create(
         GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
     )
-    for origin, rows in by_hand.items():  # now: this run may not come as far as to the labels
-        _labeling(database, settings).put(graph, rows, unknown="keep", origin=origin)
+    if by_hand is not None:  # now: this run may not come as far as to the labels
+        _labeling(database, settings).put(graph, by_hand, unknown="keep")
     return graph
 
 
-def _labels_by_hand(database: Database, graph: GraphRecord) -> Mapping[LabelOrigin, UploadedLabels]:
-    """The numbers that the demo has not put itself, by origin; text, which cannot stay, is left."""
+def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
+    """The numbers that the demo has not put itself; text, which cannot stay, is left."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
-    rows = zip(current.nodes.to_pylist(), current.labels, current.origins.to_pylist(), strict=True)
-    others: dict[LabelOrigin, UploadedLabels] = {}
-    for node, label, origin in rows:
-        if drawn.get(node) != label and not isinstance(label, str):
-            same = others.setdefault(origin, UploadedLabels(nodes=[], labels=[]))
-            same.nodes.append(node)
-            same.labels.append(label)
-    return others
+    nodes, origins = current.nodes.to_pylist(), current.origins.to_pylist()
+    annotators = [each or "" for each in current.annotators.to_pylist()]
+    rows = zip(nodes, current.labels, map(Giver, origins, annotators), strict=True)
+    by_hand = [row for row in rows if drawn.get(row[0]) != row[1] and not isinstance(row[1], str)]
+    return UploadedLabels(
+        nodes=[node for node, _, _ in by_hand],
+        labels=[label for _, label, _ in by_hand],
+        givers=[giver for _, _, giver in by_hand],
+    )
 
 
 def _ingest(

@@ -177,7 +177,7 @@ def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
         store = LabelStore(database)
         labels = drawn["label"].to_pylist()
         store.put(graph.id, [first, *others], labels)
-        store.put(graph.id, [by_hand], [3], origin="suggested")  # new
+        store.put(graph.id, [by_hand], [3], origin="suggested", annotator="Ann")  # new
         store.put(graph.id, [first], [-1])  # corrected
         store.put(graph.id, [others[0]], ["unclear"])  # as earlier versions allowed
         again = _fresh_graph(database, settings)
@@ -188,6 +188,7 @@ def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
         first: -1,
     }
     assert kept.origins.to_pylist() == ["suggested", "given"]
+    assert kept.annotators.to_pylist() == ["Ann", None]
 
 
 def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:
