@@ -10,7 +10,7 @@ from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import LabelChoice
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.labels.by_giver import by_giver
+from peewit.service.labels.row_givers import is_origin, row_givers
 from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.table_heads import TableHead, table_head
 from peewit.service.tables.uploads import (
@@ -50,8 +50,10 @@ class LabelReport:
         Nodes that the graph does not know.
     unknown : sequence
         The first of these.
-    says_origins : bool
-        Whether a column of it says where each label comes from.
+    says_givers : bool
+        Whether its rows say where their labels come from, or who gave them.
+    giver_fault : str
+        Why they cannot be asked, if some of them say it.
     refusal : str, optional
         Why the file would not be taken.
     """
@@ -61,7 +63,8 @@ class LabelReport:
     class_sizes: Mapping[LabelValue, int] | None = None
     n_unknown: int = 0
     unknown: Sequence[NodeId] = ()
-    says_origins: bool = False
+    says_givers: bool = False
+    giver_fault: str = ""
     refusal: str | None = None
 
 
@@ -102,22 +105,29 @@ def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice
         return LabelReport(refusal=head.without_rows(upload.name))
     known = stores.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
+    says_givers, giver_fault = _what_rows_say(given)
     return LabelReport(
         n_labels=len(given.nodes),
         first_rows=list(zip(given.nodes, given.labels, strict=True))[:_FIRST_ROWS],
         class_sizes=dict(Counter(given.labels).most_common()),
         n_unknown=len(unknown),
         unknown=unknown[:_UNKNOWN_SHOWN],
-        says_origins=_says_origins(given),
+        says_givers=says_givers,
+        giver_fault=giver_fault,
     )
 
 
-def _says_origins(given: UploadedLabels) -> bool:
+def _what_rows_say(given: UploadedLabels) -> tuple[bool, str]:
+    """Whether they say where labels come from, and what is wrong with it.
+
+    Where something is wrong and no cell is an origin, the columns mean something else.
+    """
     try:
-        by_giver(given, origin="imported", annotator=None)
-    except BadLabels:  # the columns mean something else
-        return False
-    return any(giver.origin for giver in given.givers or ())
+        row_givers(given, origin="imported", annotator=None)
+    except BadLabels as error:
+        means_it = any(is_origin(giver.origin) for giver in given.giver_rows)
+        return False, str(error) if means_it else ""
+    return any(any(giver) for giver in given.giver_rows), ""
 
 
 def take(

@@ -38,10 +38,10 @@ from peewit.service.predictions.evaluation import evaluate
 from peewit.service.predictions.store import PredictionStore
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.formats import encode
-from peewit.service.tables.uploads import UploadedLabels
-from peewit.service.tables.uploads.givers import Giver
+from peewit.service.tables.uploads import LabelValue, UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.wire.evaluations import Evaluation
+from peewit.service.wire.labels import LabelOrigin
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
@@ -154,7 +154,7 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     _require_idle(settings)
     _write_inputs(files, tell)
     with closing(open_database(settings.database)) as database:
-        graph = _fresh_graph(database, settings)
+        graph = _fresh_graph(database)
         tell(f"graph     {GRAPH_NAME!r} created, epsilon {EPSILON:g}")
         snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
         _put_labels(database, settings, graph, files, tell)
@@ -210,10 +210,10 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
     tell(f"          {_relative_path(files.edges)}")
 
 
-def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
+def _fresh_graph(database: Database) -> GraphRecord:
     """The demo's graph without edges; of one of an earlier run only the labels by hand are left."""
     catalog = Catalog(database)
-    by_hand: UploadedLabels | None = None
+    by_hand: list[tuple[str, LabelValue, LabelOrigin, str | None]] = []
     try:
         earlier = catalog.get(GRAPH_NAME)
     except GraphNotFound:
@@ -225,24 +225,22 @@ def _fresh_graph(database: Database, settings: Settings) -> GraphRecord:
     graph = catalog.create(
         GraphSettings(name=GRAPH_NAME, epsilon=EPSILON, expected_nodes=n_images, seed=SEED)
     )
-    if by_hand is not None:  # now: this run may not come as far as to the labels
-        _labeling(database, settings).put(graph, by_hand, unknown="keep")
+    if by_hand:  # now: this run may not come as far as to the labels
+        nodes, labels, origins, annotators = zip(*by_hand, strict=True)
+        LabelStore(database).put(graph.id, nodes, labels, origin=origins, annotator=annotators)
     return graph
 
 
-def _labels_by_hand(database: Database, graph: GraphRecord) -> UploadedLabels:
+def _labels_by_hand(
+    database: Database, graph: GraphRecord
+) -> list[tuple[str, LabelValue, LabelOrigin, str | None]]:
     """The numbers that the demo has not put itself; text, which cannot stay, is left."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
-    nodes, origins = current.nodes.to_pylist(), current.origins.to_pylist()
-    annotators = [each or "" for each in current.annotators.to_pylist()]
-    rows = zip(nodes, current.labels, map(Giver, origins, annotators), strict=True)
-    by_hand = [row for row in rows if drawn.get(row[0]) != row[1] and not isinstance(row[1], str)]
-    return UploadedLabels(
-        nodes=[node for node, _, _ in by_hand],
-        labels=[label for _, label, _ in by_hand],
-        givers=[giver for _, _, giver in by_hand],
-    )
+    columns = current.nodes, current.origins, current.annotators
+    nodes, origins, annotators = (column.to_pylist() for column in columns)
+    rows = zip(nodes, current.labels, origins, annotators, strict=True)
+    return [row for row in rows if drawn.get(row[0]) != row[1] and not isinstance(row[1], str)]
 
 
 def _ingest(

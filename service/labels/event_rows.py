@@ -7,6 +7,7 @@ database does; those go to the driver as they are.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, Table, delete, insert, select, update
@@ -23,13 +24,14 @@ _SQLITE_CACHE_KIBIBYTES: Final = 1 << 16
 
 _SQLITE: Final = (
     "INSERT INTO label_events "
-    "(graph_id, column_name, created_at, origin, annotator, by_majority, seq, node, label) "
+    "(graph_id, column_name, created_at, by_majority, seq, node, label, origin, annotator) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _POSTGRESQL: Final = (
     "INSERT INTO label_events "
-    "(graph_id, column_name, created_at, origin, annotator, by_majority, seq, node, label) "
-    "SELECT %s, %s, %s, %s, %s, %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])"
+    "(graph_id, column_name, created_at, by_majority, seq, node, label, origin, annotator) "
+    "SELECT %s, %s, %s, %s, * "
+    "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"
 )
 
 
@@ -41,8 +43,8 @@ def insert_events(
     *,
     first: int,
     column: str = "",
-    origin: LabelOrigin = "given",
-    annotator: str | None = None,
+    origin: LabelOrigin | Sequence[LabelOrigin] = "given",
+    annotator: str | Sequence[str | None] | None = None,
     by_majority: bool = False,
 ) -> None:
     """Add events with the numbers from ``first`` on.
@@ -59,36 +61,35 @@ def insert_events(
         Number of the first event.
     column : str
         Name of the column of labels.
-    origin : LabelOrigin
-        Where all of them come from.
-    annotator : str, optional
-        Who gave or took back all of them; None where nobody is known.
+    origin : LabelOrigin or sequence
+        Where they come from, all or each.
+    annotator : str or sequence, optional
+        Who gave or took them back, all or each; None where nobody is known.
     by_majority : bool
         Whether they follow from what most people have answered.
     """
+    origins = [origin] * len(nodes) if isinstance(origin, str) else origin
+    if annotator is None or isinstance(annotator, str):
+        annotators: Sequence[str | None] = [annotator] * len(nodes)
+    else:
+        annotators = annotator
+    rows = zip(nodes, labels, origins, annotators, strict=True)
     if len(nodes) <= _FEW:
-        rows = [
-            {
-                "graph_id": graph_id,
-                "column_name": column,
-                "seq": seq,
-                "node": node,
-                "label": label,
-                "origin": origin,
-                "annotator": annotator,
-                "by_majority": by_majority,
-            }
-            for seq, (node, label) in enumerate(zip(nodes, labels, strict=True), start=first)
+        names = "node", "label", "origin", "annotator"
+        common = {"graph_id": graph_id, "column_name": column, "by_majority": by_majority}
+        events = [
+            {**common, "seq": seq, **dict(zip(names, row, strict=True))}
+            for seq, row in enumerate(rows, start=first)
         ]
-        connection.execute(insert(label_events), rows)
+        connection.execute(insert(label_events), events)
         return
     write = _into_sqlite if connection.dialect.name == "sqlite" else _into_postgresql
     at = connection.execute(select(now())).scalar_one()
     stamp = Timestamp().process_bind_param(at, connection.dialect)
-    common = graph_id, column, stamp, origin, annotator, by_majority
-    for start in range(0, len(nodes), _ROWS_PER_STATEMENT):
-        some = slice(start, start + _ROWS_PER_STATEMENT)
-        write(connection, common, first + start, nodes[some], labels[some])
+    of_all = graph_id, column, stamp, by_majority
+    numbered = enumerate(rows, start=first)
+    while some := list(islice(numbered, _ROWS_PER_STATEMENT)):
+        write(connection, of_all, [(seq, *row) for seq, row in some])
 
 
 def give_back_labeled(connection: Connection, graph_id: str, column: str, *, first: int) -> None:
@@ -127,23 +128,13 @@ def _events_of(table: Table, first: int) -> Select[Any]:
 
 
 def _into_sqlite(
-    connection: Connection,
-    common: tuple[Any, ...],
-    first: int,
-    nodes: Sequence[str],
-    labels: Sequence[str | None],
+    connection: Connection, of_all: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]
 ) -> None:
     connection.exec_driver_sql(f"PRAGMA cache_size = -{_SQLITE_CACHE_KIBIBYTES}")
-    rows = enumerate(zip(nodes, labels, strict=True), start=first)
-    connection.exec_driver_sql(_SQLITE, [(*common, seq, *row) for seq, row in rows])
+    connection.exec_driver_sql(_SQLITE, [(*of_all, *row) for row in rows])
 
 
 def _into_postgresql(
-    connection: Connection,
-    common: tuple[Any, ...],
-    first: int,
-    nodes: Sequence[str],
-    labels: Sequence[str | None],
+    connection: Connection, of_all: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    seqs = list(range(first, first + len(nodes)))
-    connection.exec_driver_sql(_POSTGRESQL, (*common, seqs, list(nodes), list(labels)))
+    connection.exec_driver_sql(_POSTGRESQL, (*of_all, *map(list, zip(*rows, strict=True))))

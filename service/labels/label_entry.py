@@ -17,7 +17,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.labels.by_giver import by_giver
+from peewit.service.labels.row_givers import row_givers
 from peewit.service.labels.store import (
     MAX_LISTED,
     BadLabels,
@@ -135,8 +135,8 @@ class Labeling:
         """
         # Asked before the transaction begins: building the table of a large index takes seconds.
         columns = {"": given} if isinstance(given, UploadedLabels) else given
-        parts = {
-            name: by_giver(rows, origin=origin, annotator=annotator)
+        givers = {
+            name: row_givers(rows, origin=origin, annotator=annotator)
             for name, rows in columns.items()
         }
         are_known: dict[str, BoolArray] = {}
@@ -151,38 +151,26 @@ class Labeling:
                 if after_seq is not None:
                     _require_none_after(connection, graph.id, name, nodes, after_seq)
                 self._require_one_kind(connection, graph.id, name, nodes, rows.labels)
-            if refused := [
-                self.labels.put(
+            refusing = [name for name, known in are_known.items() if not np.all(known)]
+            receipts = {
+                name: self.labels.put(
                     graph.id,
                     [str(node) for node in columns[name].nodes],
                     columns[name].labels,
-                    is_known=known,
+                    column=name,
+                    origin=givers[name].origin,
+                    annotator=givers[name].annotator,
+                    is_known=are_known.get(name),
                     connection=connection,
                 )
-                for name, known in are_known.items()
-                if not np.all(known)
-            ]:
-                raise LabelsRefused(_joined(refused))
-            receipts = {
-                name: _joined(
-                    [
-                        self.labels.put(
-                            graph.id,
-                            [str(node) for node in rows.nodes],
-                            rows.labels,
-                            column=name,
-                            origin=where,
-                            annotator=who,
-                            connection=connection,
-                        )
-                        for (where, who), rows in alike.items()
-                    ]
-                )
-                for name, alike in parts.items()
+                for name in refusing or columns
             }
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
-        return _joined(list(receipts.values()))
+        receipt = _joined(list(receipts.values()))
+        if receipt.n_refused:
+            raise LabelsRefused(receipt)
+        return receipt
 
     def _require_one_kind(
         self,
@@ -260,10 +248,9 @@ def _require_none_after(
 
 
 def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
-    """What became of labels of several columns or givers.
+    """What became of labels of several columns; a node that is refused in each counts once.
 
-    A node that is refused in each counts once; beyond those that receipts list the largest number
-    of a column stands for all.
+    Beyond those that receipts list the largest number of a column stands for all.
     """
     refused = tuple(dict.fromkeys(node for each in receipts for node in each.refused))
     return LabelReceipt(

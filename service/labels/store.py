@@ -166,8 +166,8 @@ class LabelStore:
         labels: Sequence[LabelValue],
         *,
         column: str = "",
-        origin: LabelOrigin = "given",
-        annotator: str | None = None,
+        origin: LabelOrigin | Sequence[LabelOrigin] = "given",
+        annotator: str | Sequence[str | None] | None = None,
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
@@ -181,10 +181,10 @@ class LabelStore:
             External ids as text; strings, whole numbers or real numbers.
         column : str
             Name of the column of labels.
-        origin : LabelOrigin
-            Where they come from.
-        annotator : str, optional
-            Who gives them.
+        origin : LabelOrigin or sequence
+            Where they come from, all or each.
+        annotator : str or sequence, optional
+            Who gives them, all or each.
         is_known : (n_nodes,) bool, optional
             Whether the graph knows each node. Unless it knows all, nothing is stored and the
             receipt lists the others. Without it every node is taken.
@@ -552,8 +552,8 @@ def append_events(
     nodes: Sequence[str],
     labels: Sequence[str | None],
     *,
-    origin: LabelOrigin = "given",
-    annotator: str | None = None,
+    origin: LabelOrigin | Sequence[LabelOrigin] = "given",
+    annotator: str | Sequence[str | None] | None = None,
     by_majority: bool = False,
 ) -> LabelReceipt:
     """Number the events and store them; the graph's row keeps the numbers in order of commits.

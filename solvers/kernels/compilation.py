@@ -53,6 +53,9 @@ class Kernel:
             raise AttributeError(name)
         return getattr(self.compiled(), name)
 
+    def __reduce__(self) -> tuple[Callable[[str, str], Any], tuple[str, str]]:
+        return _loaded, (self._function.__module__, self._function.__name__)
+
     def compiled(self) -> Any:
         """The function that numba makes, now unless it is there.
 
@@ -98,7 +101,7 @@ def name_of(function: Callable[..., Any]) -> str:
 def n_kept() -> dict[str, int]:
     """For how many combinations of types each kernel is kept, of the modules imported so far."""
     caches: dict[str, Any] = {
-        name: getattr(kernel.compiled(), "_cache", None) for name, kernel in _kernels.items()
+        name: getattr(kernel.compiled(), "_cache", None) for name, kernel in list(_kernels.items())
     }
     return {name: cache.n_kept() for name, cache in caches.items() if hasattr(cache, "n_kept")}
 
@@ -125,6 +128,11 @@ def told_of_compilations(tell: Callable[[str], object]) -> Iterator[None]:
 
     with told(tell_of_ours):
         yield
+
+
+def _loaded(module: str, name: str) -> Any:
+    """A kernel of a module, for a process that is sent its name."""
+    return getattr(import_module(module), name)
 
 
 def _names(code: CodeType) -> set[str]:

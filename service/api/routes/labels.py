@@ -62,7 +62,8 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
     "",
     dependencies=[requires("label")],
     openapi_extra=body_schema(
-        "Columns `node` and `label`, or `node` and those of `label_column`.",
+        "Columns `node` and `label`, or `node` and those of `label_column`; beside them `origin` "
+        "and `annotator` of each row, where the query does not say these for all.",
         json=LabelColumnsIn,
     ),
     responses=problems(

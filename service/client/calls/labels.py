@@ -53,10 +53,11 @@ def put_labels(
         or none. Cells without a value say nothing.
     origin : {"given", "random", "suggested", "imported"}, optional
         Where the labels come from: nodes were chosen by somebody, drawn at random, or suggested, in
-        which case answers are not judged by them; or the labels came in a file. A mapping is given
-        when left out, a table imported.
+        which case answers are not judged by them; or the labels came in a file. When left out, a
+        mapping is given, and of a table each row's ``origin`` counts, or else it is imported.
     annotator : str, optional
-        Who has given them; the name of the key when left out.
+        Who has given them; when left out each row's ``annotator`` of a table, or else the name of
+        the key.
 
     Returns
     -------

@@ -155,6 +155,8 @@ async def put_one(
         try:
             _put(graph, stores, caller, form)
         except (BadArgument, BadTable, InvalidArgument) as error:
+            if not request.state.viewer.may("read"):  # the form stands among all labels
+                raise
             is_unknown = isinstance(error, LabelsRefused)
             fault = _unknown_node(form.get("node", ""), graph, stores) if is_unknown else str(error)
             search = LabelSearch(column=form.get("label_column", ""))

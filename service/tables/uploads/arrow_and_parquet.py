@@ -8,6 +8,7 @@ import pyarrow.parquet
 
 from peewit.service.tables.arrow_survey import ArrowSurvey, UnboundedArrow, survey_arrow
 from peewit.service.tables.parquet_survey import ParquetSurvey, UnboundedParquet, survey_parquet
+from peewit.service.tables.uploads.givers import giver_columns
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_COLUMN,
     COLUMNS,
@@ -41,14 +42,19 @@ def stored_batches(
     limits: UploadLimits | None,
     *,
     check: CheckNames = any_names,
+    beside: tuple[str, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time."""
+    """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time.
+
+    Columns ``beside`` those that are wanted come where the table has them and `giver_columns` takes
+    them; others may come too.
+    """
     if table_format is Format.ARROW:
         batches = _arrow_batches(file, wanted, limits, check)
     else:
-        batches = _parquet_batches(file, wanted, limits, check)
+        batches = _parquet_batches(file, wanted, limits, check, beside)
     for batch in batches:
-        yield from _with_plain_strings(batch, wanted)
+        yield from _with_plain_strings(batch, (*wanted, *giver_columns(batch.schema, beside)))
 
 
 def surveyed_bytes(file: BinaryIO, table_format: Format, limits: UploadLimits) -> int:
@@ -89,12 +95,16 @@ def _arrow_batches(
 
 
 def _parquet_batches(
-    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
+    file: BinaryIO,
+    wanted: tuple[str, ...],
+    limits: UploadLimits | None,
+    check: CheckNames,
+    beside: tuple[str, ...],
 ) -> Iterator[pa.RecordBatch]:
     dictionaries: list[str] = []
     if limits is not None:
         try:
-            survey = survey_parquet(file, wanted)
+            survey = survey_parquet(file, wanted + beside)
         except UnboundedParquet as error:
             raise BadUpload(f"the body must be a whole Parquet file ({error})") from error
         require_at_most(survey.n_columns, limits.columns, COLUMNS)
@@ -105,7 +115,8 @@ def _parquet_batches(
         parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
         _require_plain_types(parquet.schema_arrow, wanted)
         check(parquet.schema_arrow.names)
-    names = [name for name in parquet.schema_arrow.names if name in wanted]
+    taken = (*wanted, *giver_columns(parquet.schema_arrow, beside))
+    names = [name for name in parquet.schema_arrow.names if name in taken]
     n_rows = min(ROWS_PER_BATCH, max(1, BYTES_PER_BATCH // _row_bytes(parquet)))
     with named_faults("the Parquet file is damaged"):
         batches = parquet.iter_batches(batch_size=n_rows, columns=names)

@@ -1,15 +1,21 @@
 """Givers: where each label of a table comes from and who gave it, where columns of it say so.
 
-What is exported has these columns, so that labels that are put again are judged by as before.
+What is exported has these columns, so that labels that are put again are judged by as before. A
+column of such a name that holds neither text nor whole numbers, or stands twice, means something
+else and is passed over.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+
 ORIGIN: Final = "origin"
 ANNOTATOR: Final = "annotator"
 GIVER_COLUMNS: Final = (ORIGIN, ANNOTATOR)
 """Names of the columns."""
+
+_TEXT: Final = (pa.string(), pa.large_string(), pa.string_view())
 
 
 class Giver(NamedTuple):
@@ -25,16 +31,29 @@ def left_to_rows(*, origin: str | None, annotator: str | None) -> tuple[str, ...
     return tuple(name for name in GIVER_COLUMNS if said[name] is None)
 
 
-def read_givers(columns: Mapping[str, Sequence[Any]], n_rows: int) -> list[Giver]:
+def giver_columns(schema: pa.Schema, told: Sequence[str]) -> list[str]:
+    """Those of some columns that a table has and that can say who gave a label."""
+    return [
+        name for name in told if schema.names.count(name) == 1 and _can_say(schema.field(name).type)
+    ]
+
+
+def read_givers(
+    columns: Mapping[str, Sequence[Any]], n_rows: int, seen: dict[Giver, Giver]
+) -> list[Giver]:
     """Givers of rows, by the cells of those of `GIVER_COLUMNS` that there are.
 
-    Equal ones are one object, however many rows there are.
+    Equal ones are one object, which ``seen`` keeps for further rows of the table.
     """
     nothing = [None] * n_rows
     cells = zip(columns.get(ORIGIN, nothing), columns.get(ANNOTATOR, nothing), strict=True)
-    seen: dict[Giver, Giver] = {}
     givers = (Giver(_text(origin), _text(annotator)) for origin, annotator in cells)
     return [seen.setdefault(giver, giver) for giver in givers]
+
+
+def _can_say(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return kind in _TEXT or pa.types.is_integer(kind) or pa.types.is_null(kind)
 
 
 def _text(cell: object) -> str:

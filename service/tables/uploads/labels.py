@@ -3,14 +3,14 @@
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.givers import Giver, read_givers
+from peewit.service.tables.uploads.givers import ANNOTATOR, Giver, giver_columns, read_givers
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -77,11 +77,14 @@ class UploadedLabels:
         (n_rows,) label of each.
     givers : list of Giver, optional
         (n_rows,) where each comes from, as far as its table says that.
+    giver_rows : mapping
+        The row of the table in which each different one stands first.
     """
 
     nodes: list[NodeId]
     labels: list[LabelValue]
     givers: list[Giver] | None = None
+    giver_rows: Mapping[Giver, int] = field(default_factory=dict)
 
     def last_of_each(self) -> dict[str, LabelValue]:
         """The last label of each node, by the node as text, in the order of first naming."""
@@ -252,29 +255,29 @@ def _read_columns(
     """
     max_rows = None if limits is None else limits.label_rows
     check = partial(_check_names, wanted, options)
-    has_names = not wanted[0].startswith("#")
-    beside = tuple(name for name in told if has_names and name not in wanted)
+    beside = tuple(name for name in told if name not in wanted)
     if table_format is Format.CSV:
+        beside = () if wanted[0].startswith("#") else beside
         batches = csv_batches(file, wanted + beside, check=columns_within(limits, check))
     else:
-        batches = stored_batches(file, table_format, wanted + beside, limits, check=check)
+        batches = stored_batches(file, table_format, wanted, limits, check=check, beside=beside)
     nodes: list[Any] = []
     labels: list[list[Any]] = [[] for _ in wanted[1:]]
     givers: list[Giver] | None = None
+    seen: dict[Giver, Giver] = {}
     for batch in counted(batches, limits):
-        n_cells = (len(nodes) + batch.num_rows) * len(labels)
-        require_at_most(n_cells, max_rows, LABEL_ROWS)
-        for name, cells in zip(wanted[1:], labels, strict=True):
-            column = _as_labels(_label_column(batch, name), first_row=len(nodes))
-            cells.extend(column.to_pylist())
         columns = {
             name: _label_column(batch, name).to_pylist()
-            for name in beside
-            if name in batch.schema.names
+            for name in giver_columns(batch.schema, beside)
         }
         if columns:
             givers = [] if givers is None else givers
-            givers += read_givers(columns, batch.num_rows)
+            givers += read_givers(columns, batch.num_rows, seen)
+        n_cells = (len(nodes) + batch.num_rows) * len(labels)
+        require_at_most(n_cells + len(seen), max_rows, LABEL_ROWS)
+        for name, cells in zip(wanted[1:], labels, strict=True):
+            column = _as_labels(_label_column(batch, name), first_row=len(nodes))
+            cells.extend(column.to_pylist())
         nodes += _label_column(batch, wanted[0]).to_pylist()
     return nodes, labels, givers
 
@@ -351,7 +354,11 @@ def _json_givers(
     columns = {
         name: [row.get(name) for row in rows] for name in wanted if any(name in row for row in rows)
     }
-    return read_givers(columns, len(rows)) if columns else None
+    for row, cell in enumerate(columns.get(ANNOTATOR, ())):
+        if cell is not None and not isinstance(cell, str) and not is_integer(cell):
+            rule = f"{ANNOTATOR!r} must be text or null"
+            raise BadUpload(rule, argument=ANNOTATOR, row=row, value=cell)
+    return read_givers(columns, len(rows), {}) if columns else None
 
 
 def _require_whole_integers(labels: Sequence[object], name: str) -> None:
@@ -387,8 +394,13 @@ def _check_labels(
         nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
     if len(set(nodes)) < len(nodes):
         _require_one_label_each(nodes, labels, rows, name)
-    of_rows = None if givers is None else [givers[row] for row in rows]
-    return UploadedLabels(nodes=nodes, labels=labels, givers=of_rows)
+    if givers is None:
+        return UploadedLabels(nodes=nodes, labels=labels)
+    of_rows = [givers[row] for row in rows]
+    first_rows: dict[Giver, int] = {}
+    for row, giver in zip(rows, of_rows, strict=True):
+        first_rows.setdefault(giver, row)
+    return UploadedLabels(nodes=nodes, labels=labels, givers=of_rows, giver_rows=first_rows)
 
 
 def _require_one_label_each(

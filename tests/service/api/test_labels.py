@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from peewit.service.labels.by_giver import MAX_GIVERS
 from peewit.service.labels.label_entry import Labeling
 from tests.service.api.conftest import (
     ARROW,
@@ -107,16 +106,65 @@ def test_a_column_counts_where_the_query_says_nothing(graph: Api) -> None:
     assert current.annotators.to_pylist() == ["Eve", "Eve"]
 
 
-def test_a_table_has_so_many_annotators(graph: Api) -> None:
+@pytest.mark.parametrize("n_rows", [20, 2_000])  # written row by row, and by the driver
+def test_every_row_may_have_another_annotator(graph: Api, n_rows: int) -> None:
+    rows = [f"n{number},x,random,who {number}\n" for number in range(n_rows)]
+    table = ("node,label,origin,annotator\n" + "".join(rows)).encode()
+    headers = {"Content-Type": CSV}
+    answer = graph.call("PUT", "/graphs/g/labels?unknown=keep", 200, content=table, headers=headers)
+    assert answer.json() == {"labels_seq": n_rows, "accepted": n_rows, "refused": []}
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.annotators.to_pylist() == [f"who {number}" for number in range(n_rows)]
+    assert set(current.origins.to_pylist()) == {"random"}
+
+
+def test_errors_name_the_row_of_the_table(graph: Api) -> None:
     put, headers = "/graphs/g/labels?unknown=keep", {"Content-Type": CSV}
-    rows = [f"n{number},x,who {number}\n" for number in range(MAX_GIVERS + 1)]
-    table = ("node,label,annotator\n" + "".join(rows)).encode()
-    refused = graph.problem("PUT", put, 422, content=table, headers=headers)
-    assert (refused["argument"], refused["row"]) == ("annotator", MAX_GIVERS)
-    assert "at most 1,000 pairs" in refused["detail"]
-    table = ("node,label,annotator\n" + "".join(rows[:-1])).encode()
-    answer = graph.call("PUT", put, 200, content=table, headers=headers).json()
-    assert (answer["accepted"], answer["labels_seq"]) == (MAX_GIVERS, MAX_GIVERS)
+    for rows, row in (
+        ("a,x,\n,,\n,,\nb,y,Oslo\n", 3),
+        ("a,x,random\nb,y,random\nc," + 1_500 * "z" + ",suggested\n", 2),
+    ):
+        table = f"node,label,origin\n{rows}".encode()
+        assert graph.problem("PUT", put, 422, content=table, headers=headers)["row"] == row
+    named = put + "&label_column=hue"
+    table = b"node,hue,origin\na,,\nb,,\nc,red,Oslo\n"
+    assert graph.problem("PUT", named, 422, content=table, headers=headers)["row"] == 2
+    for annotator in ({"a": 1}, [], False, 1.5):
+        body = {"labels": [{"node": "a", "label": "x", "annotator": annotator}]}
+        refused = graph.problem("PUT", put, 422, json=body)
+        assert (refused["argument"], refused["row"]) == ("annotator", 0)
+
+
+@pytest.mark.parametrize("media_type", [ARROW, PARQUET])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2], pa.timestamp("ns")),
+        pa.array([{"city": "Oslo"}, None]),
+        pa.array([[1.0], [2.0]]),
+        pa.array([b"random", b"given"]),
+        pa.array([1.5, 2.5]),
+    ],
+)
+def test_columns_that_cannot_say_it_are_passed_over(
+    graph: Api, media_type: str, column: pa.Array
+) -> None:
+    columns = {"#id": ["a", "b"], "label": ["x", "y"], "origin": column, "annotator": ["Ann", ""]}
+    content = (as_arrow if media_type == ARROW else as_parquet)(pa.table(columns))
+    headers = {"Content-Type": media_type}
+    put = "/graphs/g/labels?node=%23id"
+    graph.call("PUT", put, 200, content=content, headers=headers)
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.origins.to_pylist() == ["imported", "imported"]
+    assert current.annotators.to_pylist() == ["Ann", None]
+
+
+def test_a_column_that_stands_twice_is_passed_over(graph: Api) -> None:
+    headers = {"Content-Type": CSV}
+    table = b"node,label,origin,origin\na,x,random,Oslo\n"
+    graph.call("PUT", "/graphs/g/labels", 200, content=table, headers=headers)
+    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    assert current.origins.to_pylist() == ["imported"]
 
 
 def test_a_column_of_labels_may_be_called_origin(graph: Api) -> None:

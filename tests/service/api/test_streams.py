@@ -27,7 +27,7 @@ def bearer(key: str) -> dict[str, str]:
 def asked(url: str, path: str) -> socket.socket:
     """A connection on which a path was asked for, whose answer nobody has read."""
     where = urlsplit(url)
-    connection = socket.create_connection((where.hostname, where.port))
+    connection = socket.create_connection((where.hostname, where.port), timeout=120.0)
     connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
     return connection
 

@@ -214,6 +214,20 @@ def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
     address = upload(pages, "labels", "o.csv", rows.format("Oslo").encode())
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
     assert 'value="rows"' not in report
+    assert "cannot be taken: column" in report
+    assert "Oslo" in report
+    table = b"node,label,origin\nn7,left,Oslo\nn8,left,Rome\n"
+    other = upload(pages, "labels", "c.csv", table)
+    report = look(pages, f"{other}/look?{chosen}", headers=PIECE)
+    assert "fault" not in report
+    assert 'value="imported" selected' in report
+    table = b"node,label,annotator\nn7,left,Ann\nn8,left,\n"
+    other = upload(pages, "labels", "a.csv", table)
+    assert 'value="rows" selected' in look(pages, f"{other}/look?{chosen}", headers=PIECE)
+    send(pages, f"{other}?{chosen}", origin="rows")
+    newest = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=2)
+    told = {each.node: (each.origin, each.annotator) for each in newest}
+    assert told == {"n7": ("imported", "Ann"), "n8": ("imported", None)}
     assert "Oslo" in send(pages, f"{address}?{chosen}", 422, origin="rows").text
     send(pages, f"{address}?{chosen}", origin="imported")
     (last,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=1)

@@ -173,14 +173,14 @@ def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
     first, *others = drawn["node"].to_pylist()
     by_hand = next(name for name in digit_labels()["node"].to_pylist() if name not in others)
     with closing(open_database(settings.database)) as database:
-        graph = _fresh_graph(database, settings)
+        graph = _fresh_graph(database)
         store = LabelStore(database)
         labels = drawn["label"].to_pylist()
         store.put(graph.id, [first, *others], labels)
         store.put(graph.id, [by_hand], [3], origin="suggested", annotator="Ann")  # new
         store.put(graph.id, [first], [-1])  # corrected
         store.put(graph.id, [others[0]], ["unclear"])  # as earlier versions allowed
-        again = _fresh_graph(database, settings)
+        again = _fresh_graph(database)
         assert again.id != graph.id
         kept = store.current(again.id)
     assert dict(zip(kept.nodes.to_pylist(), kept.labels, strict=True)) == {

@@ -1,0 +1,80 @@
+"""Givers of rows: where each label of a table comes from and who gave it."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from peewit.service.labels.annotators import MAX_NAME, annotator_name
+from peewit.service.labels.store import BadLabels
+from peewit.service.tables.uploads import UploadedLabels
+from peewit.service.tables.uploads.givers import ANNOTATOR, ORIGIN
+from peewit.service.wire.labels import LabelOrigin
+from peewit.solvers.arguments import BadArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGivers:
+    """Where labels come from: one value for all rows, or one for each.
+
+    Attributes
+    ----------
+    origin : LabelOrigin or list of LabelOrigin
+        Of all rows, or (n_rows,).
+    annotator : str, list or None
+        The same of who gave them.
+    """
+
+    origin: LabelOrigin | list[LabelOrigin]
+    annotator: str | list[str | None] | None
+
+
+def row_givers(given: UploadedLabels, *, origin: LabelOrigin, annotator: str | None) -> RowGivers:
+    """What the rows say, checked; ``origin`` and ``annotator`` are of those that say nothing.
+
+    Raises
+    ------
+    BadLabels
+        A row says what is no origin, or no name.
+    """
+    if given.givers is None:
+        return RowGivers(origin=origin, annotator=annotator)
+    rows = given.giver_rows
+    origins = {each: _origin(each.origin, rows[each]) or origin for each in rows}
+    names = {each: _annotator(each.annotator, rows[each]) or annotator for each in rows}
+    return RowGivers(
+        origin=[origins[each] for each in given.givers],
+        annotator=[names[each] for each in given.givers],
+    )
+
+
+def is_origin(text: str) -> bool:
+    """Whether a cell names one."""
+    return text in get_args(LabelOrigin)
+
+
+def _origin(text: str, row: int) -> LabelOrigin | None:
+    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
+    for each in origins:
+        if each == text:
+            return each
+    if not text:
+        return None
+    raise BadLabels(
+        f"column {ORIGIN!r} must hold {', '.join(origins)} or nothing; say one of them for all "
+        "rows where it means something else",
+        argument=ORIGIN,
+        row=row,
+        value=text,
+    )
+
+
+def _annotator(text: str, row: int) -> str | None:
+    try:
+        return annotator_name(text) if text else None
+    except BadArgument as error:
+        raise BadLabels(
+            f"column {ANNOTATOR!r} must hold names of 1 to {MAX_NAME} characters that can be "
+            "shown, or nothing; say one name for all rows where it means something else",
+            argument=ANNOTATOR,
+            row=row,
+            value=text[:MAX_NAME],
+        ) from error
