@@ -288,11 +288,16 @@ def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:
     n_nodes = 120_000
     nodes = [f"node {number}" for number in range(n_nodes)]
     store.put(graph_id, ["before"], ["it"])
-    receipt = store.put(graph_id, nodes, [number % 10 for number in range(n_nodes)])
+    labels = [number % 10 for number in range(n_nodes)]
+    origins: list[LabelOrigin] = ["random", "suggested"] * (n_nodes // 2)
+    annotators = [None, "Ann"] * (n_nodes // 2)
+    receipt = store.put(graph_id, nodes, labels, origin=origins, annotator=annotators)
     assert (receipt.accepted, receipt.labels_seq) == (n_nodes, n_nodes + 1)
     current = store.current(graph_id)
     assert current.nodes.to_pylist() == ["before", *nodes]
-    assert current.labels == ["it", *(number % 10 for number in range(n_nodes))]
+    assert current.labels == ["it", *labels]
+    assert current.origins.to_pylist() == ["given", *origins]
+    assert current.annotators.to_pylist() == [None, *annotators]
     assert store.delete(graph_id, nodes[:40_000]).accepted == 40_000
     assert sum(store.class_counts(graph_id).values()) == n_nodes - 40_000 + 1
 
