@@ -139,7 +139,7 @@ def test_a_thousand_streams_leave_the_others_their_turn(tmp_path: Path) -> None:
         server.client.create_graph("g")
         _, job = server.call("POST", "/v1/graphs/g/jobs", SOLVE)
         path = f"/v1/jobs/{job['id']}"
-        with httpx.Client(base_url=server.url) as client, ExitStack() as held:
+        with httpx.Client(base_url=server.url, timeout=60.0) as client, ExitStack() as held:
             events = [held.enter_context(asked(server.url, f"{path}/events")) for _ in range(500)]
             for _ in range(500):
                 held.enter_context(asked(server.url, f"{path}?wait=300"))
