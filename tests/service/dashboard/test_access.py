@@ -284,6 +284,14 @@ def test_who_may_not_look_cancels_their_own_jobs_only(keyed: Api) -> None:
     assert keyed.stores.jobs.get(others.id).status is JobStatus.QUEUED
 
 
+def test_who_may_not_look_sees_no_labels_beside_a_fault(keyed: Api) -> None:
+    for scopes, is_shown in ((("label",), False), (("read", "label"), True)):
+        sign_in(keyed, *scopes)
+        refused = send(keyed, "/graphs/g/labels", 422, node="n5", label="", back="node?id=n5")
+        assert "label must have" in refused.text
+        assert ("Labeled nodes" in refused.text) is is_shown
+
+
 @pytest.mark.parametrize(
     "headers",
     [

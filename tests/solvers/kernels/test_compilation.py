@@ -141,3 +141,17 @@ def test_kernels_that_are_compiled_are_told_and_others_are_not(
         for _ in range(2)
     ]
     assert counts == [1, 0]
+
+
+def test_numba_is_loaded_by_the_first_call_and_kernels_can_be_sent() -> None:
+    code = (
+        "import pickle, sys\n"
+        "import numpy as np\n"
+        "from peewit.solvers.kernels.components import find_root\n"
+        "sent = pickle.dumps(find_root)\n"
+        "print('numba' in sys.modules)\n"
+        "root = find_root(np.zeros(1, np.int32), 0)\n"
+        "print('numba' in sys.modules, pickle.loads(sent)(np.zeros(1, np.int32), 0) == root)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
+    assert told.split() == [b"False", b"True", b"True"]
