@@ -10,7 +10,7 @@ from peewit.service.api.stores import Stores
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import LabelChoice
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.labels.row_givers import is_origin, row_givers
+from peewit.service.labels.row_givers import row_givers
 from peewit.service.labels.store import BadLabels, LabelReceipt
 from peewit.service.tables.table_heads import TableHead, table_head
 from peewit.service.tables.uploads import (
@@ -25,7 +25,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS
 from peewit.service.tables.uploads.labels import is_column_name
-from peewit.service.wire.labels import LabelOrigin
+from peewit.service.wire.labels import LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.table_formats import Format
@@ -125,7 +125,7 @@ def _what_rows_say(given: UploadedLabels) -> tuple[bool, str]:
     try:
         row_givers(given, origin="imported", annotator=None)
     except BadLabels as error:
-        means_it = any(is_origin(giver.origin) for giver in given.giver_rows)
+        means_it = any(origin_named(giver.origin) for giver in given.giver_rows)
         return False, str(error) if means_it else ""
     return any(any(giver) for giver in given.giver_rows), ""
 

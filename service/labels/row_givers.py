@@ -1,13 +1,12 @@
 """Givers of rows: where each label of a table comes from and who gave it."""
 
 from dataclasses import dataclass
-from typing import get_args
 
 from peewit.service.labels.annotators import MAX_NAME, annotator_name
 from peewit.service.labels.store import BadLabels
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tables.uploads.givers import ANNOTATOR, ORIGIN
-from peewit.service.wire.labels import LabelOrigin
+from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 
 
@@ -46,21 +45,13 @@ def row_givers(given: UploadedLabels, *, origin: LabelOrigin, annotator: str | N
     )
 
 
-def is_origin(text: str) -> bool:
-    """Whether a cell names one."""
-    return text in get_args(LabelOrigin)
-
-
 def _origin(text: str, row: int) -> LabelOrigin | None:
-    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
-    for each in origins:
-        if each == text:
-            return each
-    if not text:
-        return None
+    origin = origin_named(text)
+    if origin is not None or not text:
+        return origin
     raise BadLabels(
-        f"column {ORIGIN!r} must hold {', '.join(origins)} or nothing; say one of them for all "
-        "rows where it means something else",
+        f"column {ORIGIN!r} must hold {', '.join(LABEL_ORIGINS)} or nothing; say one of them for "
+        "all rows where it means something else",
         argument=ORIGIN,
         row=row,
         value=text,

@@ -1,6 +1,6 @@
 """Records of labels, as they go over the wire."""
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from peewit.service.wire.records import described, record
 
@@ -9,6 +9,14 @@ Label = int | str | float
 LabelOrigin = Literal["given", "random", "suggested", "imported"]
 """Where a label comes from: somebody chose the node (given) or it was drawn at random (random); a
 strategy picked it by the graph or by predictions (suggested); a file or live source (imported)."""
+
+LABEL_ORIGINS: Final[tuple[LabelOrigin, ...]] = get_args(LabelOrigin)
+"""All of them."""
+
+
+def origin_named(text: str) -> LabelOrigin | None:
+    """The origin that a form or a cell names, or None."""
+    return next((each for each in LABEL_ORIGINS if each == text), None)
 
 
 @record

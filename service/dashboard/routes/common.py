@@ -1,6 +1,6 @@
 """Parts that several pages share."""
 
-from typing import Annotated, get_args
+from typing import Annotated
 
 from fastapi import Query
 
@@ -10,7 +10,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.uploads import LabelValue, NodeId, node_array, node_id
 from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
-from peewit.service.wire.labels import LabelOrigin
+from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
 
 PAGE_ROWS = 50
 """Rows of one page of a table."""
@@ -50,10 +50,9 @@ def node_of(text: str, graph: GraphRecord, stores: Stores, *, name: str = "node"
 
 def origin_in(text: str) -> LabelOrigin:
     """Where a label comes from, as a form says it."""
-    origins: tuple[LabelOrigin, ...] = get_args(LabelOrigin)
-    for each in origins:
-        if each == text:
-            return each
+    origin = origin_named(text)
+    if origin is not None:
+        return origin
     raise InvalidArgument(
-        f"origin must be one of {', '.join(origins)}, got {text[:80]!r}", argument="origin"
+        f"origin must be one of {', '.join(LABEL_ORIGINS)}, got {text[:80]!r}", argument="origin"
     )
