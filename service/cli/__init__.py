@@ -80,9 +80,6 @@ _MEMBERS: Final = {
     "watch": Member(
         "watch", "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C."
     ),
-    "plot": Member(
-        "plot", "Draw the largest component of the newest snapshot, coloured by predicted class."
-    ),
     "key": Member("keys", "Keys of the HTTP API."),
     "backup": Member(
         "backup",

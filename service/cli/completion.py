@@ -87,7 +87,6 @@ WORDS: Final = {
     "mcp": "--url=",
     "map": "GRAPH --json",
     "watch": "GRAPH --every= --json",
-    "plot": "GRAPH -o= --output= --model=MODEL --label-column= --axes= --json",
     "key create": "NEW --scope= --json",
     "key list": "--json",
     "key revoke": "NEW --json",

@@ -124,7 +124,7 @@ def test_constraints_pin_what_the_dependencies_need_in_turn(
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_imported_library_is_a_declared_dependency(package: str, project: dict) -> None:
-    extras = ("cluster", "delta", "iceberg", "kafka", "knn", "mcp", "networkx", "otel", "plot")
+    extras = ("cluster", "delta", "iceberg", "kafka", "knn", "mcp", "networkx", "otel")
     assert undeclared_imports(package, declared(project, extras)) == set()
 
 
