@@ -116,7 +116,7 @@ class _Commands(LazyGroup):
 
             prepare_environment(Settings())
             configure_logging("error")  # commands that stay say more
-            if args[0] not in _ROLES:  # which do it once they log as they are told to
+            if args[0] not in _ROLES:  # of which api and worker do it once they log
                 start_tracing("command")
         return super().resolve_command(ctx, args)
 

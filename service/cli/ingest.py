@@ -49,7 +49,6 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.service.tracing.spans import start_tracing
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -138,7 +137,6 @@ def ingest(
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
         _follow(settings, until_stdin_ends=until_stdin_ends)
         return
-    start_tracing("ingest")
     if metrics_port is not None:
         raise typer.BadParameter("--metrics-port needs --follow")
     if name is None:
@@ -202,7 +200,6 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     from peewit.service.ingest.daemon import IngestDaemon  # noqa: PLC0415 - one pass needs none
 
     configure_logging(settings.log_level, settings.log_format)
-    start_tracing("ingest")
     with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()

@@ -183,7 +183,6 @@ pushes = Table(
     Column("content", LargeBinary),
     Column("is_alone", Boolean, nullable=False, default=False),
     _owner(),
-    Column("traceparent", Text),
     UniqueConstraint("graph_id", "idempotency_key"),
     Index(None, "graph_id", "file_id", "position"),
 )

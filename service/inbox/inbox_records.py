@@ -253,8 +253,6 @@ class NewPush:
         Chosen by the sender.
     owner : str, optional
         Prefix of the key that sent it.
-    traceparent : str, optional
-        The span of the request that brought it; None where nothing is traced.
 
     Raises
     ------
@@ -269,7 +267,6 @@ class NewPush:
     path: str = ""
     idempotency_key: str | None = None
     owner: str | None = None
-    traceparent: str | None = None
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)

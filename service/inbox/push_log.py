@@ -144,17 +144,6 @@ class PushLog:
         with self._database.read() as connection:
             return [WaitingPush(**row._mapping) for row in connection.execute(statement)]
 
-    def traceparents(self, graph_id: str, *, limit: int) -> Sequence[str]:
-        """Spans of the requests that brought the pushes which wait, in order, each once."""
-        statement = (
-            select(pushes.c.traceparent)
-            .where(push_waits(graph_id), pushes.c.traceparent.is_not(None))
-            .order_by(pushes.c.position)
-            .limit(limit)
-        )
-        with self._database.read() as connection:
-            return list(dict.fromkeys(connection.execute(statement).scalars()))
-
     def contents(self, push_ids: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Ids and content of pushes in the order given; some at a time are in memory."""
         for start in range(0, len(push_ids), _AT_ONCE):

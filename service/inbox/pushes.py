@@ -24,7 +24,6 @@ from peewit.service.inbox.inbox_records import BacklogFull, NewPush, PushLimits,
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
-from peewit.service.tracing.spans import traceparent
 from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
@@ -161,7 +160,7 @@ class PushStore:
         else:
             push = _in_row(graph, head, body_digest, idempotency_key)
         try:
-            record = self._store(graph.id, replace(push, owner=owner, traceparent=traceparent()))
+            record = self._store(graph.id, replace(push, owner=owner))
         except DBAPIError:
             raise  # it may be stored and the answer be lost; `sweep` removes what no row names
         except Exception:

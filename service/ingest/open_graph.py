@@ -34,7 +34,6 @@ from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.ingest.step_reports import ReportedSteps
-from peewit.service.ingest.traced_steps import TracedSteps
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
@@ -111,7 +110,7 @@ class OpenGraph:
         clock: Callable[[], float],
     ) -> None:
         self.record = record
-        self._steps = TracedSteps(
+        self._steps = (
             Steps()
             if renewer is None
             else ReportedSteps(renewer, record.id, source_of=self._source_of)
@@ -199,16 +198,8 @@ class OpenGraph:
         peewit.streaming.graph_stream.Interrupted
             ``should_stop`` was true; the next call goes on.
         """
-        with (
-            self._steps.traced(self._manifest.pushes, self.record.id) as opened,
-            self._loss_told(),
-        ):
-            report = self._ingest_pending(passed_over, max_bytes)
-            if opened is not None:
-                opened.set(
-                    ingest_committed=report.n_committed, ingest_snapshot=report.summary.snapshot
-                )
-            return report
+        with self._loss_told():
+            return self._ingest_pending(passed_over, max_bytes)
 
     def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
         self._erase(self._eraser.erase)

@@ -13,7 +13,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -74,16 +74,13 @@ class Tracing:
         name: str,
         *,
         parent: str | None,
-        links: Iterable[str],
         since: datetime | None,
         attributes: Mapping[str, str | int],
     ) -> Iterator["OpenSpan"]:
         """See `peewit.service.tracing.spans.span`."""
-        others = (trace.get_current_span(_place_of({"traceparent": each})) for each in links)
         with self._tracer.start_as_current_span(
             name,
             context=None if parent is None else _place_of({"traceparent": parent}),
-            links=[Link(each.get_span_context()) for each in others],
             start_time=None if since is None else _nanoseconds(since),
             record_exception=False,  # its text may hold labels and addresses
             set_status_on_exception=False,

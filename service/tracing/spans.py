@@ -1,7 +1,7 @@
 """Spans for the rest of the service; each does nothing while tracing is off."""
 
 import os
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Either says where spans go, and so that there are any."""
-
-MAX_STAGES: Final = 100
-"""Stages of one piece of work that get spans; a long ingest has thousands."""
 
 _log = structlog.get_logger(__name__)
 _started: "list[Tracing]" = []
@@ -57,7 +54,7 @@ def tracing() -> "Tracing | None":
 
 
 def traceparent() -> str | None:
-    """The present span as W3C Trace Context writes it, to be kept with what follows from it."""
+    """The present span as W3C Trace Context writes it, to be kept with the job that follows."""
     return _started[0].traceparent() if _started else None
 
 
@@ -65,7 +62,6 @@ def span(
     name: str,
     *,
     parent: str | None = None,
-    links: Iterable[str] = (),
     since: datetime | None = None,
     **attributes: str | int,
 ) -> AbstractContextManager[Any]:
@@ -77,8 +73,6 @@ def span(
         Of few: what is done, not with what.
     parent : str, optional
         A `traceparent`; the present span otherwise.
-    links : iterable of str
-        Further ones that led to this.
     since : datetime, optional
         When it began; now otherwise.
     **attributes
@@ -86,7 +80,7 @@ def span(
     """
     if not _started:
         return nullcontext()
-    return _started[0].span(name, parent=parent, links=links, since=since, attributes=attributes)
+    return _started[0].span(name, parent=parent, since=since, attributes=attributes)
 
 
 def note_span(name: str, began: datetime, ended: datetime) -> None:
@@ -103,16 +97,13 @@ class Stages:
         self._place = None if self._tracing is None else self._tracing.place()
         self._stage: str | None = None
         self._span: Any = None
-        self._n_begun = 0
 
     def begin(self, stage: str) -> None:
         """End the stage before, unless it is the same, and begin one."""
         if self._tracing is None or stage == self._stage:
             return
         self.end()
-        if self._n_begun < MAX_STAGES:
-            self._stage, self._span = stage, self._tracing.begin(stage, self._place)
-            self._n_begun += 1
+        self._stage, self._span = stage, self._tracing.begin(stage, self._place)
 
     def end(self) -> None:
         """End the stage that is begun."""

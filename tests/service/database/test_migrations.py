@@ -245,7 +245,7 @@ ADDED = {
     "files": {"n_bad_rows": None, "retractable": None, "inserts_only": 0},
     "label_events": {"column_name": "", "origin": "given", "annotator": None, "by_majority": 0},
     "jobs": {"owner": None, "traceparent": None},
-    "pushes": {"owner": None, "traceparent": None},
+    "pushes": {"owner": None},
     "feature_sets": {"owner": None, "source_id": None},
 }
 """Columns that this release has beyond the first, and what rows of before have in them."""
