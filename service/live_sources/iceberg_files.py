@@ -5,10 +5,13 @@ that nobody sees. So a path is taken apart as there, and refused unless all of i
 """
 
 import re
+from collections.abc import Mapping
+from io import BytesIO
 from typing import Final, NoReturn
 
-from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, OutputFile, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
 
 from peewit.service.live_sources.contract import Access
 from peewit.service.live_sources.stores import store_of
@@ -18,7 +21,77 @@ from peewit.service.redaction import shown_url
 _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f?#;]|(?:^|/)\.\.(?:/|$)")
 
 
-class ConfinedFiles(FileIO):  # type: ignore[misc]  # the library has no types here
+_OWN_IMPL: Final = f"peewit.{PY_IO_IMPL}"
+"""Where the properties of a catalog keep the class that they named for its files."""
+
+
+class _ReadFiles(FileIO):  # type: ignore[misc]  # the library has no types here
+    """Files of tables, which are only read."""
+
+    def new_output(self, location: str) -> OutputFile:
+        """No file: a source writes nothing."""
+        _refuse_writing(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Nothing is deleted: a source writes nothing."""
+        _refuse_writing(location)
+
+
+class MetadataFiles(_ReadFiles):
+    """Reads files of metadata for a catalog, and refuses a table that names a class for its files.
+
+    The library imports and calls that class when it loads the table, whoever wrote the table.
+    """
+
+    def new_input(self, location: str) -> InputFile:
+        """A file of metadata as it was looked at; raises `UnreadableTable` where it is refused."""
+        own = own_properties(self.properties)
+        with load_file_io(own, location).new_input(location).open() as stream:
+            read = _ReadFile(location, stream.read())
+        if PY_IO_IMPL in FromInputFile.table_metadata(read).properties:
+            raise UnreadableTable(
+                f"{shown_url(location)!r} must name no class to read its files with; unset the "
+                f"property {PY_IO_IMPL} of the table"
+            )
+        return read
+
+
+def read_metadata_first(properties: dict[str, str]) -> None:
+    """Have a catalog of these properties read files of metadata by `MetadataFiles`."""
+    if PY_IO_IMPL in properties:
+        properties[_OWN_IMPL] = properties[PY_IO_IMPL]
+    properties[PY_IO_IMPL] = f"{MetadataFiles.__module__}.{MetadataFiles.__qualname__}"
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a catalog as they were before `read_metadata_first`."""
+    own = {name: value for name, value in properties.items() if name != PY_IO_IMPL}
+    if _OWN_IMPL in own:
+        own[PY_IO_IMPL] = own.pop(_OWN_IMPL)
+    return own
+
+
+class _ReadFile(InputFile):  # type: ignore[misc]  # the library has no types here
+    """A file that is in memory."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        """It does: it was read."""
+        return True
+
+    def open(self, seekable: bool = True) -> BytesIO:
+        """The content, from its start."""
+        del seekable  # as it always is
+        return BytesIO(self._content)
+
+
+class ConfinedFiles(_ReadFiles):
     """Reads files of one table, where its source may read, in the store that the table is in.
 
     Parameters
@@ -56,14 +129,6 @@ class ConfinedFiles(FileIO):  # type: ignore[misc]  # the library has no types h
     def new_input(self, location: str) -> InputFile:
         """A file to read; raises `UnreadableTable` for one that may not be."""
         return self._files.new_input(self.require_allowed(location))
-
-    def new_output(self, location: str) -> OutputFile:
-        """No file: a source writes nothing."""
-        _refuse_writing(location)
-
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Nothing is deleted: a source writes nothing."""
-        _refuse_writing(location)
 
 
 def _refuse_writing(location: object) -> NoReturn:

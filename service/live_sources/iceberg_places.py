@@ -2,36 +2,35 @@
 
 A catalog says which file of metadata is the newest. In a directory the one with the highest number
 counts. The library would take classes to import and endpoints to call from the properties of a
-table, which is not done, since whoever writes a table is not who runs this process.
+table, which is not done, since whoever writes a table is not who runs this process. So its metadata
+is looked at before the library does, which cannot be had of catalogs that send it by REST.
 """
 
 import os
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow.fs
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import MetastoreCatalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 from peewit.service.live_sources.contract import Access
-from peewit.service.live_sources.iceberg_files import ConfinedFiles
-from peewit.service.live_sources.table_chunks import TableUnavailable
+from peewit.service.live_sources.iceberg_files import (
+    ConfinedFiles,
+    own_properties,
+    read_metadata_first,
+)
+from peewit.service.live_sources.table_chunks import TableUnavailable, UnreadableTable
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
 _IN_CATALOG: Final = re.compile(r"iceberg://(?P<catalog>[^/]+)/(?P<table>[^/.]+(?:\.[^/.]+)+)")
 _DIRECTORY: Final = re.compile(r"(?:file|s3|s3a|gs)://.+|(?![A-Za-z0-9+.-]+:).+")
 _METADATA: Final = re.compile(r"v?(?P<number>[0-9]+)(?:-[^/]+)?(?:\.gz)?\.metadata\.json")
-_GIVEN_KEYS: Final = re.compile(
-    r"s3\.(access-key-id|secret-access-key|session-token)|gcs\.oauth2\.token(-expires-at)?"
-    r"|adls\.sas-token(\..+)?"
-)
-"""Keys that a catalog over HTTP gives for one table. Of a table that says others, none is read."""
 
 
 class Found(NamedTuple):
@@ -82,18 +81,19 @@ class CatalogPlace:
         self._access = access
         self._name = catalog
         self._table = table
-        self._catalog: Catalog | None = None
+        self._catalog: MetastoreCatalog | None = None
 
     def look(self) -> Found:
-        """The table as the catalog has it now."""
-        self._catalog = self._catalog or _own_stores(load_catalog(self._name))
+        """The table as the catalog has it now; raises `UnreadableTable` where it is not read."""
+        self._catalog = self._catalog or _catalog_of_files(self._name)
         try:
             table = self._catalog.load_table(self._table)
         except NoSuchTableError as error:
             raise TableUnavailable(
                 f"table {self._table} must be in the catalog {self._name}, where it is not"
             ) from error
-        files = ConfinedFiles(table.io, self._access, table.metadata_location)
+        opened = load_file_io(own_properties(self._catalog.properties), table.metadata_location)
+        files = ConfinedFiles(opened, self._access, table.metadata_location)
         files.require_allowed(table.metadata_location)
         return Found(table.metadata, files)
 
@@ -136,15 +136,17 @@ class DirectoryPlace:
         return f"{directory}/{newest[0]}"
 
 
-def _own_stores(catalog: Catalog) -> Catalog:
-    """A catalog that opens files as its own properties say, but for keys that it gives a table."""
-    own = catalog._load_file_io
-
-    def load(properties: Mapping[str, str] = {}, location: str | None = None) -> FileIO:
-        keys = {name: value for name, value in properties.items() if _GIVEN_KEYS.fullmatch(name)}
-        return own(keys, location)
-
-    catalog._load_file_io = load  # whoever loads a table calls it
+def _catalog_of_files(name: str) -> MetastoreCatalog:
+    """A catalog that keeps metadata of tables in files, each looked at before it is read."""
+    catalog = load_catalog(name)
+    if not isinstance(catalog, MetastoreCatalog):
+        raise UnreadableTable(
+            f"catalog {name} must keep metadata of tables in files, as those of type sql, glue, "
+            "hive, dynamodb and bigquery do; of others, as rest, the library imports what a table "
+            "names before anyone can look at it. Name the directory of the table instead, as a "
+            "local path, s3:// or gs://"
+        )
+    read_metadata_first(catalog.properties)
     return catalog
 
 

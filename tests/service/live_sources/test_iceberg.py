@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -401,24 +403,65 @@ class ForeignFiles(PyArrowFileIO):
         raise AssertionError(f"made with {properties}")
 
 
-def test_properties_of_a_table_in_a_catalog_name_no_class_and_no_endpoint(
+class OwnFiles(PyArrowFileIO):
+    """What a catalog names for files, made by who runs this process."""
+
+
+def test_files_of_a_table_are_opened_as_its_catalog_says_and_not_as_the_table_does(
     warehouse: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", warehouse.properties["uri"])
     monkeypatch.setenv("PYICEBERG_CATALOG__TEST__S3__ENDPOINT", "http://own")
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__PY_IO_IMPL", f"{__name__}.OwnFiles")
     monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
     table = make_table(warehouse, START)
-    told = {"s3.endpoint": "http://theirs", "s3.session-token": "given"}
     with table.transaction() as change:
-        change.set_properties(told)
+        change.set_properties({"s3.endpoint": "http://theirs", "s3.session-token": "given"})
     place = place_of(Access(url="iceberg://test/people.friends", columns=PLAIN, takes_changes=True))
-    properties = place.look().files.properties
-    assert (properties["s3.endpoint"], properties["s3.session-token"]) == ("http://own", "given")
-    with monkeypatch.context() as patched, table.transaction() as change:
-        patched.setattr(warehouse, "_load_file_io", lambda *_, **__: table.io)
-        change.set_properties({"py-io-impl": f"{__name__}.ForeignFiles"})
-    (whole,) = chunks(opened("iceberg://test/people.friends"))
+    found = place.look().files
+    assert found.properties["s3.endpoint"] == "http://own"
+    assert "s3.session-token" not in found.properties
+    assert isinstance(found._files, OwnFiles)
+    source = opened("iceberg://test/people.friends")
+    assert rows_of(list(chunks(source))) == [(*row, "insert") for row in START]
+
+
+def test_a_table_of_a_catalog_that_names_a_class_is_refused_before_that_is_made(
+    warehouse: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", warehouse.properties["uri"])
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    table = make_table(warehouse, START)
+    path = Path(table.metadata_location)
+    metadata = json.loads(path.read_text())
+    metadata["properties"]["py-io-impl"] = f"{__name__}.ForeignFiles"
+    path.write_text(json.dumps(metadata))
+    with pytest.raises(UnreadableTable, match=r"must name no class .* property py-io-impl"):
+        list(chunks(opened("iceberg://test/people.friends")))
+    (whole,) = chunks(opened(table.location()))  # nothing of the directory asks the library for it
     assert rows_of([whole]) == [(*row, "insert") for row in START]
+
+
+def test_a_catalog_over_rest_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rest(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"defaults": {}, "overrides": {}}')
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Rest) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", url)
+        monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+        with pytest.raises(UnreadableTable, match=r"catalog test must keep .* rest.* directory"):
+            list(chunks(opened("iceberg://test/people.friends")))
+        server.shutdown()
+        thread.join()
 
 
 def test_a_directory_in_which_two_files_could_be_the_newest_is_told(warehouse: SqlCatalog) -> None:
