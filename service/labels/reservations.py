@@ -138,14 +138,15 @@ class Reservations:
     def give_back(
         self, graph_id: str, nodes: Collection[str], holder: str, *, column: str = ""
     ) -> int:
-        """Let others have some nodes of a holder at once; how many there were."""
+        """Let others have some nodes of a holder at once; how many were still the holder's."""
         wanted, n_given = sorted(nodes), 0
         for start in range(0, len(wanted), _NODES_PER_STATEMENT):
             some = reservations.c.node.in_(wanted[start : start + _NODES_PER_STATEMENT])
             mine = *_of(graph_id, column), reservations.c.holder == holder, some
             with self._database.write() as connection:
-                gone = delete(reservations).where(*mine).returning(reservations.c.node)
-                n_given += len(connection.execute(gone).all())
+                was_held = reservations.c.expires_at > now()
+                gone = delete(reservations).where(*mine).returning(was_held)
+                n_given += sum(connection.execute(gone).scalars())
         return n_given
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
@@ -26,7 +26,7 @@ def let_expire(database: Database, *nodes: str) -> None:
     """Put the end of reservations into the past of the database's clock."""
     with database.write() as connection:
         mine = reservations.c.node.in_(nodes)
-        connection.execute(update(reservations).where(mine).values(expires_at=now(-0.001)))
+        connection.execute(update(reservations).where(mine).values(expires_at=now(-3600)))
 
 
 @pytest.fixture
@@ -68,6 +68,15 @@ def test_a_node_is_one_persons_until_it_is_given_back_labeled_or_time_is_out(
     assert store.own(graph_id, "bob", column="size") != []
     with pytest.raises(ValueError, match="seconds must be positive, got 0"):
         store.reserve(graph_id, ["a"], holder="ann", strategy="random", seconds=0)
+
+
+def test_what_is_given_back_after_its_time_was_nobodys(database: Database, graph_id: str) -> None:
+    store = Reservations(database)
+    reserve(store, graph_id, "ann", "a", "b", "c")
+    let_expire(database, "a", "b")
+    assert store.give_back(graph_id, ["a", "c"], "ann") == 1
+    with database.read() as connection:
+        assert set(connection.execute(select(reservations.c.node)).scalars()) == {"b"}
 
 
 def test_of_many_who_ask_at_once_each_node_goes_to_one(database: Database, graph_id: str) -> None:
