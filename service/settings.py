@@ -24,17 +24,8 @@ if TYPE_CHECKING:
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
 
-_THREAD_VARIABLES: Final = (
-    "NUMBA_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-)
-
-
-_BLAS_SPIN: Final = "16"
-"""Idle threads of OpenBLAS look for work for two to this power of the processor's ticks before they
-sleep; its 26 are some 20 ms of a processor that other threads want."""
+_THREAD_VARIABLES: Final = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+_BLAS_VARIABLES: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
@@ -305,10 +296,11 @@ def prepare_environment(settings: Settings) -> None:
 
     Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
     no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and BLAS, and so does the quota of a container, which they do not see; idle
-    threads of BLAS soon sleep. Children inherit all of it.
+    pools of numba and OpenMP, and so does the quota of a container, which they do not see; BLAS has
+    one thread (`peewit.solvers.blas_threads`). Children inherit all of it.
     """
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_SPIN)
+    for variable in _BLAS_VARIABLES:
+        os.environ.setdefault(variable, "1")
     in_home = settings.home / COMPILED
     is_named = "NUMBA_CACHE_DIR" in os.environ
     if not is_named and not takes_files(cache_directory()) and takes_files(in_home):

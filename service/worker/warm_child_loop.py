@@ -16,7 +16,6 @@ from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.worker.blas_threads import BlasThreads
 from peewit.solvers.kernels.compilation import load_numba, told_of_compilations
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.features.store import FeaturesNotFound
@@ -82,10 +81,7 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         See `WarmGraphs`.
     """
     mailbox = _Mailbox(connection)
-    graphs, blas = (
-        WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads),
-        BlasThreads(n_threads),
-    )
+    graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
     sending = Lock()  # threads of a task compile, too
     stage: str | None = None
 
@@ -94,7 +90,6 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         with sending:
             stage = advanced.stage
             connection.send(advanced)
-            blas.adjust()
 
     def tell_compiling(_kernel: str) -> None:
         report(Advanced(phase="compiling", stage=stage))
@@ -104,7 +99,6 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
     while True:
         _work_ahead(graphs, mailbox)
         task = mailbox.next_task()
-        blas.begin()
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
             with told_of_compilations(tell_compiling):

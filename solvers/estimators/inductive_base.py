@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.estimators.base import Classifier, graph_of
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.graph import Graph
@@ -136,6 +137,7 @@ class InductiveClassifier(Classifier):
         """Keep what new samples are predicted by."""
         self._functions: Any = None if solution.functions is None else solution.functions.trimmed()
 
+    @one_blas_thread
     def _new_scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         scores: FloatArray = self._functions.class_scores(self._validated(X, reset=False))

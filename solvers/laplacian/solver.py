@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from peewit.solvers.arguments import require_one_of
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import LEAST_ORDERED, Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
@@ -216,6 +217,7 @@ class LaplacianSolver:
         used = None if self._prepared is None else self._prepared.preconditioner
         return used if isinstance(used, Multigrid | AmendedCycle) else None
 
+    @one_blas_thread
     def solve(
         self,
         rhs: npt.ArrayLike,

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
@@ -171,6 +172,7 @@ class Auto(FeatureModel, Refinable):
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
         return max(solving, walking, filtering) + _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
 
+    @one_blas_thread
     def prepare(
         self,
         graph: Graph,
@@ -226,6 +228,7 @@ class Auto(FeatureModel, Refinable):
                 stats={"n_iter": 0},
             )
 
+    @one_blas_thread
     def solve_without(
         self,
         prepared: PreparedAuto,

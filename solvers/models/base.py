@@ -14,6 +14,7 @@ import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Int64Array
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import fields_schema, rule_of
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
@@ -121,6 +122,7 @@ class Model(ABC):
             Features are given where they are not used, or do not fit the graph.
         """
 
+    @one_blas_thread
     def solve(
         self,
         prepared: Any,

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
@@ -247,6 +248,7 @@ class FilteredRidge(InductiveModel):
         ),
     )
 
+    @one_blas_thread
     def prepare(
         self,
         graph: Graph,
@@ -348,6 +350,7 @@ class FilteredRidge(InductiveModel):
         judged.sort(key=lambda each: each.arm != taken)
         return solution, judged[0].left_out(judged[1:], prior)
 
+    @one_blas_thread
     def predict(
         self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
     ) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array, IntArray
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Watch
 from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
@@ -165,6 +166,7 @@ class GraphModel(Model):
 
     preparation: ClassVar[str] = "graph"
 
+    @one_blas_thread
     def prepare(
         self,
         graph: Graph,
@@ -200,6 +202,7 @@ class GraphModel(Model):
                 graph, hierarchy=Hierarchy.of_graph(graph), parallel=prepared.parallel
             )
 
+    @one_blas_thread
     def work_ahead(self, prepared: PreparedGraph, *, cancelled: Cancelled) -> bool:
         """Columns of the kernel between labels, for warm solves."""
         return prepared.work_ahead(cancelled)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.models.feature_model_base import FeatureModel
 from peewit.solvers.solution import Solution
 
@@ -12,6 +13,7 @@ class InductiveModel(FeatureModel):
 
     __slots__ = ()
 
+    @one_blas_thread
     def predict(self, prepared: Any, solution: Solution, features: Any) -> FloatArray:
         """Class scores of new points, (n_points, n_classes).
 

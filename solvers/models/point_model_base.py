@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
@@ -164,6 +165,7 @@ class PointModel(FeatureModel):
     are not reachable.
     """
 
+    @one_blas_thread
     def prepare(
         self,
         graph: Graph,

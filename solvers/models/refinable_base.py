@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.iteration_loop import UNWATCHED, Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.unsparsified_system import (
@@ -91,6 +92,7 @@ class Refinable(Model):
         """
 
 
+@one_blas_thread
 def refine(
     model: Refinable,
     prepared: Any,
