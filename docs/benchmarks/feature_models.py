@@ -27,7 +27,6 @@ import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from docs.benchmarks.accuracy import installed, mean_and_error
 from docs.benchmarks.default_model import blocks
@@ -273,14 +272,13 @@ def main() -> None:
     console = Console(width=max(170, Console().width))
     rows: list[Row] = []
     compile_all(console)
-    with threadpool_limits(1):  # threads that wait for each other take CPU seconds, too
-        for name in ["cora"] if arguments.quick else arguments.sets:
-            n_draws = 1 if arguments.quick else arguments.draws
-            try:
-                row_norm = None if arguments.as_is else "l1"
-                rows += measure(name, arguments.labels, n_draws, row_norm, console)
-            except FileNotFoundError as missing:
-                console.print(f"left out: {name} ({missing})")
+    for name in ["cora"] if arguments.quick else arguments.sets:
+        n_draws = 1 if arguments.quick else arguments.draws
+        try:
+            row_norm = None if arguments.as_is else "l1"
+            rows += measure(name, arguments.labels, n_draws, row_norm, console)
+        except FileNotFoundError as missing:
+            console.print(f"left out: {name} ({missing})")
     if rows:
         show(rows, console)
 

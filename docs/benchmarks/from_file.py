@@ -2,7 +2,7 @@
 
 Run ``python -m docs.benchmarks.from_file [--families rings ...] [--nodes 300_000]`` or ``--quick``.
 Every method reads the same file (string or integer ids, random weights) and the same random labels
-in a process of its own, on one thread: CPU seconds from the file on, peak resident memory of the
+in a process of its own: CPU seconds from the file on, peak resident memory of the
 process from its start, libraries counted, and what came out: distinct ids, edges, or the share of
 the other nodes that are right. A first run on a small file loads and compiles. Peers that are not
 installed are left out: ``polars``, ``duckdb``, ``networkit``, ``igraph``, ``scikit-network``,
@@ -13,7 +13,6 @@ networkit's label propagation is not here: it may start from a clustering, but n
 
 import argparse
 import importlib
-import os
 import resource
 import tempfile
 import time
@@ -29,10 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from docs.benchmarks import N_THREADS
 from docs.benchmarks.peak_memory import peak_bytes
 
 # peewit is imported where it is measured: the memory of a peer shall not hold it
-SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 FIRST_ID, ID_STEP = 10**9, 7
 
 
@@ -81,7 +80,7 @@ def by_polars(path: Path) -> Edges:
 def by_duckdb(path: Path) -> Edges:
     """Distinct ids, joined to both columns."""
     database: Any = importlib.import_module("duckdb").connect()
-    database.execute("set threads = 1")
+    database.execute(f"set threads = {N_THREADS}")
     database.execute(f"create view rows as select * from '{path}'")
     database.execute(
         "create table ids as select id, (row_number() over () - 1)::int as n from "
@@ -302,7 +301,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.nodes, options.labels = 20_000, 200
-    os.environ.update(dict.fromkeys(SINGLE, "1"))
     console = Console(width=110)
     for family in options.families:
         with tempfile.TemporaryDirectory() as temporary:

@@ -5,7 +5,7 @@ Run ``python -m docs.benchmarks.laplacian`` or ``--quick``. The graphs: 10 neare
 (n = 500,000, 5 M edges) and a random graph with heavy-tailed weights (n = 20,000, 5 M edges). Times
 are CPU seconds of all threads and wall seconds of everything from the graph to the answer, setting
 up included; the lesser of two runs, by turns; kernels are compiled beforehand. Beside Peewit's
-automatic choice, on two threads: SciPy's conjugate gradients with Jacobi, approximate Cholesky
+automatic choice: SciPy's conjugate gradients with Jacobi, approximate Cholesky
 (``approx-chol``) alone, and ``pyamg``'s smoothed aggregation where pyamg is installed (and not on
 the graphs with hubs, where its coarse levels fill up for minutes). The last column is the ratio to
 the best of them, by CPU and by clock: at most 1.2 is asked of each; .85 / .69, .58 / .44,
@@ -27,6 +27,7 @@ from rich.table import Table
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.neighbors import NearestNeighbors
 
+from docs.benchmarks import N_THREADS
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -34,7 +35,6 @@ from peewit.solvers.laplacian.solver import LaplacianSolver
 
 RTOL = 1e-8
 MOST_STEPS = 5_000
-N_THREADS = 2
 N_RUNS = 2
 SMOOTH = ("neighbors in 8 dimensions", "grid")
 """Graphs that pyamg is asked about."""

@@ -11,7 +11,7 @@ The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against iter
 Below 3,000 points each method has the pair of penalties with the least mean validation error over
 all splits, of a grid of 49; above, the paper's pair. "LapSVM Newton" and the dual factor one matrix
 for all steps and classes, "Newton (E7)" one for each, as the paper does. Seconds are CPU seconds of
-training alone; with OPENBLAS_NUM_THREADS=1, and nothing else running, they are seconds.
+training alone.
 
 Other sets come by ``--file``: an npz with ``X`` and ``y``, or a CSR matrix ``NAME.npz`` with ``y``
 in ``NAME_labels.npz``. COIL20 and FACEMIT have the paper's settings as

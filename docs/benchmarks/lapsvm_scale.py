@@ -1,7 +1,7 @@
 """How long and how much memory do Laplacian SVMs take, from 4,000 nodes to a million?
 
 Run ``python -m docs.benchmarks.lapsvm_scale`` with the names of some cases; each runs in a process
-of its own, whose peak memory is that of the case. Wall seconds on all cores.
+of its own, whose peak memory is that of the case. Wall seconds.
 
 - ``inverse``: 4,000 handwritten 3s and 8s, exact by Newton; beside it the usual dense LapSVM, which
   inverts an n x n matrix, in the same run.
@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from docs.benchmarks import N_THREADS
 from docs.benchmarks.peak_memory import peak_bytes
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
@@ -42,7 +43,6 @@ from peewit.streaming.features.feature_files import ParquetFeatures
 from peewit.streaming.sparsify_call import sparsify
 from tests.data_sets import draw_per_class
 
-N_THREADS = os.cpu_count() or 1
 GIB = 1 << 30
 
 console = Console(highlight=False)

@@ -17,8 +17,7 @@
 - ``million``: a million made-up documents: in memory, and read from Parquet in every pass; each in
   a process of its own, whose peak memory is that of the case.
 
-Objectives of SVM and DA are J, of TSVM (F4) with its labels. Seconds are wall seconds; with
-OPENBLAS_NUM_THREADS=1 those of one core.
+Objectives of SVM and DA are J, of TSVM (F4) with its labels. Seconds are wall seconds.
 """
 
 import argparse
