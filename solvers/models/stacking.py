@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, softmax
+from scipy.special import gammaln, log_ndtr, log_softmax, softmax
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.models.label_coverage import LabelCoverage
@@ -28,6 +28,8 @@ _VARIANCE_OF_SCALE = 1.0 / 0.6
 
 _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
+_NEAR_ZERO = 1e-4
+_SUFFICIENT = 1e-4
 _LEAST_ORDERING = 20
 _LEAST_LOG_RATIO = 0.1
 """Of the shares of the commonest and the rarest class: nearer ones leave nodes a toss-up, which
@@ -283,21 +285,21 @@ class _Problem:
         total: FloatArray = np.tensordot(weights, self.said, 1) + self.offset
         return total + self.covariates.T @ rows
 
-    def loss(self, parameters: FloatArray) -> tuple[float, FloatArray]:
-        """Minus log posterior up to a constant, and its gradient."""
+    def loss(self, parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Minus log posterior up to a constant, its gradient, and the labels' probabilities."""
         logits = self.logits(parameters)
         each = np.arange(self.classes.size)
-        left = softmax(logits, axis=1)
-        top = logits.max(axis=1)
-        whole = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-        value = float((whole - logits[each, self.classes]).sum())
+        logs = log_softmax(logits, axis=1)
+        probabilities = np.exp(logs)
+        left = probabilities.copy()
         left[each, self.classes] -= 1.0
         away = parameters - self.mean
         pull = self.precision @ away
+        value = 0.5 * float(away @ pull) - float(logs[each, self.classes].sum())
         gradient = np.concatenate(
             [np.tensordot(self.said, left, 2), (self.covariates @ left).ravel()]
         )
-        return value + 0.5 * float(away @ pull), gradient + pull
+        return value, gradient + pull, probabilities
 
     def curvature(self, probabilities: FloatArray) -> FloatArray:
         """Second derivatives of the loss without its prior."""
@@ -307,7 +309,8 @@ class _Problem:
         n_rows = len(self.covariates)
         size = n_arms + n_rows * n_classes
         whole = np.zeros((size, size))
-        whole[:n_arms, :n_arms] = np.einsum("alk,blk->ab", away, self.said)
+        flat = away.reshape(n_arms, -1), self.said.reshape(n_arms, -1)
+        whole[:n_arms, :n_arms] = flat[0] @ flat[1].T
         for first in range(n_rows):
             at = slice(n_arms + first * n_classes, n_arms + (first + 1) * n_classes)
             crossed = np.einsum("alk,l->ak", away, self.covariates[first])
@@ -429,6 +432,38 @@ def _mean_above_zero(slope: FloatArray, curvature: FloatArray) -> FloatArray:
     return np.asarray((ratio - at) / np.sqrt(curvature))
 
 
+def _mode(problem: _Problem) -> tuple[FloatArray, float]:
+    """Parameters of the least loss with weights >= 0, and the loss.
+
+    By Newton's method with projected steps: a weight near 0 that the loss pushes down is stepped by
+    its own curvature alone, so that the projection spoils no other's step.
+
+    References
+    ----------
+    Bertsekas, Projected Newton methods, SIAM J. Control and Optimization 20 (1982).
+    """
+    is_weight = np.arange(problem.mean.size) < problem.n_arms
+    parameters = problem.mean
+    loss, gradient, probabilities = problem.loss(parameters)
+    while True:
+        is_held = is_weight & (parameters <= _NEAR_ZERO) & (gradient > 0)
+        curvature = problem.curvature(probabilities) + problem.precision
+        apart = np.where(is_held | is_held[:, None], np.diag(curvature.diagonal()), curvature)
+        step = np.linalg.solve(apart, gradient)
+        while True:
+            tried = parameters - step
+            tried[is_weight] = tried[is_weight].clip(min=0.0)
+            promised = float(gradient @ (parameters - tried))
+            found = problem.loss(tried)
+            is_last = promised <= _FITTED * (1.0 + abs(loss))
+            if is_last or loss - found[0] >= _SUFFICIENT * promised:
+                break
+            step *= 0.5
+        parameters, (loss, gradient, probabilities) = tried, found
+        if is_last:
+            return parameters, loss
+
+
 def _fit(
     name: str,
     belief: Belief,
@@ -443,11 +478,7 @@ def _fit(
     parameters, loss = problem.mean, 0.0
     log_evidence = float(np.log(belief.mass * mass))
     if problem.classes.size:
-        from scipy.optimize import minimize  # noqa: PLC0415 - slow; whoever names models needs none
-
-        bounds = [(0.0, None)] * n_arms + [(None, None)] * (parameters.size - n_arms)
-        found = minimize(problem.loss, parameters, jac=True, method="L-BFGS-B", bounds=bounds)
-        parameters, loss = found.x, float(found.fun)
+        parameters, loss = _mode(problem)
     probabilities = softmax(problem.logits(parameters), axis=1)
     if problem.classes.size:
         is_free = np.ones(parameters.size, bool)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
 
 from peewit.solvers.models.label_sample import LabelSample, reweighed
 from peewit.solvers.models.stacking import (
@@ -12,6 +12,7 @@ from peewit.solvers.models.stacking import (
     SharePrior,
     Stack,
     StackedArm,
+    _mode,
     _Problem,
     fitted_stack,
 )
@@ -61,6 +62,37 @@ def test_the_curvature_is_the_derivative_of_the_gradient() -> None:
         away[place] = step
         slope = (own.loss(at + away)[1] - own.loss(at - away)[1]) / (2 * step)
         np.testing.assert_allclose(curvature[place], slope, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_mode_is_the_one_that_another_solver_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_arms, n_classes = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+    classes = rng.integers(0, n_classes, N_LABELS)
+    strengths = rng.uniform(-2.0, 3.0, n_arms)  # some arms are contradicted, their weights are 0
+    size = n_arms + 2 * n_classes
+    root = rng.standard_normal((size, size))
+    own = _Problem(
+        said=np.stack([said(classes, n_classes, strengths[a], seed=a) for a in range(n_arms)]),
+        offset=rng.standard_normal((N_LABELS, n_classes)),
+        classes=classes,
+        covariates=np.stack([np.ones(N_LABELS), rng.standard_normal(N_LABELS)]),
+        mean=np.concatenate([rng.uniform(0.0, 2.0, n_arms), np.zeros(2 * n_classes)]),
+        precision=root @ root.T + np.eye(size),
+    )
+    bounds = [(0.0, None)] * n_arms + [(None, None)] * (size - n_arms)
+    other = minimize(
+        lambda x: own.loss(x)[:2],
+        own.mean,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000},
+    )
+    parameters, loss = _mode(own)
+    assert (parameters[:n_arms] >= 0.0).all()
+    assert loss <= other.fun + 1e-9 * abs(other.fun)
+    np.testing.assert_allclose(parameters, other.x, atol=1e-4)
 
 
 def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
