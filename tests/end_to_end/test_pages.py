@@ -6,19 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.pages import FENCE, PAGES, SECTION, read, run_in_bash, sections, session
 from tests.end_to_end.processes import REPOSITORY, Home, Server
 from tests.service.live_sources.topics import mock_cluster
-
-PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
-SECTION = re.compile(r"<!-- run: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
-FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MARK = "@@ next @@"
 
 IN_BASH = {
     *(
@@ -45,66 +40,10 @@ IN_PYTHON = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Some lines of bash and what they print; … stands for anything on a line or lines."""
-
-    commands: str
-    printed: str
-
-
-def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def sections() -> list[tuple[str, str]]:
-    """What stands between ``<!-- run: NAME -->`` and ``<!-- end -->`` on all pages, by name."""
-    return [found for page in PAGES for found in SECTION.findall(read(page))]
-
-
-def fences(name: str) -> list[tuple[str, str]]:
-    """Kind and text of each block of a section."""
-    return FENCE.findall(dict(sections())[name])
-
-
-def steps(section: str) -> list[Step]:
-    """The commands of a section, each with its output."""
-    found = fences(section)
-    kinds = [kind for kind, _ in found]
-    assert kinds == ["bash", "text"] * (len(kinds) // 2)
-    bodies = [body for _, body in found]
-    return [
-        Step(commands=commands, printed=printed)
-        for commands, printed in zip(bodies[::2], bodies[1::2], strict=True)
-    ]
-
-
-def dense(text: str) -> str:
-    """The text with all JSON in it written without spaces between its tokens."""
-    return text.strip().replace('": ', '":').replace(', "', ',"')
-
-
 def run(section: str, home: Home, directory: Path, **environment: str) -> None:
-    """Run a section in one shell and compare what each step prints."""
-    asked = steps(section)
-    script = f"echo '{MARK}'\n".join(step.commands for step in asked)
-    programs = Path(sys.executable).parent
-    done = subprocess.run(
-        ["bash", "-e", "-u", "-o", "pipefail", "-c", script],
-        env=home.environment | {"PATH": f"{programs}:{home.environment['PATH']}"} | environment,
-        cwd=directory,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    for step, printed in zip(asked, done.stdout.split(f"{MARK}\n"), strict=True):
-        pattern = ".*?".join(re.escape(part) for part in dense(step.printed).split("…"))
-        assert re.fullmatch(pattern, dense(printed), re.DOTALL), (
-            f"{step.commands}\nprinted\n{printed}\nand the page says\n{step.printed}"
-        )
+    """Run a section in one shell, with the program of these tests."""
+    path = f"{Path(sys.executable).parent}:{home.environment['PATH']}"
+    run_in_bash(section, directory, home.environment | {"PATH": path} | environment)
 
 
 def test_every_section_has_a_name_of_its_own_and_is_run() -> None:
@@ -213,9 +152,8 @@ def test_http_session(curl: None, server: Server, tmp_path: Path) -> None:
 
 def run_python(section: str) -> None:
     """Run the sessions of a section, which go on from each other, as doctest does."""
-    session = "\n".join(body for _, body in fences(section))
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(doctest.DocTestParser().get_doctest(session, {}, section, None, 0))
+    runner.run(doctest.DocTestParser().get_doctest(session(section), {}, section, None, 0))
     assert runner.tries > 5
     assert runner.failures == 0
 
