@@ -1,5 +1,6 @@
 # `make demo` needs Python 3.11 or newer and nothing else; `make help` lists the rest.
-# PYTHON=... chooses the interpreter of a new .venv, ARGS=... goes to the command that is run.
+# PYTHON=... chooses the interpreter of a new .venv, PYTHONS="..." those on which `make dist` tries
+# the wheel, ARGS=... goes to the command that is run.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +24,7 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test test-all lint docs format image secrets freeze clean
+.PHONY: help demo test test-all lint dist docs format image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -47,6 +48,9 @@ lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 	$(SPHINX) -E --fail-on-warning --keep-going docs build/docs
+
+dist: $(VENV)/.installed-dev ## Build and check sdist and wheel, try the wheel on each Python here
+	$(BIN)/python -m tests.end_to_end.dist $(PYTHONS)
 
 docs: $(VENV)/.installed-dev ## Build the pages for readers
 	$(SPHINX) docs build/docs

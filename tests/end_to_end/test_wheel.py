@@ -1,29 +1,30 @@
 """The wheel alone in its environment, beside a package that owns `streaming` and `service`.
 
+`make dist` (`tests/end_to_end/dist.py`) tries it on each Python, with a server.
+
 The libraries come from the environment of the tests, by a path file: what they import is theirs,
 but `peewit` is the wheel's, as path files of a directory that was added so are not read.
 """
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.client import Client
-from tests.end_to_end.processes import eventually, free_port, kill_tree
+from tests.end_to_end.built_wheel import Failed, build, misplaced
+from tests.end_to_end.dist import EXTRAS, RESOLVED, attempt
+from tests.end_to_end.processes import REPOSITORY, kill_tree
 
-REPOSITORY = Path(__file__).parents[2]
-SOURCES = (".src", "service", "streaming", "solvers", "pyproject.toml", "README.md", "LICENSE")
 SCHEDULER = """
 from distributed import LocalCluster
 
@@ -36,35 +37,15 @@ if __name__ == "__main__":
 """
 
 
-def built(kind: str, source: Path, into: Path) -> Path:
-    """The file that setuptools makes of a tree, without an index."""
-    code = f"from setuptools.build_meta import build_{kind} as build; print(build({str(into)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    return into / done.stdout.splitlines()[-1]
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist, and the wheel that is built from what it holds."""
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from what the source distribution holds."""
-    directory = tmp_path_factory.mktemp("wheel")
-    checkout = directory / "checkout"
-    checkout.mkdir()
-    for name in SOURCES:
-        if (REPOSITORY / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(REPOSITORY / name, checkout / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy(REPOSITORY / name, checkout)
-    shutil.unpack_archive(built("sdist", checkout, directory), directory, filter="data")
-    (unpacked,) = (path for path in directory.glob("peewit-*") if path.is_dir())
-    return built("wheel", unpacked, directory)
+def wheel(packed: tuple[Path, Path]) -> Path:
+    return packed[1]
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +90,64 @@ def run(python: Path, place: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_wheel_holds_one_package(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+def test_both_hold_the_packages_and_nothing_else(packed: tuple[Path, Path]) -> None:
+    assert misplaced(*packed) == []
+    with zipfile.ZipFile(packed[1]) as archive:
         names = set(archive.namelist())
     assert {name.split("/")[0] for name in names} == {"peewit", "peewit-0.1.0.dist-info"}
-    assert "peewit/py.typed" in names
-    in_checkout = {
-        f"peewit/{path.relative_to(REPOSITORY)}"
-        for package in ("service", "streaming", "solvers")
-        for path in (REPOSITORY / package).rglob("*")
-        if path.suffix in {".py", ".html", ".js", ".css", ".svg"}
-    }
-    assert in_checkout - names == set()
+    assert {
+        "peewit/py.typed",
+        "peewit/service/dashboard/static/app.css",
+        "peewit/service/dashboard/templates/base.html",
+        "peewit/service/database/migrations/env.py",
+    } <= names
+
+
+def test_what_has_no_place_in_the_wheel_is_named(packed: tuple[Path, Path], tmp_path: Path) -> None:
+    sdist, wheel = packed
+    other = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            if name != "peewit/py.typed":
+                new.writestr(name, old.read(name))
+        new.writestr("peewit/solvers/kernels/walks.nbi", b"compiled")
+        new.writestr("tests/__init__.py", b"")
+    wrong = ["py.typed", "solvers/kernels/walks.nbi", "tests/__init__.py"]
+    assert misplaced(sdist, other) == [f"{wheel.name}: {name}" for name in wrong]
+
+
+def test_each_extra_is_tried_with_a_module_that_is_there() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"].keys() == {*EXTRAS, *RESOLVED, "test"}
+    ours = [module for module in EXTRAS.values() if module.startswith("peewit.")]
+    assert [module for module in ours if find_spec(module) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "outcome"),
+    [
+        ("[knn]", "", "none"),
+        ("install", "", "FAILED"),
+        (
+            "[knn]",
+            "WARNING: Retrying (Retry(total=0)) after connection broken\n",
+            "FAILED",
+        ),
+    ],
+)
+def test_an_extra_alone_may_lack_a_distribution(
+    name: str, before: str, outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = (
+        "ERROR: Could not find a version that satisfies the requirement faiss-cpu>=1.12; "
+        "extra == 'knn' (from peewit[knn]) (from versions: none)"
+    )
+
+    def step() -> str:
+        raise Failed(f"{before}{reason}\nERROR: No matching distribution found for faiss-cpu>=1.12")
+
+    assert attempt("3.14.0", name, step) == outcome
+    assert reason in capsys.readouterr().out
 
 
 def test_names_load_from_the_wheel_beside_a_stranger(python: Path, tmp_path: Path) -> None:
@@ -165,22 +192,3 @@ def test_dask_workers_ingest_from_the_wheel(python: Path, scheduler: str, tmp_pa
     run(python, tmp_path, "-m", "peewit", "graph", "create", "g", "--expected-nodes", "60")
     command = ("-m", "peewit", "ingest", "g", str(edges), "--scheduler", scheduler, "--json")
     assert json.loads(run(python, tmp_path, *command))["progress"]["edges_seen"] == len(rows)
-
-
-def test_serve_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
-    port = free_port()
-    with subprocess.Popen(
-        [python, "-m", "peewit", "serve", "--port", str(port)],
-        cwd=tmp_path,
-        env=environment(tmp_path / "home"),
-    ) as server:
-        try:
-            with Client(f"http://127.0.0.1:{port}", timeout_seconds=60) as client:
-                eventually(client.is_ready)
-                client.create_graph("g", node_ids="int64", expected_nodes=3)
-                client.push_edges("g", pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}))
-                client.put_labels("g", {1: "a", 2: "b"})
-                eventually(lambda: client.graph("g").snapshot is not None)
-                assert client.solve("g", "stable-hfs").table.num_rows == 3
-        finally:
-            kill_tree(server.pid)
