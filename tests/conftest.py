@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 # Before numpy and numba are imported, here and in the processes that tests start: small matrices
 # are slower in several threads, and compiled kernels are shared.
@@ -79,20 +80,38 @@ def postgres_server() -> URL:
     return make_url(named)
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: URL) -> Iterator[str]:
+    """Name of a PostgreSQL database of the present schema, to be copied; nobody is connected."""
+    from peewit.service.database.engine import open_database  # tests of solvers need none
+
+    with fresh_database(postgres_server) as url:
+        open_database(url).close()
+        yield str(make_url(url).database)
+
+
 @pytest.fixture
-def postgres_url(postgres_server: URL) -> Iterator[str]:
-    """Fresh PostgreSQL database as an SQLAlchemy URL, dropped after the test."""
+def postgres_url(postgres_server: URL, postgres_template: str) -> Iterator[str]:
+    """Fresh PostgreSQL database of the present schema as an SQLAlchemy URL."""
+    with fresh_database(postgres_server, template=postgres_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: URL) -> Iterator[str]:
+    """PostgreSQL database without a table, as an SQLAlchemy URL."""
     with fresh_database(postgres_server) as url:
         yield url
 
 
 @contextmanager
-def fresh_database(postgres_server: URL) -> Iterator[str]:
-    """A database of its own on a server, while it is needed."""
+def fresh_database(postgres_server: URL, *, template: str = "template1") -> Iterator[str]:
+    """A database of its own on a server, dropped when it is no longer needed."""
     name = f"peewit_test_{uuid.uuid4().hex}"
     server = postgres_server.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
         try:
             yield postgres_server.set(database=name).render_as_string(hide_password=False)
         finally:
@@ -101,10 +120,24 @@ def fresh_database(postgres_server: URL) -> Iterator[str]:
             connection.execute(drop.format(sql.Identifier(name)))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+_DATABASES: Final = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+
+
+@pytest.fixture(params=_DATABASES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Empty database on each engine that Peewit supports, as an SQLAlchemy URL."""
+    """Fresh database of the present schema on each engine that Peewit supports, as a URL."""
+    if request.param == "sqlite":
+        from tests.fresh_databases import fresh  # tests of solvers need none
+
+        return fresh(f"sqlite:///{tmp_path / 'peewit.db'}")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture(params=_DATABASES)
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Database without a table on each engine: for tests of how the schema comes to be."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'peewit.db'}"
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("empty_postgres_url")
     return url

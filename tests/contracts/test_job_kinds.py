@@ -19,6 +19,7 @@ from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS, kind_of
 from peewit.service.tasks.stores import JobStores
 from peewit.solvers.models.catalogue import CATALOGUE
+from tests.fresh_databases import fresh
 from tests.service.solvable import Solvable, parity_features, two_communities
 
 every_kind = pytest.mark.parametrize("kind", list(KINDS.values()), ids=list(KINDS))
@@ -47,7 +48,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     settings = Settings(home=tmp_path, database_url=None)
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     graph_id = Catalog(database).create(GraphSettings(name="g", seed=1)).id
     graph = Solvable(database=database, settings=settings, graph_id=graph_id)
     graph.publish(1, *two_communities())

@@ -42,6 +42,7 @@ from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import BadFeatures
+from tests.fresh_databases import fresh
 from tests.service.damaged import Sent, damaged
 
 LIMIT_SECONDS: Final = 60
@@ -131,7 +132,7 @@ def _check_label(node: NodeId, label: LabelValue, sent: Sent) -> None:
 @cache
 def _graph(node_kind: NodeKind) -> GraphRecord:
     with TemporaryDirectory() as directory:
-        database = open_database(f"sqlite:///{directory}/peewit.db")
+        database = open_database(fresh(f"sqlite:///{directory}/peewit.db"))
         settings = GraphSettings(name="g", node_ids=node_kind, max_nodes=MAX_NODES)
         record = Catalog(database).create(settings)
         database.close()

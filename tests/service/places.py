@@ -20,6 +20,7 @@ from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 
 
 class Place:
@@ -29,7 +30,7 @@ class Place:
         self.settings = Settings(
             home=home, database_url=url, threads=1, checkpoint_seconds=0.0, settle_seconds=0.0
         )
-        self.database = open_database(self.settings.database)
+        self.database = open_database(fresh(self.settings.database))
         self.catalog = Catalog(self.database)
         self.manifest = Manifest(self.database)
         self.queue = JobQueue(self.database)

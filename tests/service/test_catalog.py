@@ -26,6 +26,7 @@ from peewit.service.graph_settings import AutoSolve, GraphConflict, GraphSetting
 from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore
+from tests.fresh_databases import fresh
 from tests.service.pushing import pushed
 
 
@@ -42,7 +43,7 @@ def graph(catalog: Catalog) -> GraphRecord:
 @pytest.fixture(scope="module")
 def shared_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """One for all examples of a property, which delete their graphs."""
-    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'peewit.db'}")
+    database = open_database(fresh(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'peewit.db'}"))
     yield Catalog(database)
     database.close()
 

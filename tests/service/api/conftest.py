@@ -27,6 +27,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from peewit.streaming.edges.table_formats import Format
+from tests.fresh_databases import fresh
 from tests.service.lasting_children import lasting_child
 from tests.service.solvable import two_communities
 
@@ -98,6 +99,7 @@ def serving(
     **client_options: Any,
 ) -> Iterator[Api]:
     """A server in a thread of this process, and a client of it."""
+    fresh(settings.database)
     app = create(settings)
     config = uvicorn.Config(app, **server_options(settings))
     server = uvicorn.Server(config)

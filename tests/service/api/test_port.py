@@ -11,6 +11,7 @@ from peewit.service.api.key_store import KeyStore
 from peewit.service.api.port import allow_open_files, check_binding, is_loopback
 from peewit.service.database.engine import Database, open_database
 from peewit.service.settings import Settings
+from tests.fresh_databases import fresh
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield database
     database.close()
 

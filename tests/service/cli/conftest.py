@@ -15,6 +15,7 @@ from peewit.service.database.engine import Database
 from peewit.service.jobs.job import Job
 from peewit.service.settings import Settings
 from peewit.service.worker.run_one_job import run_all_until_finished
+from tests.fresh_databases import fresh
 from tests.service.lasting_children import lasting_child
 
 REPOSITORY = Path(__file__).parents[3]
@@ -41,6 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """PEEWIT_HOME of the test."""
     directory = tmp_path / "home"
     monkeypatch.setenv("PEEWIT_HOME", str(directory))
+    fresh(f"sqlite:///{directory / 'peewit.db'}")
     compiled = os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", compiled)  # for the processes that solve
     return directory

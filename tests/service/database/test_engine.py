@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -27,14 +28,20 @@ def worker_names(database: Database) -> list[str]:
         return list(connection.execute(select(workers.c.id).order_by(workers.c.id)).scalars())
 
 
-def test_the_migrated_schema_equals_the_tables(database: Database) -> None:
-    with database.read() as connection:
+@pytest.fixture
+def made(empty_database_url: str) -> Iterator[Database]:
+    """A database that the test opens first."""
+    database = open_database(empty_database_url)
+    yield database
+    database.close()
+
+
+def test_the_made_schema_equals_the_tables(made: Database) -> None:
+    with made.read() as connection:
         assert schema_differences(connection) == []
 
 
-def test_the_migrated_indexes_and_checks_equal_those_of_the_tables(
-    database: Database,
-) -> None:
+def test_the_made_indexes_and_checks_equal_those_of_the_tables(made: Database) -> None:
     """Compares what alembic's comparison passes over: conditions of indexes, and checks."""
 
     def described(of: Database) -> str:
@@ -49,11 +56,11 @@ def test_the_migrated_indexes_and_checks_equal_those_of_the_tables(
         }
         return json.dumps(rules, sort_keys=True, default=str)
 
-    migrated = described(database)
-    with database.write() as connection:
+    before = described(made)
+    with made.write() as connection:
         metadata.drop_all(connection)
         metadata.create_all(connection)
-    assert described(database) == migrated
+    assert described(made) == before
 
 
 def test_a_writing_transaction_is_committed_whole_or_not_at_all(database: Database) -> None:
@@ -167,11 +174,11 @@ def open_and_write(url: str, name: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("processes")
-def test_many_processes_may_open_one_fresh_database_at_once(database_url: str) -> None:
+def test_many_processes_may_open_one_fresh_database_at_once(empty_database_url: str) -> None:
     names = [f"process-{number}" for number in range(4)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(names), mp_context=context) as pool:
-        seen = list(pool.map(open_and_write, [database_url] * len(names), names, timeout=60))
+        seen = list(pool.map(open_and_write, [empty_database_url] * len(names), names, timeout=60))
     assert max(len(each) for each in seen) == len(names)
 
 

@@ -41,9 +41,9 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture
-def first_release(database_url: str) -> str:
+def first_release(empty_database_url: str) -> str:
     """The address of such a database."""
-    url = make_url(database_url)
+    url = make_url(empty_database_url)
     dump = (DUMPS / f"{url.get_backend_name()}.sql").read_text()
     if url.get_backend_name() == "sqlite":
         connection = sqlite3.connect(str(url.database))
@@ -53,7 +53,7 @@ def first_release(database_url: str) -> str:
         server = url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(server) as session:
             session.execute(dump.encode())
-    return database_url
+    return empty_database_url
 
 
 @pytest.fixture
@@ -308,8 +308,8 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
 
 
 @pytest.mark.usefixtures("later")
-def test_a_new_database_takes_no_steps(database_url: str) -> None:
-    database = open_database(database_url)
+def test_a_new_database_takes_no_steps(empty_database_url: str) -> None:
+    database = open_database(empty_database_url)
     with database.read() as connection:
         assert revision_of(connection) == newest_revision()
     assert "note" not in {each["name"] for each in inspect(database.engine).get_columns("graphs")}
@@ -325,12 +325,12 @@ def test_a_schema_of_before_the_first_release_is_refused(first_release: str) -> 
         open_database(first_release)
 
 
-def test_tables_of_another_program_are_not_taken_for_ours(database_url: str) -> None:
-    engine = create_engine(make_url(database_url))
+def test_tables_of_another_program_are_not_taken_for_ours(empty_database_url: str) -> None:
+    engine = create_engine(make_url(empty_database_url))
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE jobs (id integer)"))
     with pytest.raises(DBAPIError, match="jobs"):
-        open_database(database_url)
+        open_database(empty_database_url)
     with engine.connect() as connection:
         assert inspect(connection).get_table_names() == ["jobs"]
     engine.dispose()

@@ -22,6 +22,7 @@ from peewit.service.tables.uploads import node_array
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
+from tests.fresh_databases import fresh
 
 
 class Graphs:
@@ -29,7 +30,7 @@ class Graphs:
 
     def __init__(self, home: Path) -> None:
         self.settings = Settings(home=home, database_url=None)
-        self.database: Database = open_database(self.settings.database)
+        self.database: Database = open_database(fresh(self.settings.database))
         self.manifest = Manifest(self.database)
         self.nodes = KnownNodes(self.settings.graphs_directory, self.manifest)
         self._pushes = PushStore(

@@ -26,6 +26,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import list_files
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
+from tests.fresh_databases import fresh
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield database
     database.close()
 

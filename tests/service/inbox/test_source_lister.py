@@ -28,6 +28,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
 from peewit.streaming.graph_stream import FileUnreadable
+from tests.fresh_databases import fresh
 from tests.service.live_sources.scripted import Script, script
 
 DEADLINE_SECONDS = 60.0
@@ -83,7 +84,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield database
     database.close()
 

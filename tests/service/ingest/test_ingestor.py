@@ -39,6 +39,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 
@@ -64,7 +65,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
     settings.home.mkdir()
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield database
     database.close()
 

@@ -18,6 +18,7 @@ from peewit.service.settings import Settings
 from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 from tests.service.repairable import SETTINGS, many_edges
 
 
@@ -57,7 +58,7 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     settings = Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0)
     settings.home.mkdir()
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield Place(database, settings, tmp_path)
     database.close()
 

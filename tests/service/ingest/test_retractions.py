@@ -27,6 +27,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.raw_edge_passes import snapshot_files
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 
 DEADLINE_SECONDS = 60.0
 N_NODES = 30
@@ -44,7 +45,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
     settings.home.mkdir()
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     yield database
     database.close()
 
@@ -382,7 +383,7 @@ def test_killed_anywhere_it_is_done_once(
     for allowed in range(300):
         shutil.rmtree(home)
         shutil.copytree(saved, home)
-        database = open_database(place.settings.database)
+        database = open_database(fresh(place.settings.database))
         here = place.__class__.__new__(place.__class__)
         here.__dict__.update(place.__dict__)
         here.database, here.catalog, here.manifest = database, Catalog(database), Manifest(database)

@@ -17,6 +17,7 @@ from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import BadLabels, LabelStore
 from peewit.service.wire.labels import LabelOrigin
+from tests.fresh_databases import fresh
 
 LabelValue = str | int
 
@@ -162,7 +163,7 @@ def test_a_receipt_names_a_thousand_unknown_nodes_and_counts_all(
 def test_a_label_against_the_rules_is_refused_with_its_row(
     tmp_path: Any, label: Any, reason: str
 ) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
+    database = open_database(fresh(f"sqlite:///{tmp_path / 'peewit.db'}"))
     graph_id = Catalog(database).create(GraphSettings(name="g")).id
     store = LabelStore(database)
     with pytest.raises(BadLabels, match=reason) as refusal:
@@ -315,7 +316,7 @@ def test_events_of_one_batch_have_one_time_that_of_the_database(
 @pytest.fixture(scope="module")
 def shared_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """One for all examples of a property; each makes a graph of its own."""
-    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'peewit.db'}")
+    database = open_database(fresh(f"sqlite:///{tmp_path_factory.mktemp('shared') / 'peewit.db'}"))
     yield database
     database.close()
 

@@ -10,6 +10,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
+from tests.fresh_databases import fresh
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    opened = open_database(settings.database)
+    opened = open_database(fresh(settings.database))
     yield opened
     opened.close()
 

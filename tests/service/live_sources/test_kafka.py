@@ -28,6 +28,7 @@ from peewit.service.live_sources.kinds import start_of
 from peewit.service.settings import Settings
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
 from peewit.streaming.edges.windows import Window
+from tests.fresh_databases import fresh
 from tests.service.live_sources.feeding import edges_after, graph_edges
 from tests.service.live_sources.tables import rows_of
 from tests.service.live_sources.test_live_reader import N_DEATHS, dying_at
@@ -325,7 +326,7 @@ def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
     cluster.send(topic, [edge(f"u{number}", "x") for number in range(4)])
     cluster.send(topic, [edge(f"v{number}", "x") for number in range(3)], partition=1)
     cluster.send(topic, [b"{bad"], partition=1)
-    opened_here = open_database(settings.database)
+    opened_here = open_database(fresh(settings.database))
     Manifest(opened_here).sources.add(graph.id, url, kind="kafka", follow=True)
     opened_here.close()
 
@@ -333,7 +334,7 @@ def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
         """Lines that a reading comes to, which dies at one, and what is there after another."""
         shutil.copytree(settings.home, home)
         mine = Settings(home=home, threads=1)
-        database = open_database(mine.database)
+        database = open_database(fresh(mine.database))
         manifest, catalog = Manifest(database), Catalog(database)
         (source,) = manifest.sources.list(graph.id)
         reader = LiveReader(manifest, catalog, mine, chunk_rows=3)

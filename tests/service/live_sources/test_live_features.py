@@ -27,6 +27,7 @@ from peewit.streaming.features.checked_tables import read_features
 from peewit.streaming.features.feature_files import set_owners, set_values, write_set
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
+from tests.fresh_databases import fresh
 from tests.service.live_sources.node_rows import put_nodes
 from tests.service.live_sources.scripted import Script, script
 from tests.service.live_sources.test_live_reader import dying_at
@@ -102,7 +103,7 @@ def test_sets_come_once_wherever_the_reading_dies(
     for line in sorted({*range(1, n_lines + 1, n_lines // N_DEATHS), n_lines}):
         mine = Settings(home=tmp_path / f"home-{line}", threads=1)
         shutil.copytree(untouched, mine.home)
-        here = open_database(mine.database)
+        here = open_database(fresh(mine.database))
         reader = live_reader(here, mine, chunk_rows=2)
         dying_at(line, lambda: reader.read(source), watched=WATCHED)  # noqa: B023 - runs at once
         manifest_here = Manifest(here)

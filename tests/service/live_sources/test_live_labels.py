@@ -25,6 +25,7 @@ from peewit.service.live_sources.delta import DeltaSource
 from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.service.settings import Settings
 from peewit.streaming.edges.bad_table import BadUpload
+from tests.fresh_databases import fresh
 from tests.service.live_sources.node_rows import NODE_VALUES, NodeHolds, labels
 from tests.service.live_sources.scripted import changes, script
 from tests.service.live_sources.test_live_reader import dying_at
@@ -108,7 +109,7 @@ def test_labels_come_once_wherever_the_reading_dies(
     for line in sorted({*range(1, n_lines + 1, n_lines // N_DEATHS), n_lines}):
         mine = Settings(home=tmp_path / f"home-{line}", threads=1)
         shutil.copytree(untouched, mine.home)
-        here = open_database(mine.database)
+        here = open_database(fresh(mine.database))
         reader = live_reader(here, mine, chunk_rows=2)
         dying_at(line, lambda: reader.read(source), watched=WATCHED)  # noqa: B023 - runs at once
         manifest_here = Manifest(here)

@@ -22,6 +22,7 @@ from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
+from tests.fresh_databases import fresh
 from tests.service.live_sources.feeding import edges_after, graph_edges
 from tests.service.live_sources.scripted import changes, script
 
@@ -109,7 +110,7 @@ def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
         home = tmp_path / f"home-{line}"
         shutil.copytree(untouched, home)
         mine = Settings(home=home, threads=1)
-        database = open_database(mine.database)
+        database = open_database(fresh(mine.database))
         here = Manifest(database)
         reader = LiveReader(here, Catalog(database), mine, chunk_rows=2)
         dying_at(line, lambda: reader.read(source))  # noqa: B023 - runs at once

@@ -30,6 +30,7 @@ from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
 from peewit.streaming.sparsifier.degrees import Damage
+from tests.fresh_databases import fresh
 from tests.service.pushing import pushed
 from tests.streaming.snapshots.test_store import META
 
@@ -139,7 +140,7 @@ def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
 
 
 def test_what_a_stream_tells_is_counted_and_shown_on_a_port_of_its_own(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'peewit.db'}")
+    database = open_database(fresh(f"sqlite:///{tmp_path / 'peewit.db'}"))
     metrics = IngestMetrics(database, Settings(), KINDS)
     progress = Progress(
         path="a",

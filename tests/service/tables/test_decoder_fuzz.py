@@ -22,6 +22,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 from tests.service.damaged import broken, damaged, edge_files
 
 SEED: Final = 5
@@ -101,7 +102,7 @@ def test_damaged_files_of_a_source_are_as_if_they_had_never_come(tmp_path: Path)
         (every / f"{number:04}{suffix}").write_bytes(content)
     settings = Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0)
     settings.home.mkdir()
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     graph = _graph(database, "every", every)
     report = Ingestor(database, settings).ingest_graph(graph.id)
     files = Manifest(database).list_files(graph.id, limit=2 * N_FILES)

@@ -31,6 +31,7 @@ from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotStore
+from tests.fresh_databases import fresh
 from tests.service.solvable import Solvable, parity_features, two_communities
 from tests.service.tasks.test_solve import solved, task
 
@@ -61,7 +62,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     settings = Settings(home=tmp_path / "home", database_url=None)
-    database = open_database(settings.database)
+    database = open_database(fresh(settings.database))
     graph = Solvable.create(database, settings, "g")
     graph.publish(1, *two_communities())
     graph.label({"n4": "even", "n7": "odd"})

@@ -14,6 +14,7 @@ from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.tasks.forecast import Forecast, last_equal, seconds_by_stage
 from peewit.service.tasks.tasks_and_messages import Advanced
+from tests.fresh_databases import fresh
 
 TAKEN = {"loading": 1.0, "preparing": 2.0, "solving": 10.0, "writing": 0.5}
 
@@ -22,7 +23,7 @@ class Queue:
     """A queue with one graph, in which jobs end at once."""
 
     def __init__(self, directory: Path) -> None:
-        self.database = open_database(f"sqlite:///{directory / 'peewit.db'}")
+        self.database = open_database(fresh(f"sqlite:///{directory / 'peewit.db'}"))
         self.jobs = JobQueue(self.database)
         self.graph_id = Catalog(self.database).create(GraphSettings(name="g")).id
 

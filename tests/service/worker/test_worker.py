@@ -29,6 +29,7 @@ from peewit.service.settings import Settings
 from peewit.service.worker.heartbeats import AnotherWorkerRunsError
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
+from tests.fresh_databases import fresh
 from tests.service.lost_answers import first_success_fails
 from tests.service.solvable import (
     ENDLESS_CLASSES,
@@ -59,7 +60,7 @@ class Service:
 
     def __init__(self, home: Path) -> None:
         self.settings = Settings(home=home, database_url=None)
-        self.database: Database = open_database(self.settings.database)
+        self.database: Database = open_database(fresh(self.settings.database))
         self.queue = JobQueue(self.database)
         self.predictions = PredictionStore(self.database, self.settings.graphs_directory)
         self.registry = WorkerRegistry(self.database)
@@ -334,7 +335,7 @@ def test_a_result_outlasts_a_database_that_is_away_when_the_job_ends(
 
 @pytest.mark.slow
 def test_a_wait_looks_less_and_less_often(tmp_path: Path) -> None:
-    database = open_database(Settings(home=tmp_path).database)
+    database = open_database(fresh(Settings(home=tmp_path).database))
     graph = Catalog(database).create(GraphSettings(name="g"))
     spec = JobSpec(graph_id=graph.id, model="hfs", parameters={})
     job = JobQueue(database).submit(spec)
