@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from peewit.service.database.engine import Database, open_database
+
+# with plain tracebacks, as the product logs them; others hold all variables and take .1 s a frame
+_console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _console])
 
 
 @pytest.fixture
