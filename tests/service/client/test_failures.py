@@ -328,6 +328,20 @@ def test_certificates_are_checked_unless_one_says_otherwise(failing: FailingServ
         assert client.version().api == "v1"
 
 
+def test_plain_http_reads_no_certificates(
+    failing: FailingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(**_options: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(ssl, "create_default_context", read)
+    with failing.client() as client:
+        failing.answers = [answer(200, VERSION)]
+        assert client.version().api == "v1"
+    with pytest.raises(LookupError):
+        Client("https://h")
+
+
 def test_wrong_options_are_refused() -> None:
     with pytest.raises(ValueError, match="url must begin with"):
         Client("peewit.example")
