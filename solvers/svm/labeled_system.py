@@ -11,7 +11,6 @@ from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import scipy.linalg as sl
-from scipy.linalg.blas import dgemm, dgemv
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.gram.feature_spaces import FeatureMap, symmetric
@@ -309,20 +308,11 @@ class DenseInverse:
         return _relative(self.space.values(coef) - values, values) <= _ROUNDED
 
     def _values(self, coef: FloatArray) -> FloatArray:
-        """K coef; of a float32 Gram matrix, too, to the accuracy of float64.
-
-        By the BLAS that solves by the factors: numpy's own would share the cores with its threads,
-        which go on looking for work for a while, and take twice the time.
-        """
+        """K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
         gram, values = self.space.matrix, np.empty_like(coef, order="C")
-        given = np.asfortranarray(coef)
         for start in range(0, gram.shape[0], _PRODUCT_ROWS):
             rows = slice(start, start + _PRODUCT_ROWS)
-            some = gram[rows].astype(np.float64, copy=False)
-            if given.shape[1] == 1:
-                values[rows, 0] = dgemv(1.0, some.T, given[:, 0], trans=True)
-            else:
-                values[rows] = dgemm(1.0, some.T, given, trans_a=True)
+            np.matmul(gram[rows].astype(np.float64, copy=False), coef, out=values[rows])
         return values
 
     def _solved(self, right: FloatArray) -> FloatArray:
