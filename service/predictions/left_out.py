@@ -62,6 +62,18 @@ def write_left_out(
     write_arrays(left_out_path(path), columns)
 
 
+def erase_left_out(path: Path, nodes: Int64Array) -> None:
+    """Take labels of some dense ids out of those that lie beside a prediction file.
+
+    Raises FileNotFoundError where none do, and KeyError where they do not say of which nodes.
+    """
+    with np.load(left_out_path(path), allow_pickle=False) as parts:
+        columns = dict(parts)
+    stays = ~np.isin(columns["nodes"], nodes)
+    if not stays.all():
+        write_arrays(left_out_path(path), {name: each[stays] for name, each in columns.items()})
+
+
 def sample_p_value(file: PredictionFile) -> float | None:
     """How likely a random sample is as unlike the nodes as the labels; None where that is likely.
 

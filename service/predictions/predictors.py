@@ -263,9 +263,10 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     file = store.read(job)
     try:
         functions = read_functions(predictor_path(file.path))
-    except FileNotFoundError:  # removed since, with the predictions
+    except FileNotFoundError:
+        went = "as nodes were erased since" if file.path.exists() else "with its predictions"
         raise PredictionsNotFound(
-            f"the predictor of job {job.id} was removed with its predictions; solve again"
+            f"the predictor of job {job.id} was removed {went}; solve again for a new one"
         ) from None
     return Predictor(
         meta=file.meta,

@@ -1,26 +1,19 @@
 """Reasons of one prediction: the labels that speak for it, and on which way they are reached."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.predictions.prediction_files import (
-    PredictionFile,
-    densities_path,
-    labels_path,
-    shares_path,
-    write_arrays,
-)
+from peewit.service.predictions.kept_labels import KeptLabels
+from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.tables.uploads import NodeId, node_array
 from peewit.service.wire.predictions import ClassSupport, LabelReason, NodeReasons
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons, shared_reasons
-from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walk_rows import WalkRows
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
@@ -36,11 +29,6 @@ class ReasonsNotKept(LookupError):
     """The job did not keep what reasons are told from."""
 
     argument: ClassVar[str] = "job"
-
-
-def write_labels(path: Path, labels: Labels) -> None:
-    """Write the labels that predictions were made from beside their file."""
-    write_arrays(labels_path(path), {"nodes": labels.nodes, "classes": labels.classes})
 
 
 def node_reasons(
@@ -61,7 +49,7 @@ def node_reasons(
     NodeNotFound, NodeNotPredicted
         As `PredictionReader.one`.
     ReasonsNotKept
-        The job is of an older release, or nodes were erased since.
+        The job is of an older release.
     SnapshotNotFound
         The snapshot of the predictions is kept no longer.
     """
@@ -71,14 +59,14 @@ def node_reasons(
         raise BadArgument("model", "must predict classes for reasons to be told, not numbers")
     prediction = reader.one(graph, file, node)
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
-    nodes, classes = _labels_of(file)
+    kept = _kept_labels(file)
+    nodes, classes, shares = kept.nodes, kept.classes, kept.shares
     rows = walk_rows(snapshots, file.meta.snapshot)
     names, is_whole = file.meta.class_names, True
-    shares = _kept(shares_path(file.path))
     if shares is not None:
-        found = shared_reasons(shares[dense], classes, n_classes=len(names))
+        found = shared_reasons(shares[dense, kept.places], classes, n_classes=len(names))
     else:
-        densities = _kept(densities_path(file.path))
+        densities = kept.densities
         is_whole = densities is not None
         found = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
     predicted = next(
@@ -103,7 +91,7 @@ def node_reasons(
         against=against,
         followed=found.followed,
         is_whole=is_whole,
-        note=_note(file, found, predicted, is_walked=shares is None),
+        note=_note(file, found, predicted, kept),
     )
 
 
@@ -147,30 +135,25 @@ class _Told:
         return [each["node"] for each in self.file.lookup(np.array(nodes))]
 
 
-def _labels_of(file: PredictionFile) -> tuple[Int64Array, Int64Array]:
+def _kept_labels(file: PredictionFile) -> KeptLabels:
     try:
-        with np.load(labels_path(file.path), allow_pickle=False) as parts:
-            return parts["nodes"], parts["classes"]
+        return KeptLabels.read(file.path)
     except FileNotFoundError:
         raise ReasonsNotKept(
-            f"job {file.meta.job_id} kept no labels to tell reasons from: it is of an older "
-            "release, or nodes were erased since; solve again"
+            f"job {file.meta.job_id} kept no labels to tell reasons from, as it is of an older "
+            "release; solve again"
         ) from None
 
 
-def _kept(path: Path) -> Float32Array | None:
-    """An array beside predictions, which few models keep."""
-    try:
-        kept: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        return None
-    return kept
-
-
-def _note(file: PredictionFile, found: Reasons, predicted: int, *, is_walked: bool) -> str | None:
+def _note(file: PredictionFile, found: Reasons, predicted: int, kept: KeptLabels) -> str | None:
     if predicted < 0:
         return "no label reaches the node"
-    told = []
+    told, is_walked = [], kept.shares is None
+    if kept.has_lost_nodes:
+        told.append(
+            "nodes were erased since the solve, without which this is told; solve again for an "
+            "answer that does without them, too"
+        )
     model, names = file.meta.model, file.meta.class_names
     favoured = int(found.support.argmax())
     differs = favoured != predicted and found.support[favoured] > 0.0

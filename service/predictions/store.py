@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from time import time
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
@@ -24,6 +25,8 @@ from peewit.service.database.timestamps import now
 from peewit.service.inbox.erasures import Hidden, HiddenNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
+from peewit.service.predictions.kept_labels import erase_labels
+from peewit.service.predictions.left_out import erase_left_out
 from peewit.service.predictions.prediction_files import (
     DENSITIES_SUFFIX,
     GIVEN_SUFFIX,
@@ -44,15 +47,12 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
-_COMPANIONS: Final = (
-    PREDICTOR_SUFFIX,
-    GIVEN_SUFFIX,
-    LEFT_OUT_SUFFIX,
-    LABELS_SUFFIX,
-    DENSITIES_SUFFIX,
-    SHARES_SUFFIX,
-)
-_SUFFIXES: Final = (*_COMPANIONS, SUFFIX)
+_OF_FEATURES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX)
+_OF_LEFT_OUT: Final = (LEFT_OUT_SUFFIX,)
+_OF_LABELS: Final = (LABELS_SUFFIX, DENSITIES_SUFFIX, SHARES_SUFFIX)
+_SUFFIXES: Final = (*_OF_FEATURES, *_OF_LEFT_OUT, *_OF_LABELS, SUFFIX)
+_ERASED_WITHIN: Final = ((erase_left_out, _OF_LEFT_OUT), (erase_labels, _OF_LABELS))
+_UNREADABLE: Final = (BadZipFile, EOFError, FileNotFoundError, KeyError, ValueError)
 
 
 class PredictionsNotFound(LookupError):
@@ -160,15 +160,13 @@ class PredictionStore:
 
     def discard(self, graph_id: str, file_name: str) -> None:
         """Remove the files of an attempt that was refused; nothing happens when there are none."""
-        path = self.directory(graph_id) / file_name
-        for suffix in _SUFFIXES:
-            path.with_suffix(suffix).unlink(missing_ok=True)
+        _remove(self.directory(graph_id) / file_name, _SUFFIXES)
 
     def erase(self, graph_id: str, nodes: Int64Array, *, before: int | None) -> None:
         """Overwrite what files say of some dense ids; of unfinished files nothing stays.
 
-        What belongs to predictions of snapshots ``before`` that one goes whole: predictors hold
-        features of nodes.
+        So are labels that belong to predictions of snapshots ``before`` that one, and labels left
+        out; predictors go whole, as they hold features of nodes.
         """
         directory = self.directory(graph_id)
         for path in sorted(directory.glob(f"*{SUFFIX}")):
@@ -176,17 +174,18 @@ class PredictionStore:
                 continue
             try:
                 file = PredictionFile(path)
-            except pa.ArrowInvalid:  # damaged: nobody can read it, and it may hold anything
-                path.unlink(missing_ok=True)
+            except (pa.ArrowInvalid, FileNotFoundError):  # damaged, or replaced meanwhile
+                self.discard(graph_id, path.name)
                 continue
-            except FileNotFoundError:  # fresher ones have replaced it meanwhile
-                file = None
-            if file is not None:
-                file.erase(nodes)
-                if before is not None and file.meta.snapshot >= before:
-                    continue
-            for suffix in _COMPANIONS:
-                path.with_suffix(suffix).unlink(missing_ok=True)
+            file.erase(nodes)
+            if before is not None and file.meta.snapshot >= before:
+                continue
+            for erase, suffixes in _ERASED_WITHIN:
+                try:
+                    erase(path, nodes)
+                except _UNREADABLE:  # whatever it is or lacks, it may hold anything
+                    _remove(path, suffixes)
+            _remove(path, _OF_FEATURES)
 
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove what nobody will read again.
@@ -219,6 +218,12 @@ class PredictionStore:
                 path.unlink(missing_ok=True)
                 removed.append(path)
         return removed
+
+
+def _remove(path: Path, suffixes: Sequence[str]) -> None:
+    """Remove files of some kinds of one attempt; nothing happens to those that are not there."""
+    for suffix in suffixes:
+        path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _is_present(file: PredictionFile, hidden: Hidden) -> bool:

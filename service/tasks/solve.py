@@ -24,6 +24,7 @@ from peewit.service.jobs.job import (
     UnknownJob,
     lane_of,
 )
+from peewit.service.predictions.kept_labels import write_labels
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
@@ -38,7 +39,6 @@ from peewit.service.predictions.prediction_files import (
     write_predictions,
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
-from peewit.service.predictions.reasons import write_labels
 from peewit.service.tasks.assessment import (
     Answered,
     Assessment,

@@ -234,6 +234,55 @@ def test_what_comes_after_an_erasure_is_solved_without_the_node(full: Api) -> No
     assert files_with(full.stores.settings.home) == []
 
 
+JUDGED: Final = {
+    "abstention": "abstention?max_error=.5&",
+    "doubtful": "doubtful-labels?k=50&",
+    "chosen": "threshold?positive=left&min_recall=.5&",
+    "reasons": "node/reasons?id=n45&k=3&",
+}
+"""What is told from labels: where to abstain, which to doubt, a threshold, and reasons."""
+
+
+def judged(api: Api, model: str) -> dict[str, Any]:
+    return {
+        name: api.call("GET", f"/graphs/g/predictions/{path}model={model}", 200).json()[name]
+        for name, path in JUDGED.items()
+    }
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_node_without_a_label_takes_no_answer_about_others(api: Api) -> None:
+    api.create_graph("g", seed=1)
+    api.push(edges(), CSV)
+    put_features(api, OTHER, *(f"n{place}" for place in range(60)))
+    api.ingest()
+    api.put_labels({f"n{n}": "left" if n < 30 else "right" for n in range(1, 60, 4)})
+    parameters = {"label_shares": True, "cross_validate": 5, "class_mass": "none"}
+    run(api, kind="solve", model="hfs", parameters=parameters)
+    run(api, kind="solve", model="auto", parameters={"cross_validate": 5})
+    inductive = run(api, kind="solve", model="rlsc")
+    before = {model: judged(api, model) for model in ("hfs", "auto")}
+    erase(api, OTHER)
+    api.ingest()
+    assert files_with(api.stores.settings.home, OTHER) == []
+    for model, then in before.items():
+        told = judged(api, model)
+        assert told["doubtful"] == then["doubtful"]
+        assert told["chosen"] == then["chosen"]
+        for one in (told, then):
+            del one["abstention"]["answered_nodes"]  # of one node less
+        assert told["abstention"] == then["abstention"]
+        names = [[each["node"] for each in one["reasons"]["labels"]] for one in (told, then)]
+        assert names[0] == names[1]
+        assert len(names[0]) == 3
+        assert "nodes were erased since the solve" in told["reasons"]["note"]
+        assert then["reasons"]["note"] is None
+    gone = api.problem(
+        "POST", f"/jobs/{inductive}:predict", 404, json={"points": [{"features": [0.0, 0.0]}]}
+    )
+    assert "was removed as nodes were erased since; solve again" in gone["detail"]
+
+
 def test_an_id_that_comes_again_is_another_node(full: Api) -> None:
     erase(full, WHO)
     full.push(f"src,dst\n{WHO},n40\n".encode(), CSV)  # while it is hidden

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from peewit.service.client import Client, Conflict, NodeNotFound
-from peewit.service.predictions.prediction_files import labels_path, shares_path
+from peewit.service.client import Client, NodeNotFound
+from peewit.service.predictions.prediction_files import shares_path
 from peewit.service.settings import Settings
 from peewit.service.wire.predictions import NodeReasons, PredictionReasons
 from tests.service.api.conftest import CSV, Api, bring_communities, serving
@@ -130,13 +131,14 @@ def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
     assert {each.node for each in before.labels} == {"n3"}
     assert all("n10" not in (each.way or ()) for each in (*before.labels, *before.against))
     api.ingest()
-    graph = api.stores.catalog.get("g")
-    with Client(str(api.client.base_url)) as client, pytest.raises(Conflict, match="solve again"):
-        client.reasons("g", "n7")
-    kept = api.stores.predictions.open(api.stores.predictions.find(graph))
-    assert not labels_path(kept.path).exists()
+    left = reasons(api, "id=n7")
+    assert {each.node for each in left.labels} == {"n3"}
+    assert {each.node for each in left.against} == {"n33", "n50"}
+    assert left.note is not None
+    assert "nodes were erased since the solve" in left.note
     solve(api, "auto")
-    assert {each.node for each in reasons(api, "id=n7").labels} == {"n3"}
+    anew = reasons(api, "id=n7")
+    assert ({each.node for each in anew.labels}, anew.note) == ({"n3"}, None)
 
 
 def test_shares_of_an_erased_label_go(api: Api) -> None:
@@ -146,9 +148,16 @@ def test_shares_of_an_erased_label_go(api: Api) -> None:
     kept = api.stores.predictions.open(api.stores.predictions.find(api.stores.catalog.get("g")))
     assert shares_path(kept.path).exists()
     api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
-    assert {each.node for each in reasons(api, "id=n7").labels} == {"n3"}
+    before = reasons(api, "id=n7")
+    assert {each.node for each in before.labels} == {"n3"}
     api.ingest()
-    assert not shares_path(kept.path).exists()
+    left = reasons(api, "id=n7")
+    assert ({each.node for each in left.labels}, left.by) == ({"n3"}, "shares")
+    (of_n3,) = left.labels
+    assert of_n3.part == pytest.approx(1.0), "the share of the other is gone"
+    assert before.labels[0].part < 1.0
+    shares = np.load(shares_path(kept.path))
+    assert (not shares[10].any(), shares.any(axis=0).sum()) == (True, len(LABELS) - 1)
 
 
 def test_a_node_that_no_label_reaches_has_no_reasons(api: Api) -> None:

@@ -15,13 +15,17 @@ from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.jobs.queue import JobQueue
+from peewit.service.predictions.kept_labels import KeptLabels, write_labels
+from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
     given_path,
+    labels_path,
     left_out_path,
     predictor_path,
 )
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
+from peewit.solvers.labels import Labels
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from tests.service.predictions.test_prediction_files import META, written
 
@@ -161,6 +165,28 @@ def test_predictions_that_go_while_nodes_are_erased_are_passed_over(
     assert not predictor.exists()
     names = PredictionFile(directory / file_of(left)).table().column("node").to_pylist()
     assert names[1] is None
+
+
+def test_of_what_belongs_to_predictions_erased_nodes_take_what_nobody_can_take_apart(
+    store: Store,
+) -> None:
+    """Predictors, which hold features, and what is damaged; labels and those left out stay."""
+    whole, damaged = (store.publish(labels_seq=seq) for seq in (1, 2))
+    directory = store.predictions.directory(store.graph_id)
+    labels = Labels(nodes=np.array([0, 2]), classes=np.array([0, 1]), class_names=("a", "b"))
+    for job in (whole, damaged):
+        path = directory / file_of(job)
+        write_labels(path, labels)
+        write_left_out(path, labels.nodes, labels.classes, np.eye(2, dtype=np.float32))
+        predictor_path(path).write_bytes(b"features")
+    for path_of in (left_out_path, labels_path):
+        path_of(directory / file_of(damaged)).write_bytes(b"who knows")
+    store.predictions.erase(store.graph_id, np.array([1]), before=None)
+    assert store.files() == {
+        file_of(damaged),
+        *(path_of(Path(file_of(whole))).name for path_of in (Path, left_out_path, labels_path)),
+    }
+    assert KeptLabels.read(directory / file_of(whole)).nodes.tolist() == [0, 2]
 
 
 def test_files_that_no_job_names_go_after_the_grace_time(store: Store) -> None:

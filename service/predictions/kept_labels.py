@@ -1,0 +1,121 @@
+"""Labels that predictions were made from, and what is kept of them for each node, in files beside.
+
+A job writes them before its predictions, and they are removed with these
+(`peewit.service.predictions.store`). What an erased node had in them is overwritten, and the rest
+stays as the solve left it: rows of labels keep their places, which shares count by.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from peewit.service.predictions.prediction_files import (
+    densities_path,
+    labels_path,
+    shares_path,
+    write_arrays,
+)
+from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.labels import Labels
+from peewit.streaming.durable_files import publish_file, reserved_array
+
+_NO_NODE = -1
+_NO_PLACES = np.empty(0, np.int64)
+_ROWS_AT_ONCE = 1 << 16
+
+
+def write_labels(path: Path, labels: Labels) -> None:
+    """Write the labels that predictions were made from beside their file."""
+    write_arrays(labels_path(path), {"nodes": labels.nodes, "classes": labels.classes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptLabels:
+    """Labels that predictions were made from, but for those of nodes that were erased since.
+
+    Attributes
+    ----------
+    nodes, classes : (n_labels,) int64
+        Dense ids, and places in ``PredictionMeta.class_names``.
+    places : (n_labels,) int64
+        Their columns in ``shares``.
+    densities : (n_nodes, n_classes) float32 or None
+        Of all nodes, memory-mapped; few models keep them.
+    shares : (n_nodes, n_solved) float32 or None
+        What each label of the solve adds to the score of a node, memory-mapped.
+    has_lost_nodes : bool
+        Whether nodes were erased since the solve.
+    """
+
+    nodes: Int64Array
+    classes: Int64Array
+    places: Int64Array
+    densities: Float32Array | None
+    shares: Float32Array | None
+    has_lost_nodes: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Those beside a file of predictions; raises FileNotFoundError where none were kept."""
+        with np.load(labels_path(path), allow_pickle=False) as parts:
+            nodes, classes = parts["nodes"], parts["classes"]
+            has_lost_nodes = "has_lost_nodes" in parts
+        places = np.flatnonzero(nodes != _NO_NODE)
+        return cls(
+            nodes=nodes[places],
+            classes=classes[places],
+            places=places,
+            densities=_mapped(densities_path(path)),
+            shares=_mapped(shares_path(path)),
+            has_lost_nodes=has_lost_nodes,
+        )
+
+
+def erase_labels(path: Path, nodes: Int64Array) -> None:
+    """Overwrite what is kept of some dense ids; killed and done again, it ends the same.
+
+    Columns of shares come first: the labels tell which of them are to go. Raises FileNotFoundError
+    where no labels are kept.
+    """
+    with np.load(labels_path(path), allow_pickle=False) as parts:
+        labeled, classes = parts["nodes"], parts["classes"]
+        is_marked = "has_lost_nodes" in parts
+    is_erased = np.isin(labeled, nodes)
+    _erase_rows(densities_path(path), nodes, _NO_PLACES)
+    _erase_rows(shares_path(path), nodes, np.flatnonzero(is_erased))
+    if is_erased.any() or not is_marked:
+        labels = {
+            "nodes": np.where(is_erased, _NO_NODE, labeled),
+            "classes": np.where(is_erased, 0, classes),
+        }
+        write_arrays(labels_path(path), labels | {"has_lost_nodes": True})
+
+
+def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
+    """Write an array anew with zeros in some rows and columns, where it is and has others."""
+    kept = _mapped(path)
+    if kept is None:
+        return
+    rows = nodes[nodes < len(kept)]
+    if not (places.size or kept[rows].any()):
+        return
+
+    def write(temporary: Path) -> None:
+        written = reserved_array(temporary, kept.shape, kept.dtype)
+        for start in range(0, len(kept), _ROWS_AT_ONCE):
+            written[start : start + _ROWS_AT_ONCE] = kept[start : start + _ROWS_AT_ONCE]
+        written[rows] = 0.0
+        written[:, places] = 0.0
+        written.flush()
+
+    publish_file(path, write)
+
+
+def _mapped(path: Path) -> Float32Array | None:
+    try:
+        kept: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    return kept
