@@ -15,7 +15,7 @@ MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed")
+_FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed", "deletions")
 _TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
 _MAX_COLUMN_NAME: Final = 1000
 
@@ -87,8 +87,9 @@ class AutoSolve:
 class GraphSettings:
     """Settings of a graph, as people choose them.
 
-    ``node_ids``, ``expected_nodes``, ``max_nodes`` and ``seed`` are fixed once the graph exists:
-    the sparsifier has used them. The others can be changed and hold from the next block on.
+    ``node_ids``, ``expected_nodes``, ``max_nodes``, ``seed`` and ``deletions`` are fixed once the
+    graph exists: the sparsifier has used them. The others can be changed and hold from the next
+    block on.
 
     Attributes
     ----------
@@ -109,16 +110,15 @@ class GraphSettings:
         Of all random choices, 0 to 2^63 - 1; chosen when the graph is created unless given.
     keep_raw : bool
         Whether pushed blocks stay on disk once they are in the graph.
-    deletions : {"off", "approximate", "exact"}
-        Whether rows may delete edges: their records leave the sparsifier, and snapshots say the
-        spectral error that is left. "exact", which is fixed once the graph exists, keeps a log of
-        all edges, by which the spectral error asked is restored before a snapshot.
+    deletions : {"off", "exact"}
+        Whether rows may delete edges. "exact" keeps a log of all edges, by which the spectral error
+        asked is restored before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does: its weight is added, or takes the place of the others,
         which needs deletions.
     window : Window, optional
-        Which edges live, by their time; all do without it. It needs exact deletions, or none at
-        all, and is there from the first edge or never; ``length`` and ``allowed_ahead`` may change.
+        Which edges live, by their time; all do without it. It needs exact deletions, and is there
+        from the first edge or never; ``length`` and ``allowed_ahead`` may change.
     snapshot_every : SnapshotEvery, optional
         Snapshots besides the one at the end of each run of files.
     auto_solve : AutoSolve, optional
@@ -221,14 +221,6 @@ def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
             )
     if (wanted.window is None) != (present.window is None):
         raise GraphConflict("window", "is there from the first edge or never; create another graph")
-    if "exact" in {present.deletions, wanted.deletions} and wanted.deletions != present.deletions:
-        raise GraphConflict(
-            "deletions",
-            f"cannot become {wanted.deletions!r} where they were {present.deletions!r} since the "
-            "graph was created: exact ones need a log of all edges; create another graph",
-        )
-    if wanted.deletions == "off" != present.deletions:
-        raise GraphConflict("deletions", "must stay on where they were: edges may be gone already")
     if wanted.window is not None and present.window is not None:
         for name in ("by", "width", "time_unit"):
             if getattr(wanted.window, name) != getattr(present.window, name):

@@ -306,7 +306,7 @@ class Stream:
         KeyError
             No file of that path is absorbed.
         NotRetractable
-            Deletions are off, or were when the file came; or it removed edges of others.
+            Deletions are off, or it removed edges of others.
         RuntimeError
             A file is half absorbed, or the stream is not usable.
         """
@@ -362,7 +362,7 @@ class Stream:
         self._steps.begin("retracting", files[0].path)
         started = self._clock()
         gone = {file.digest for file in files}
-        self._tell(self._absorption.retract(gone, self._digests), started)
+        self._tell(self._absorption.settle(self._digests, retracted=gone), started)
 
     @property
     def path_in_hand(self) -> str | None:
@@ -430,7 +430,7 @@ class Stream:
             self._save_clean(publish=True)
 
     def repair(self, *, everything: bool = False) -> None:
-        """Repair the sparsifier now, where deletes are exact, and publish what has changed.
+        """Repair the sparsifier now, where deletions are on, and publish what has changed.
 
         Parameters
         ----------
@@ -454,8 +454,6 @@ class Stream:
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":
             return "deletions of the graph are off"
-        if not file.is_counted:
-            return "it came while deletions of the graph were off"
         if file.has_removals and not inserts_only:
             return (
                 "it deleted or set edges of other files, which are not brought back; ask for its "
@@ -560,7 +558,6 @@ class Stream:
                 columns=file.columns,
                 max_bad_rows=file.max_bad_rows,
                 has_removals=has_removals,
-                is_counted=start.is_counted,
                 last_bucket=self._absorption.end_window(has_removals=has_removals),
             ),
             earlier=earlier,

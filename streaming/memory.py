@@ -21,7 +21,7 @@ ROW_BYTES = 36
 """A row of a block in flight: decoded, copied, and as a record."""
 
 DELETE_RECORD_BYTES = 20
-"""A record once more, while others of its chunk, or of its bucket, are struck or thinned."""
+"""A record once more, while others of its chunk are struck."""
 
 DELETE_NODE_BYTES = 40
 """What a strike adds up for a node, and what is kept of it."""
@@ -29,9 +29,6 @@ DELETE_NODE_BYTES = 40
 LOG_NODE_BYTES = 50
 """Degrees, components and marks of a node once a log is resolved. While that lasts it takes three
 times as much, as spans are added up, but less than an embedding, which is not there then."""
-
-BUCKET_NODE_BYTES = 4
-"""Degree of a node in a bucket, where degrees are counted by bucket."""
 
 LOG_BYTES = 320 * 2**20
 """Pairs that are looked for in a log, and blocks of it."""
@@ -79,7 +76,6 @@ def plan_memory(
     part_rows: int,
     blocks_in_flight: int,
     deletions: Deletions = "off",
-    n_buckets: int = 0,
 ) -> MemoryPlan:
     """Buffer and block size with which a stream stays within ``limit_bytes``.
 
@@ -100,11 +96,8 @@ def plan_memory(
         Most rows of a block without a limit.
     blocks_in_flight : int
         Blocks that are in memory together.
-    deletions : {"off", "approximate", "exact"}
-        Whether edges may be deleted, and whether a log tells of them.
-    n_buckets : int
-        Buckets by which degrees are counted, which are thinned one after another; 0 where they are
-        not.
+    deletions : {"off", "exact"}
+        Whether edges may be deleted, by a log.
 
     Raises
     ------
@@ -121,9 +114,8 @@ def plan_memory(
         n_nodes=nodes,
         block_rows=rows * blocks_in_flight,
         deletions=deletions,
-        n_buckets=n_buckets,
     )
-    buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions, n_buckets)
+    buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions)
     if buffer_edges < least:
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
@@ -141,19 +133,14 @@ def least_memory(
     n_nodes: int,
     block_rows: int,
     deletions: Deletions = "off",
-    n_buckets: int = 0,
 ) -> int:
     """Least resident bytes of an ingest with so many nodes, and rows of blocks in flight."""
     node_bytes = NODE_BYTES + (0 if node_kind == "dense" else INDEX_BYTES)
-    node_bytes += 0 if deletions == "off" else DELETE_NODE_BYTES
-    node_bytes += BUCKET_NODE_BYTES * n_buckets
-    node_bytes += LOG_NODE_BYTES if deletions == "exact" else 0
-    records = int(_LEAST_GROWTH * expected_size(settings, n_nodes)) * _record_bytes(
-        deletions, n_buckets
-    )
-    fixed = FIXED_BYTES + (LOG_BYTES if deletions == "exact" else 0)
+    node_bytes += 0 if deletions == "off" else DELETE_NODE_BYTES + LOG_NODE_BYTES
+    records = int(_LEAST_GROWTH * expected_size(settings, n_nodes)) * _record_bytes(deletions)
+    fixed = FIXED_BYTES + (0 if deletions == "off" else LOG_BYTES)
     return fixed + n_nodes * node_bytes + block_rows * ROW_BYTES + records
 
 
-def _record_bytes(deletions: Deletions, n_buckets: int) -> int:
-    return RECORD_BYTES + (DELETE_RECORD_BYTES if deletions != "off" or n_buckets else 0)
+def _record_bytes(deletions: Deletions) -> int:
+    return RECORD_BYTES + (0 if deletions == "off" else DELETE_RECORD_BYTES)

@@ -10,7 +10,7 @@ from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
-from peewit.streaming.sparsifier.sample_size import ROOM, expected_size, expected_spread
+from peewit.streaming.sparsifier.sample_size import ROOM, expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 SMALLEST_PART_ROWS = 1 << 13
@@ -49,14 +49,14 @@ class StreamSettings:
         Most bytes of resident memory of this process; decides how large buffer and blocks may be.
     max_part_rows : int
         Most rows of a block, whatever the size of the sparsifier.
-    deletions : {"off", "approximate", "exact"}
+    deletions : {"off", "exact"}
         Whether rows may delete edges, and files be retracted; "exact" keeps a log of all edges and
         repairs the sparsifier by it before a snapshot.
     parallel : {"sum", "replace"}
         What a further edge of a pair does; ``replace`` needs deletions.
     window : Window or None
-        Which edges live, by their time; None keeps all. Edges leave by the log where deletions are
-        exact; where they are off they are sampled so that others may leave at any time (B26).
+        Which edges live, by their time; None keeps all. Edges leave by the log, so that it needs
+        exact deletions.
     checkpoint_seconds : float
         A checkpoint is written when the last one is older than this.
     snapshot_edges, snapshot_seconds : int or float or None
@@ -107,13 +107,12 @@ class StreamSettings:
             return self
         plan = plan_memory(
             self.memory_limit,
-            self._planned,
+            self.keeping,
             node_kind=self.node_kind,
             n_nodes=n_nodes,
             part_rows=self.part_rows,
             blocks_in_flight=2 * LIMITED_READERS + 1 + ARRIVAL_LANES,
             deletions=self.deletions,
-            n_buckets=0 if not self.forgets else math.ceil(self.window_buckets),
         )
         return replace(
             self,
@@ -124,26 +123,7 @@ class StreamSettings:
     @property
     def keeping(self) -> SparsifierSettings:
         """What decides which edges stay in the buffer: more than is published, where they leave."""
-        has_room = self.window is not None and self.deletions == "exact"
-        return self.sparsifier.with_room(ROOM) if has_room else self.sparsifier
-
-    @property
-    def forgets(self) -> bool:
-        """Whether edges leave by their time and no log tells which (B26)."""
-        return self.window is not None and self.deletions == "off"
-
-    @property
-    def window_buckets(self) -> float:
-        """Buckets that the window is long; 0 without one."""
-        return 0.0 if self.window is None else self.window.length / self.window.width
-
-    @property
-    def _planned(self) -> SparsifierSettings:
-        """What memory is planned for."""
-        if not self.forgets:
-            return self.keeping
-        unbound = replace(self.sparsifier, max_edges=None)  # that bounds what is published alone
-        return unbound.with_room(expected_spread(self.window_buckets))
+        return self.sparsifier if self.window is None else self.sparsifier.with_room(ROOM)
 
     @property
     def n_readers(self) -> int:

@@ -1,7 +1,7 @@
 """What does it cost to delete edges: to log them, to resolve deletes, to strike records?
 
 Run ``python -m docs.benchmarks.deletion_costs`` or ``--quick``. In CPU seconds of one thread, at
-``--nodes``: an ingest without deletions and with each kind; then so many rows that insert edges
+``--nodes``: an ingest without deletions and with them; then so many rows that insert edges
 which are there already, and as many that delete them, each with its snapshot; and strikes alone.
 """
 

@@ -3,11 +3,9 @@
 Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with
 240,000 random edges, and ten between each two of them, are streamed and thinned. Then some edges
 are deleted, at once or in batches, and the true error of what is left is found by dense algebra:
-*struck*, as approximate deletions leave it, beside the error they expect; *exact*, after the
-repairs that exact deletions make, with the largest on the way, how often some and all edges were
-sampled anew for each seed, and how many times what is left; and *fresh*, of a stream that never
-had the deleted edges. "Apart" counts seeds in which the struck sparsifier has more components than
-the graph, and so an infinite error; the others make the means of its column.
+*exact*, after the repairs that exact deletions make, with the largest on the way, how often some
+and all edges were sampled anew for each seed, and how many times what is left; and *fresh*, of a
+stream that never had the deleted edges.
 """
 
 import argparse
@@ -34,7 +32,6 @@ from peewit.streaming.sparsifier.repair import Repair, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
     absorb,
-    expected_epsilon,
     is_full,
     resparsify,
     sparsifier_graph,
@@ -187,8 +184,6 @@ class Played:
     """What some deletes did, seed by seed."""
 
     before: list[float] = field(default_factory=list)
-    struck: list[float] = field(default_factory=list)
-    expected: list[float] = field(default_factory=list)
     exact: list[float] = field(default_factory=list)
     worst: list[float] = field(default_factory=list)
     fresh: list[float] = field(default_factory=list)
@@ -204,7 +199,6 @@ class Played:
         gone = rng.permutation(np.unique(pairs[choose(edges, rng)]))
         state = streamed(edges, settings)
         self.before.append(_error(edges.graph(), state))
-        struck = strike(state, *(part.astype(np.int32) for part in divmod(gone, N_NODES)))
         lives, errors, n_anew = np.ones(pairs.size, bool), [], 0
         for number, batch in enumerate(np.array_split(gone, n_batches), 1):
             dies = lives & np.isin(pairs, batch)
@@ -216,12 +210,9 @@ class Played:
             self.kinds.append(report.kind)
             if number % LOOK_AFTER == 0 or number == n_batches:
                 errors.append(_error(left.graph(), thinned(state, settings)))
-        graph = left.graph()
-        self.struck.append(_error(graph, struck))
-        self.expected.append(expected_epsilon(struck, settings))
         self.exact.append(errors[-1])
         self.worst.append(max(errors))
-        self.fresh.append(_error(graph, streamed(left, settings)))
+        self.fresh.append(_error(left.graph(), streamed(left, settings)))
         self.anew.append(n_anew / left.u.size)
 
 
@@ -232,21 +223,16 @@ def show_errors(
     title = f"errors, asked {epsilon:g}: mean (largest) over {n_seeds} seeds"
     table = Table(title=title if n_batches == 1 else f"{title}, in {n_batches} batches")
     table.add_column("deleted")
-    headings = "before", "struck", "expected", "apart", "exact", "largest", "parts", "all", "anew"
+    headings = "before", "exact", "largest", "parts", "all", "anew"
     for heading in (*headings, "fresh", "to fresh"):
         table.add_column(heading, justify="right")
     for name in (each for each in SCENARIOS if only in each):
         found = Played()
         for seed in range(n_seeds):
             found.play(name, epsilon, seed, n_batches)
-        struck = np.array(found.struck)
-        is_apart = np.isinf(struck)
         table.add_row(
             name,
             _text(found.before),
-            _text(struck[~is_apart]),
-            _text(found.expected),
-            str(is_apart.sum()),
             _text(found.exact),
             f"{max(found.worst):.2f}",
             f"{found.kinds.count('part') / n_seeds:.1f}",
@@ -284,8 +270,8 @@ def _error(graph: Graph, state: SparsifierState) -> float:
     )
 
 
-def _text(errors: Sequence[float] | FloatArray) -> str:
-    return f"{np.mean(errors):.2f} ({np.max(errors):.2f})" if len(errors) else "-"
+def _text(errors: Sequence[float]) -> str:
+    return f"{np.mean(errors):.2f} ({np.max(errors):.2f})"
 
 
 def main() -> None:

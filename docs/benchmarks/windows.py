@@ -138,15 +138,13 @@ class Repairs:
             self.n_edges += event.repair.n_edges
 
 
-def settings_of(
-    size: Size, epsilon: float, seed: int, *, has_window: bool, has_log: bool = True
-) -> StreamSettings:
+def settings_of(size: Size, epsilon: float, seed: int, *, has_window: bool) -> StreamSettings:
     """Of a stream, with a window or without."""
     window = Window(length=N_BUCKETS - 1.0, width=1.0, allowed_ahead=1e9)
     return StreamSettings(
         node_kind="dense",
         sparsifier=SparsifierSettings(epsilon=epsilon, expected_nodes=size.n_nodes, seed=seed),
-        deletions="exact" if has_window and has_log else "off",
+        deletions="exact" if has_window else "off",
         window=window if has_window else None,
         n_threads=1,
     )
@@ -161,9 +159,7 @@ def write(path: Path, ends: Ends, bucket: int | None = None) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def looks(
-    name: str, size: Size, epsilon: float, seed: int, every: int, *, has_log: bool
-) -> tuple[list[Look], int]:
+def looks(name: str, size: Size, epsilon: float, seed: int, every: int) -> tuple[list[Look], int]:
     """Errors of some snapshots of a full window, and edges that were sampled anew."""
     rng = np.random.default_rng(seed)
     edges, repairs = STREAMS[name](size, rng), Repairs()
@@ -171,7 +167,7 @@ def looks(
     kept: list[Ends] = []
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        settings = settings_of(size, epsilon, seed, has_window=True, has_log=has_log)
+        settings = settings_of(size, epsilon, seed, has_window=True)
         paths = GraphPaths(root=root / "graph")
         stream = Stream(paths, settings, on_event=repairs.note)
         for bucket in range(TURNS * N_BUCKETS):
@@ -216,9 +212,7 @@ def _error(exact: Graph, kept: Graph) -> float:
     return spectral_error(exact, kept) if is_same else np.inf
 
 
-def show_errors(
-    epsilon: float, n_seeds: int, every: int, console: Console, *, has_log: bool
-) -> None:
+def show_errors(epsilon: float, n_seeds: int, every: int, console: Console) -> None:
     """True and expected errors over the looks and seeds."""
     size = Size(n_nodes=1_200, n_edges=24_000)
     table = Table(title=f"errors, asked {epsilon:g}, {n_seeds} seeds")
@@ -229,7 +223,7 @@ def show_errors(
         of_all: list[Look] = []
         n_anew = 0
         for seed in range(n_seeds):
-            found, n_more = looks(name, size, epsilon, seed, every, has_log=has_log)
+            found, n_more = looks(name, size, epsilon, seed, every)
             of_all += found
             n_anew += n_more
         errors, fresh = (np.array([getattr(look, each) for look in of_all]) for each in _ERRORS)
@@ -251,9 +245,7 @@ def show_errors(
 _ERRORS: Final = ("error", "fresh")
 
 
-def show_costs(
-    n_edges: int, n_nodes: int, together: int, console: Console, *, has_log: bool
-) -> None:
+def show_costs(n_edges: int, n_nodes: int, together: int, console: Console) -> None:
     """CPU of the same files with a window and without one."""
     size, epsilon = Size(n_nodes=n_nodes, n_edges=n_edges), 0.7
     table = Table(title=f"a snapshot for {together} files of {n_edges:,} edges; {n_nodes:,} nodes")
@@ -268,7 +260,7 @@ def show_costs(
             alone = 0.0
             for has_window in (False, True):
                 repairs = Repairs()
-                settings = settings_of(size, epsilon, 0, has_window=has_window, has_log=has_log)
+                settings = settings_of(size, epsilon, 0, has_window=has_window)
                 made = Stream(
                     GraphPaths(root=root / f"graph-{has_window}"), settings, on_event=repairs.note
                 )
@@ -302,7 +294,6 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.9, 0.5, 0.3])
     parser.add_argument("--every", type=int, default=3, help="buckets from one look to the next")
     parser.add_argument("--cost", action="store_true")
-    parser.add_argument("--without-log", action="store_true", help="deletions are off")
     parser.add_argument("--together", type=int, default=1, help="files from snapshot to snapshot")
     parser.add_argument("--edges", type=int, default=500_000, help="of a bucket, for costs")
     parser.add_argument("--nodes", type=int, default=10_000, help="for costs")
@@ -311,13 +302,11 @@ def main() -> None:
     console = Console(width=150)
     if arguments.cost:
         n_edges = 20_000 if arguments.quick else arguments.edges
-        show_costs(
-            n_edges, arguments.nodes, arguments.together, console, has_log=not arguments.without_log
-        )
+        show_costs(n_edges, arguments.nodes, arguments.together, console)
         return
     for epsilon in [0.7] if arguments.quick else arguments.epsilon:
         n_seeds = 1 if arguments.quick else arguments.seeds
-        show_errors(epsilon, n_seeds, arguments.every, console, has_log=not arguments.without_log)
+        show_errors(epsilon, n_seeds, arguments.every, console)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ WORDS: Final = {
     "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --window= --window-by= "
     "--buckets= --allowed-ahead= --time-unit= --snapshot-edges= "
     "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
-    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --deletions= --parallel= "
+    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= "
     "--window= --allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
     "--column= --rename= --json",
     "graph list": "--json",

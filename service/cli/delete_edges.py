@@ -51,7 +51,7 @@ def delete(
 
     Either end may come first. Edges that come later stay; of a pair without edges nothing happens.
     The nodes stay known. Files hold the two ends; a feed of changes, which also inserts, is to be
-    ingested instead. The graph needs --deletions.
+    ingested instead. The graph needs --deletions exact.
     """
     if not (edges or pair):
         raise typer.BadParameter("give a pair, SRC DST, or many, by --edges FILE")
@@ -61,8 +61,8 @@ def delete(
         graph = session.graph(name)
         if graph.settings.deletions == "off":
             raise ValueError(
-                f"deletions of {name} must be on, they are off; `peewit graph set {name} "
-                "--deletions approximate`"
+                f"deletions of {name} must be exact, they are off; create another graph with "
+                "--deletions exact"
             )
         write_deletes(_deletes(graph, edges or (), pair or (), given(src=src, dst=dst)), file)
         settings = session.settings

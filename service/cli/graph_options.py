@@ -23,8 +23,7 @@ DeletionsOf = Annotated[
     str | None,
     typer.Option(
         "--deletions",
-        help="Whether edges may be deleted: off; approximate, by what the sparsifier can tell; or "
-        "exact, by a log of all edges.",
+        help="Whether edges may be deleted: off, or exact, by a log of all edges.",
     ),
 ]
 ParallelEdges = Annotated[
@@ -40,7 +39,7 @@ WindowOf = Annotated[
     typer.Option(
         "--window",
         help="Keep the edges of the last so long only: 30d, 12h, 90m, or seconds. Deletions are "
-        "exact with it; where they are said to be off, no log of edges is kept.",
+        "exact with it.",
     ),
 ]
 WindowByOf = Annotated[
@@ -95,13 +94,13 @@ class SettingOptions:
     epsilon: float | None
     max_edges: int | None
     keep_raw: bool | None
-    deletions: str | None
     parallel: str | None
     snapshot_edges: int | None
     snapshot_seconds: float | None
     auto_solve: str | None
     parameters: list[str] | None
     columns: list[str] | None
+    deletions: str | None = None
     window: str | None = None
     window_by: str | None = None
     buckets: int | None = None

@@ -114,7 +114,6 @@ def set_settings(
     epsilon: Epsilon = None,
     max_edges: MaxEdges = None,
     keep_raw: KeepRaw = None,
-    deletions: DeletionsOf = None,
     parallel: ParallelEdges = None,
     window: WindowOf = None,
     allowed_ahead: AllowedAhead = None,
@@ -131,7 +130,6 @@ def set_settings(
         epsilon=epsilon,
         max_edges=max_edges,
         keep_raw=keep_raw,
-        deletions=deletions,
         parallel=parallel,
         window=window,
         allowed_ahead=allowed_ahead,
@@ -232,9 +230,8 @@ def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
         return told
     if meta.n_deletes:
         told["rows that delete"] = meta.n_deletes
-    if meta.n_live is not None:
-        told["live edges"] = meta.n_live
-        told["deleted edges"] = meta.n_deleted
+    told["live edges"] = meta.n_live
+    told["deleted edges"] = meta.n_deleted
     if meta.n_unmatched:
         told["deleted pairs without edges"] = meta.n_unmatched
     if meta.damage is not None and meta.damage.n_nodes:
@@ -249,8 +246,7 @@ def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
             f"{last.kind} of the edges before snapshot {last.snapshot}: "
             f"{last.n_edges:,} in {last.seconds:.1f} s"
         )
-    if meta.log_bytes is not None:
-        told["log"] = f"{meta.log_bytes:,} bytes"
+    told["log"] = f"{as_text(meta.log_bytes)} bytes"
     return told
 
 

@@ -35,7 +35,7 @@ def retract(
 
     Files that wait are left out. Nodes stay known. The files themselves are not touched, and do not
     come again until their content changes or `peewit ingest NAME PATH` asks for them. The graph
-    needs --deletions.
+    needs --deletions exact.
     """
     with open_session() as session:
         graph = session.graph(name)

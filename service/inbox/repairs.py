@@ -34,14 +34,14 @@ class Repairs:
         GraphNotFound
             There is no such graph.
         RepairRefused
-            Its deletions are not exact.
+            Its deletions are off.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
-            if graph.deletions != "exact":
+            if graph.deletions == "off":
                 raise RepairRefused(
-                    f"deletions of {graph.name} must be exact to repair it, they are "
-                    f"{graph.deletions}: no log tells which edges live"
+                    f"deletions of {graph.name} must be exact to repair it, they are off: no log "
+                    "tells which edges live"
                 )
             if graph.repair_wanted != "all":
                 mine = update(graphs).where(graphs.c.id == graph_id)

@@ -143,12 +143,8 @@ def _require_retractable(
         return
     if graph.deletions == "off":
         raise RetractionRefused(
-            f"deletions of {graph.name} must be on to retract files, they are off; "
-            f"`peewit graph set {graph.name} --deletions approximate`"
-        )
-    if file.retractable == "no":
-        raise RetractionRefused(
-            f"file {file.id} must have come while deletions of the graph were on, to be retracted"
+            f"deletions of {graph.name} must be exact to retract files, they are off; create "
+            "another graph with --deletions exact"
         )
     if file.retractable == "inserts_only" and not inserts_only:
         raise RetractionRefused(

@@ -191,7 +191,7 @@ class Bookkeeper:
             file = self.waiting.get((absorbed.path, absorbed.version))
             if file is None:
                 continue
-            outcomes.append(_committed(file, absorbed))
+            outcomes.append(self._committed(file, absorbed))
             if is_in_inbox(file.path, self._record.id):
                 pushed.append(file)
         self._finish(outcomes, event.summary)
@@ -225,8 +225,23 @@ class Bookkeeper:
             file=shown_url(file.path),
             reason=error.reason,
         )
-        kept = _committed(file, error.file, kept_as=f"it cannot be retracted: {error.reason}")
+        kept = self._committed(file, error.file, kept_as=f"it cannot be retracted: {error.reason}")
         self._finish([kept], summary)
+
+    def _committed(
+        self, file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None
+    ) -> FileOutcome:
+        """What the manifest is told of an absorbed file."""
+        retractable: Retractable = "inserts_only" if absorbed.has_removals else "whole"
+        return FileOutcome.committed(
+            file.id,
+            digest=absorbed.digest,
+            n_rows=absorbed.n_rows,
+            n_self_loops=absorbed.n_self_loops,
+            n_bad_rows=absorbed.n_bad_rows,
+            retractable="no" if self._record.settings.deletions == "off" else retractable,
+            kept_as=kept_as,
+        )
 
     def _log_retracted(self, file: FileRecord, *, n_rows: int) -> None:
         _log.info(
@@ -319,19 +334,3 @@ class Bookkeeper:
             epsilon_expected=meta.epsilon_expected,
             snapshot=summary.snapshot,
         )
-
-
-def _committed(
-    file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None
-) -> FileOutcome:
-    """What the manifest is told of an absorbed file."""
-    retractable: Retractable = "inserts_only" if absorbed.has_removals else "whole"
-    return FileOutcome.committed(
-        file.id,
-        digest=absorbed.digest,
-        n_rows=absorbed.n_rows,
-        n_self_loops=absorbed.n_self_loops,
-        n_bad_rows=absorbed.n_bad_rows,
-        retractable=retractable if absorbed.is_counted else "no",
-        kept_as=kept_as,
-    )

@@ -221,15 +221,12 @@ def _require_replaceable(before: Sequence[FileRecord], graph: GraphRecord) -> No
             reason = "its deletions are off"
         elif graph.settings.parallel == "replace" or file.retractable == "inserts_only":
             reason = "they took the place of others, as edges of one pair do there"
-        elif file.retractable == "no":
-            reason = "they came while its deletions were off"
         else:
             continue
         raise ConnectedBefore(
             f"graph {graph.settings.name} has edges from knn already ({Path(file.path).name}, "
             f"{file.status}), which cannot give way to others: {reason}; make another graph, with "
-            "deletions exact or approximate and parallel edges that sum: there knn works again and "
-            "again"
+            "--deletions exact and parallel edges that sum: there knn works again and again"
         )
 
 

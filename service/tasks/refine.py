@@ -57,7 +57,7 @@ def refined(
         snapshot_edges(
             paths,
             meta,
-            spool=spool_directory(paths, meta, directory / "spool", keep_raw=task.keep_raw),
+            spool=spool_directory(paths, directory / "spool", keep_raw=task.keep_raw),
             staging=directory / "staging",
             n_threads=task.n_threads,
             scheduler=task.scheduler,

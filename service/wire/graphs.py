@@ -22,7 +22,7 @@ class Settings:
     max_nodes: int
     seed: int
     keep_raw: bool
-    deletions: Literal["off", "approximate", "exact"]
+    deletions: Literal["off", "exact"]
     parallel: Literal["sum", "replace"]
     window: dict[str, Any] | None = described(
         "Which edges live: length, width of a bucket and allowed_ahead in seconds, by, time_unit."
@@ -152,29 +152,24 @@ class WindowState:
 
     horizon: datetime | None = described("Since when edges live; null before the first.")
     watermark: datetime | None = described("The latest time of an edge.")
-    n_live: int | None = described(
-        "Edges that live; null where nodes were erased and no log is kept."
-    )
+    n_live: int = described("Edges that live.")
     n_expired: int = described("Edges that have left.")
     n_late: int = described("Edges that came when the window was past them, and were left out.")
 
 
 @record
 class DeletedEdges:
-    """What was deleted and what came of it, as of the newest snapshot.
-
-    Null where deletions are approximate: what only a log tells.
-    """
+    """What was deleted and what came of it, as of the newest snapshot."""
 
     n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
-    n_live: int | None = described("Edges that are not deleted, self-loops not counted.")
-    n_deleted: int | None = described("Edges that were deleted or retracted.")
+    n_live: int = described("Edges that are not deleted, self-loops not counted.")
+    n_deleted: int = described("Edges that were deleted or retracted.")
     n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
-    damage: Damage | None
+    damage: Damage
     n_repairs: int = described("How often edges of damaged nodes had been sampled anew.")
     n_rebuilds: int = described("How often all edges had been sampled anew after deletes.")
-    last_repair: LastRepair | None = described("Null before the first, too.")
-    log_bytes: int | None = described("Bytes of the log on disk.")
+    last_repair: LastRepair | None = described("Null before the first.")
+    log_bytes: int = described("Bytes of the log on disk.")
 
 
 @record
@@ -222,7 +217,7 @@ class Snapshot:
     )
     n_live: int | None = described(
         "Edges that are not deleted and have not left a window, self-loops not counted; null where "
-        "that is not known."
+        "deletions are off."
     )
     n_unmatched: int = described("Deleted pairs of which no edge was there, as the log tells.")
     n_expired: int = described("Edges that had left the window of the graph.")

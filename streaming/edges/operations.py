@@ -14,7 +14,8 @@ from peewit.solvers.arrays import UInt8Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 
 DELETIONS_OFF: Final = (
-    "rows must insert in a graph whose deletions are off; turn them on and offer the file again"
+    "rows must insert in a graph whose deletions are off; offer the file to one that was created "
+    "with --deletions exact"
 )
 """The rule that a row breaks which deletes or sets."""
 

@@ -21,9 +21,6 @@ DEFAULT_BUCKETS: Final = 30
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _MOST_BUCKETS: Final = 4096
-_MOST_WITHOUT_LOG: Final = 128
-"""Each bucket has the degree of each node in memory then."""
-
 _GREATEST: Final = 2**62 // SECOND
 
 
@@ -92,15 +89,11 @@ class Window:
 
     def require_deletions(self, deletions: Deletions) -> None:
         """Raise BadArgument unless edges can leave a graph of these deletions."""
-        if deletions == "approximate":
+        if deletions != "exact":
             raise BadArgument(
-                "deletions", f"must be 'exact' or 'off' in a graph with a window, got {deletions!r}"
-            )
-        if deletions == "off" and self.length > _MOST_WITHOUT_LOG * self.width:
-            raise BadArgument(
-                "window.buckets",
-                f"must be at most {_MOST_WITHOUT_LOG} where deletions are off, as no log tells "
-                f"what leaves; got {self.length / self.width:g}",
+                "deletions",
+                f"must be 'exact' in a graph with a window, got {deletions!r}: edges leave by the "
+                "log that exact ones keep; leave deletions out, and a window makes them exact",
             )
 
     def bucket(self, time: int) -> int:

@@ -78,8 +78,7 @@ def certify(
     settings : CertifySettings or None
         How hard to try.
     keep_raw : bool
-        Whether spooled edges stay for later passes; otherwise they go in the end, as they do where
-        edges leave by their time and no log tells which.
+        Whether spooled edges stay for later passes; otherwise they go in the end.
     owner : str or None
         Who runs it, as part of a file name; needed where two equal runs may go on at once. The
         same owner goes on with its own run, another one with a run that was stopped.
@@ -118,7 +117,7 @@ def certify(
         with snapshot_edges(
             paths,
             snapshot.meta,
-            spool=spool_directory(paths, snapshot.meta, work.edges, keep_raw=keep_raw),
+            spool=spool_directory(paths, work.edges, keep_raw=keep_raw),
             staging=work.directory / "staging",
             n_threads=n_threads,
             scheduler=scheduler,

@@ -52,7 +52,7 @@ class EmbeddingMeta:
     n_nodes, edges_seen : int
         Its nodes, and the rows it was made from.
     n_deleted : int
-        Edges that had been deleted; where no log tells, pairs.
+        Edges that had been deleted.
     n_coordinates : int
         Numbers of each node.
     status : str

@@ -24,7 +24,7 @@ from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
-from peewit.streaming.edges.time_units import NEVER, SECOND
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.logged_files import LogFileMissing
@@ -85,10 +85,6 @@ class RawEdges(EdgePasses):
         Receives copies of remote files while they are spooled.
     n_threads : int
         Threads that read and multiply; results do not depend on it.
-    since : int
-        Rows that have an earlier time, in microseconds since 1970, are no edges of the snapshot.
-    n_since : int or None
-        Edges of the snapshot, where rows are left out; None counts those of all files.
     executor : FoldExecutor or None
         Computes the passes; None does it in ``n_threads`` threads, as far as their memory allows.
         Results do not depend on it either.
@@ -111,8 +107,6 @@ class RawEdges(EdgePasses):
         spool: Spool,
         staging: Path,
         n_threads: int,
-        since: int = NEVER,
-        n_since: int | None = None,
         executor: FoldExecutor | None = None,
         chunk_rows: int = PART_ROWS,
     ) -> None:
@@ -123,14 +117,10 @@ class RawEdges(EdgePasses):
         self._spool = spool
         self._staging = staging
         self._chunk_rows = chunk_rows
-        self._since = since
-        self._n_since = n_since
 
     @property
     def n_edges(self) -> int:
         """Edges, as they were counted when they were absorbed."""
-        if self._n_since is not None:
-            return self._n_since
         return sum(file.n_rows - file.n_self_loops for file in self._files)
 
     def open(
@@ -182,7 +172,7 @@ class RawEdges(EdgePasses):
         ) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
-            if self._node_kind == "dense" and not staged.is_copy and self._since == NEVER:
+            if self._node_kind == "dense" and not staged.is_copy:
                 return staged
             return self._spool.write(file.edges_key, self._blocks_of(staged, cancelled))
 
@@ -212,17 +202,11 @@ class RawEdges(EdgePasses):
     def _edges_of(self, raw: RawBlock) -> EdgeBlock:
         """The edges of a block between dense ids, without self-loops."""
         if isinstance(self._nodes, DenseNodes):
-            return self._living(self._nodes.map_block(raw))
+            return self._nodes.map_block(raw)
         u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
         if len(u) and min(u.min(), v.min()) < 0:
             raise BadEdges("it holds a node that the snapshot does not know")
-        return self._living(drop_self_loops(u, v, raw.weight, time=raw.time))
-
-    def _living(self, block: EdgeBlock) -> EdgeBlock:
-        """Edges that had not left a window when the snapshot was published."""
-        if block.time is None or self._since == NEVER:
-            return block
-        return block.where(block.time >= self._since)
+        return drop_self_loops(u, v, raw.weight)
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._n_threads, thread_name_prefix="raw-edges")
@@ -289,13 +273,9 @@ class LoggedEdges(EdgePasses):
             raise RawEdgesGone([(str(error.path), fault)]) from error
 
 
-def spool_directory(paths: GraphPaths, meta: SnapshotMeta, own: Path, *, keep_raw: bool) -> Path:
-    """Where the edges of a snapshot are spooled: a directory of the graph, or ``own``.
-
-    Where edges leave by their time and no log tells which, they are good for one snapshot alone, so
-    they are never kept.
-    """
-    return paths.root / "spool" if keep_raw and meta.first_bucket is None else own
+def spool_directory(paths: GraphPaths, own: Path, *, keep_raw: bool) -> Path:
+    """Where the edges of a snapshot are spooled: a directory of the graph, or ``own``."""
+    return paths.root / "spool" if keep_raw else own
 
 
 def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
@@ -304,13 +284,12 @@ def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile,
     Raises
     ------
     RawEdgesMovedOn
-        Some were retracted or replaced since; or rows deleted edges before the snapshot, which the
-        files still hold, and no log tells which.
+        Some were retracted or replaced since.
     ValueError
         The state of the graph was lost, and fewer files are known.
     """
     try:
-        return _files_of(paths, meta)
+        return CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
     except FilesMovedOn as error:
         raise _moved_on(paths, meta, error) from None
 
@@ -323,18 +302,9 @@ def require_raw_edges(paths: GraphPaths, meta: SnapshotMeta) -> None:
         raise _moved_on(paths, meta, error) from None
 
 
-def _files_of(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
-    if not meta.has_log and (meta.n_deletes or meta.n_removals):
-        # rows that delete are no edges, whatever they found
-        raise FilesMovedOn(
-            "of a graph without deletions for passes over its raw edges, which still hold what was "
-            f"deleted; {meta.n_removals:,} pairs were"
-        )
-    return CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
-
-
 def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
-    files, log = _files_of(paths, meta), ChangeLog(paths.log)
+    files = CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
+    log = ChangeLog(paths.log)
     if not meta.has_log:
         return
     is_kept = log.keeps(meta.log_version)
@@ -367,8 +337,7 @@ def snapshot_edges(
 ) -> Iterator[EdgePasses]:
     """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
-    Where deletes are exact they are those of the log that live; in a graph with a window and no
-    log, what the files hold since its horizon, and ``spool`` is good for this snapshot alone.
+    Where deletions are on they are those of the log that live.
 
     With ``scheduler``, the address of a dask scheduler, its workers compute the passes; there is no
     going back to threads where it fails.
@@ -398,8 +367,6 @@ def snapshot_edges(
             log = ChangeLog(paths.log)
             yield LoggedEdges(log, files, meta, n_threads=n_threads, executor=executor)
             return
-        if meta.first_bucket is not None:
-            files = tuple(file for file in files if file.lives(meta.first_bucket))
         yield RawEdges(
             files,
             nodes=open_nodes(
@@ -410,10 +377,6 @@ def snapshot_edges(
             spool=Spool(spool),
             staging=staging,
             n_threads=n_threads,
-            since=NEVER
-            if meta.first_bucket is None or meta.horizon is None
-            else round(meta.horizon * SECOND),
-            n_since=meta.n_live,
             executor=executor,
         )
 

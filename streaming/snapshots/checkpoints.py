@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,6 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
-from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
@@ -53,8 +52,7 @@ _CARDS = "cards.npy"
 _NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "peak", "torn")
 """Arrays that may be None, each in a file of its name."""
 
-_ARRAYS = ("chunks", "cards", "runs", "bucket_degrees", *_NODE_ARRAYS)
-_BUCKETS = "bucket_degrees.npy"
+_ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 5
@@ -82,8 +80,6 @@ class AbsorbedFile:
         Most rows that could be left out.
     has_removals : bool
         Whether some of its rows deleted edges of other files, or set their weights.
-    is_counted : bool
-        Whether its records stand in a run of the buffer.
     last_bucket : int or None
         Of graphs with a window, the last bucket that its edges belong to, or until which others
         may live that it deletes.
@@ -98,7 +94,6 @@ class AbsorbedFile:
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0
     has_removals: bool = False
-    is_counted: bool = False
     last_bucket: int | None = None
 
     def lives(self, horizon: int) -> bool:
@@ -148,8 +143,6 @@ class FilePosition:
     cutting : int
         Which way of cutting files into parts gave them their numbers, see `parts.CUTTING`; 1 in
         checkpoints that do not say.
-    is_counted : bool
-        Whether runs of the buffer were counted when the file began.
     reading : str or None
         How its rows are read: columns, most bad rows, what a further edge of a pair does, and the
         window; None in checkpoints that do not say.
@@ -165,7 +158,6 @@ class FilePosition:
     self_loops_before: int
     cutting: int = 1
     removals_before: int = 0
-    is_counted: bool = False
     reading: str | None = None
     arrived: int = NEVER
     reached: int = NEVER
@@ -418,10 +410,12 @@ class CheckpointStore:
             name: np.load(directory / f"{name}.npy", allow_pickle=False)
             for name in meta.get("arrays", before)
         }
-        runs, by_bucket = meta.get("runs"), meta.get("bucket_degrees")
+        runs = meta.get("runs")
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
-            item: math.inf if value is None else value for item, value in meta["counters"].items()
+            item: math.inf if value is None else value
+            for item, value in meta["counters"].items()
+            if item in _COUNTERS
         }
         files = _read_files(directory, meta["n_files"])
         self._on_disk = _OnDisk(
@@ -437,17 +431,14 @@ class CheckpointStore:
                 runs=None
                 if runs is None
                 else Runs.of(runs["keys"], runs["counts"], runs.get("buckets")),
-                bucket_degrees=None
-                if by_bucket is None
-                else BucketDegrees.restored(
-                    by_bucket, np.load(directory / _BUCKETS, allow_pickle=False)
-                ),
                 **arrays,
                 **counters,
             ),
             n_nodes=meta["n_nodes"],
             files=files,
-            position=FilePosition(**meta["position"]) if meta["position"] else None,
+            position=FilePosition(**_known(FilePosition, meta["position"]))
+            if meta["position"]
+            else None,
             n_removed_files=meta.get("n_removed_files", 0),
         )
 
@@ -473,10 +464,6 @@ class CheckpointStore:
         held = {name: each for name, each in arrays.items() if each is not None}
         for item, values in held.items():
             _write_array(directory / f"{item}.npy", values, on_flushed)
-        runs, by_bucket = state.runs, state.bucket_degrees
-        if by_bucket is not None:
-            joined = np.concatenate([np.zeros(0, np.float32), *by_bucket.degrees])
-            _write_array(directory / _BUCKETS, joined, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
@@ -486,8 +473,7 @@ class CheckpointStore:
             "n_removed_files": checkpoint.n_removed_files,
             "scale": state.cards.scale,
             "arrays": list(held),
-            "runs": runs and runs.stored,
-            "bucket_degrees": by_bucket and by_bucket.stored,
+            "runs": state.runs and state.runs.stored,
             "total_degree": state.cards.total_degree,
             "records": records.bounds,
             "position": None if position is None else asdict(position),
@@ -549,4 +535,10 @@ def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
 
 def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
     columns = EdgeColumns(**stored.pop("columns", {}))
-    return AbsorbedFile(columns=columns, **stored)
+    return AbsorbedFile(columns=columns, **_known(AbsorbedFile, stored))
+
+
+def _known(kind: type[AbsorbedFile | FilePosition], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record has of what is stored; earlier versions stored more."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}

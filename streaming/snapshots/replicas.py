@@ -1,7 +1,7 @@
 """Replicas of a snapshot: sparsifiers as other coins might have left them.
 
 A record that was kept with probability p has the conductance w / p. A replica multiplies it by a
-number of mean 1 and variance 1 - p (B27), so that replicas are as far from the snapshot as the
+number of mean 1 and variance 1 - p (B26), so that replicas are as far from the snapshot as the
 snapshot is from the graph; edges that were sure to be kept stay as they are. The coins of a
 sparsifier are dependent and even out degrees: those of replicas are not, and err a little more.
 """

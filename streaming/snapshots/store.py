@@ -109,7 +109,7 @@ class SnapshotMeta:
         Components that it has more than before, where nothing tells whether the graph has them.
     n_live : int or None
         Edges that are not deleted and have not left the window, self-loops not counted; None where
-        that is not known.
+        no log tells.
     n_unmatched : int
         Deleted pairs of which no edge was there, as the log tells; deleted again, counted again.
     log_version : int
@@ -127,8 +127,6 @@ class SnapshotMeta:
     watermark, horizon : float or None
         Of graphs with a window: the latest time of their edges, and since when edges live, in
         seconds since 1970.
-    first_bucket : int or None
-        Of graphs with a window and no log: the bucket at which the horizon stands.
     n_erased : int
         Nodes that were erased, before it was published or since.
     n_removed_files : int
@@ -170,7 +168,6 @@ class SnapshotMeta:
     n_late: int = 0
     watermark: float | None = None
     horizon: float | None = None
-    first_bucket: int | None = None
     n_erased: int = 0
     n_removed_files: int = 0
     files_digest: str | None = None
@@ -179,6 +176,7 @@ class SnapshotMeta:
     def read(cls, text: str) -> Self:
         """The provenance that a page tells, as `asdict` gave it."""
         values = json.loads(text)
+        values.pop("first_bucket", None)  # of earlier versions
         parts: dict[str, type[Damage | LastRepair]] = {"damage": Damage, "last_repair": LastRepair}
         for name, kind in parts.items():
             if values.get(name) is not None:
@@ -188,7 +186,7 @@ class SnapshotMeta:
     @property
     def has_log(self) -> bool:
         """Whether a log tells which edges live."""
-        return self.n_live is not None and self.first_bucket is None
+        return self.n_live is not None
 
     @property
     def n_deleted(self) -> int | None:
@@ -200,8 +198,8 @@ class SnapshotMeta:
 
     @property
     def n_gone(self) -> int:
-        """Edges that were deleted, or left the window; where no log tells, deleted pairs."""
-        return self.n_removals if self.n_deleted is None else self.n_deleted + self.n_expired
+        """Edges that were deleted, or left the window, as far as a log tells."""
+        return 0 if self.n_deleted is None else self.n_deleted + self.n_expired
 
     @property
     def note(self) -> str:

@@ -1,7 +1,7 @@
 """Variances of a snapshot's conductances over the coins that were thrown, beside its edges.
 
 A record that was kept with probability p has the conductance w / p, whose variance is estimated by
-(w / p)^2 (1 - p); those of parallel records add up (B27). Kept are they for the square of the
+(w / p)^2 (1 - p); those of parallel records add up (B26). Kept are they for the square of the
 conductance, so that the unit of weights does not matter.
 """
 

@@ -180,7 +180,6 @@ class _Lanes:
     def __init__(self, state: SparsifierState, settings: SparsifierSettings) -> None:
         self._cards = cards = state.cards
         self._seed = np.uint64(settings.seed)
-        self._last_known = None if state.bucket_degrees is None else state.cards_bucket
         self._constant = settings.oversampling * present_constant(state, settings)
         self._takes_all = cards.n_nodes == 0 and state.degree is None
         copies = np.float32(self._constant) * cards.local_resistance
@@ -235,8 +234,7 @@ class _Lanes:
         with np.errstate(over="ignore"):  # the hash counts modulo 2^64
             last: tuple[Any, ...] = self._seed, np.uint64(2 * number), *kept.columns
             known = self._known(number % ARRIVAL_LANES)
-            is_later = self._last_known is not None and block.bucket > self._last_known
-            if self._takes_all or is_later:  # of what comes later no card of a suffix knows (B26)
+            if self._takes_all:
                 n_kept = take_arrivals(*edges, *last)
             elif self._nodes is None:
                 n_kept = sample_independent(*edges, *known, *last)

@@ -85,8 +85,6 @@ def merge(
         n_unmatched=a.n_unmatched + b.n_unmatched,
         n_repairs=a.n_repairs + b.n_repairs,
         n_rebuilds=a.n_rebuilds + b.n_rebuilds,
-        bucket_degrees=None,  # windows are absorbed in one place
-        cards_bucket=max(a.cards_bucket, b.cards_bucket),
         watermark=max(a.watermark, b.watermark),
         horizon=max(a.horizon, b.horizon),
         n_expired=a.n_expired + b.n_expired,
@@ -119,7 +117,6 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         lost=None,
         peak=None,
         torn=None,
-        bucket_degrees=None,
         n_deletes=0,
         n_removals=0,
         n_struck=0,

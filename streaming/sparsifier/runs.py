@@ -20,8 +20,7 @@ class Runs:
     Attributes
     ----------
     keys : tuple of str
-        The digest of the file that brought each run. Empty for records that came before runs were
-        counted.
+        The digest of the file that brought each run.
     counts : (n_runs,) int64
         Records of each run, > 0.
     buckets : (n_runs,) int64

@@ -26,19 +26,6 @@ SPARE_COPIES = 2.0
 """Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
 
 
-CUT_LOSS = 1.6
-"""What the records of suffixes are more than `expected_spread` would have, as not every bucket has
-cards of its own."""
-
-
-def expected_spread(n_buckets: float) -> float:
-    """Sizes of what is published that suffixes of buckets of equal weight keep (B26).
-
-    That is ``1 + 1/2 + ... + 1/K``, and `CUT_LOSS`.
-    """
-    return CUT_LOSS * sum(1.0 / age for age in range(1, math.ceil(n_buckets) + 2))
-
-
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
     """Copies per unit of leverage that ``epsilon`` asks for, ``ln(n) / epsilon^2`` (B14)."""
     return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2

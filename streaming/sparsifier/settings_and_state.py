@@ -20,7 +20,6 @@ from peewit.solvers.arrays import (
 )
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.coins import CARD_PROBES
-from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 
@@ -252,10 +251,6 @@ class SparsifierState:
         How often a part of the edges, and all of them, were sampled anew after deletes.
     n_erased : int
         Nodes that were erased.
-    bucket_degrees : BucketDegrees or None
-        Of graphs with a window and no log, what the edges of each bucket weigh; else None.
-    cards_bucket : int
-        Where those are counted, the bucket whose edges, and those of later ones, the cards know.
     watermark, horizon : int
         Of graphs with a window, see `stream.windows`: the latest time of what is in the graph, in
         microseconds since 1970, and the first bucket that lives; `NEVER` before the first.
@@ -296,8 +291,6 @@ class SparsifierState:
     n_repairs: int = 0
     n_rebuilds: int = 0
     n_erased: int = 0
-    bucket_degrees: BucketDegrees | None = None
-    cards_bucket: int = NEVER
     watermark: int = NEVER
     horizon: int = NEVER
     n_expired: int = 0

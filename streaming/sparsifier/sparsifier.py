@@ -19,7 +19,6 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import degree_variance
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES, score
-from peewit.streaming.sparsifier.bucket_degrees import BucketCounter
 from peewit.streaming.sparsifier.degrees import is_whole, sum_degrees
 from peewit.streaming.sparsifier.sample_size import (
     expected_size,
@@ -48,18 +47,10 @@ WORTHWHILE_SHARE = 2.0 / 3.0
 """A snapshot is not thinned where degrees alone would keep more than this of its edges (B20)."""
 
 
-SUFFIX_ROOM = 7.0
-"""Where the buffer is thinned by suffixes (B26), it grows by so many sparsifiers: all of its cards
-are made anew then."""
-
-
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
     published = expected_size(settings, state.n_nodes) / settings.room
     cap = BUFFER_FACTOR * max(published, state.n_kept_last)
-    if state.bucket_degrees is not None:
-        size = expected_size(replace(settings, max_edges=None, room=1.0), state.n_nodes)
-        cap = state.n_kept_last + SUFFIX_ROOM * size
     return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 
@@ -93,15 +84,8 @@ def absorb(
         goes_on = _keeps_most(state, settings)
         n_leaning = int(LEANING_FACTOR * state.n_records) if goes_on else 0
         state = replace(state, n_leaning=n_leaning)
-    counter, by_bucket = BucketCounter(), state.bucket_degrees
-    if by_bucket is not None:
-        blocks = map(counter.count, blocks)
     arrivals = score(state, settings, blocks, parallel=parallel)
     constant = present_constant(state, settings)
-    degree = sum_degrees(state.degree, arrivals.degree)
-    if by_bucket is not None:
-        by_bucket = by_bucket.with_counts(counter)
-        degree = None if degree is None else by_bucket.total(max(state.n_nodes, n_nodes))
     runs = state.runs
     if runs is not None:
         counts = [records.n_records for records in arrivals.records]
@@ -110,8 +94,7 @@ def absorb(
         state,
         chunks=(*state.chunks, *(records for records in arrivals.records if records.n_records)),
         surplus=arrivals.surplus,
-        degree=degree,
-        bucket_degrees=by_bucket,
+        degree=sum_degrees(state.degree, arrivals.degree),
         runs=runs,
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
@@ -166,9 +149,7 @@ def thinned(
     The stream goes on from ``state``, so publishing changes nothing. The records are not copied
     but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
-    target = 0.5 * expected_size(settings, state.n_nodes)
-    if state.n_kept_last and state.bucket_degrees is None:
-        target = state.n_kept_last
+    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
     bound = math.inf if settings.max_edges is None else settings.max_edges
     if state.n_records <= min(THIN_FACTOR * target, bound):
         return state
@@ -258,7 +239,7 @@ def _surplus_weight(state: SparsifierState, settings: SparsifierSettings) -> Flo
     return weight
 
 
-def in_first_lane(surplus: Float32Array) -> Float32Array:
+def _in_first_lane(surplus: Float32Array) -> Float32Array:
     """Surpluses of arriving coins, all in one lane."""
     lanes = np.zeros((ARRIVAL_LANES, surplus.size), np.float32)
     lanes[0] = surplus
@@ -275,7 +256,7 @@ def _after(
         state,
         cards=thinning.cards,
         degree=thinning.arrived,
-        surplus=None if thinning.surplus is None else in_first_lane(thinning.surplus),
+        surplus=None if thinning.surplus is None else _in_first_lane(thinning.surplus),
         n_resparsifications=state.n_resparsifications + 1,
         n_struck_since_cards=0,
         lost=None,

@@ -17,9 +17,7 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import degree_variance
 from peewit.streaming.kernels.edge_passes import all_roots, join_ends
 from peewit.streaming.kernels.pair_set import fill_pair_set, mark_joins, mark_pairs
-from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.degrees import is_whole
-from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState
 
 
@@ -148,9 +146,6 @@ def without_records(
         if count < chunk.n_records:
             chunks.append(chunk.where(~is_struck))
     lost = degree.copy()
-    by_bucket = state.bucket_degrees
-    if by_bucket is not None and state.runs is not None:
-        by_bucket = _less_by_bucket(by_bucket, state.runs, state.chunks, marks)
     for total, before in ((variance, state.struck_variance), (lost, state.lost)):
         if before is not None:
             total[: before.size] += before
@@ -160,7 +155,6 @@ def without_records(
         runs=None if state.runs is None else state.runs.kept([~is_struck for is_struck in marks]),
         struck_variance=frozen(variance.astype(np.float32)),
         lost=frozen(lost.astype(np.float32)),
-        bucket_degrees=by_bucket,
         degree=None if state.degree is None else frozen(state.degree - degree[: state.degree.size]),
         n_struck=state.n_struck + sum(counts),
         n_struck_since_cards=state.n_struck_since_cards + sum(counts),
@@ -170,19 +164,6 @@ def without_records(
         return struck
     u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
     return _torn(struck, *((u, v) if is_erased is None else _past(u, v, is_erased)))
-
-
-def _less_by_bucket(
-    known: BucketDegrees, runs: Runs, chunks: Sequence[Records], marks: Sequence[BoolArray]
-) -> BucketDegrees:
-    """Degrees by bucket without the records that are marked."""
-    for bucket in np.unique(runs.buckets).tolist():
-        is_of = runs.marks(runs.buckets == bucket, [chunk.n_records for chunk in chunks])
-        for chunk, is_struck, is_own in zip(chunks, marks, is_of, strict=True):
-            gone = chunk.where(is_struck & is_own)
-            if gone.n_records:
-                known = known.without(bucket, gone.u, gone.v, gone.conductance)
-    return known
 
 
 def _past(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Array, Int32Array]:

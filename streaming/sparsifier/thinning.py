@@ -13,7 +13,7 @@ from typing import overload
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int32Array, frozen
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, frozen
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.kernels.coins import (
     add_degrees,
@@ -410,21 +410,17 @@ def selected(chunk: Records, lowered: Float32Array) -> Records:
     return taken.part(0, n_survivors)
 
 
-def spanning_forest(
-    chunks: Sequence[Records], *, n_nodes: int, parent: Int32Array | None = None
-) -> list[BoolArray]:
+def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
     """Mask of every chunk, True on a spanning forest that is maximum but for a factor of two.
 
-    Conductances are compared by their power of two. With ``parent``, the union-find of a forest
-    that is there already, (n_nodes,), only what joins its trees is marked, and they are joined.
+    Conductances are compared by their power of two.
     """
     counts = np.zeros(N_CLASSES, np.int64)
     classes = [np.empty(chunk.n_records, np.uint8) for chunk in chunks]
     on_forest = [np.zeros(chunk.n_records, np.bool_) for chunk in chunks]
     for chunk, numbers in zip(chunks, classes, strict=True):
         classify(chunk.weight, chunk.keep_probability, numbers, counts)
-    if parent is None:
-        parent = np.arange(n_nodes, dtype=np.int32)
+    parent = np.arange(n_nodes, dtype=np.int32)
     n_marked = 0
     for number in np.flatnonzero(counts)[::-1]:
         for chunk, numbers, marked in zip(chunks, classes, on_forest, strict=True):

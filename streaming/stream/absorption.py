@@ -29,13 +29,11 @@ from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
-from peewit.streaming.sparsifier.bucket_degrees import BucketDegrees
 from peewit.streaming.sparsifier.repair import Repair
-from peewit.streaming.sparsifier.runs import Runs
+from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
-from peewit.streaming.sparsifier.strikes import retract, strike, strike_nodes
-from peewit.streaming.sparsifier.suffixes import forget, resparsify_suffixes
+from peewit.streaming.sparsifier.strikes import strike, strike_nodes
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.changes import Changes
 from peewit.streaming.stream.exact_deletions import ExactDeletions
@@ -112,16 +110,16 @@ class Absorption:
             writable=True,
         )
         self.state = newest.state
-        if (settings.deletions != "off" or settings.forgets) and self.state.runs is None:
-            self.state = replace(self.state, runs=Runs.of([""], [self.state.n_records]))
-        if settings.forgets and self.state.bucket_degrees is None:
-            self.state = replace(self.state, bucket_degrees=BucketDegrees())
-        is_timed = self.state.watermark != NEVER
-        if newest.files and self.state.n_edges and is_timed != (settings.window is not None):
-            raise ValueError("window must be there from the first edge or never")
+        if newest.files and self.state.n_edges:
+            if (self.state.watermark != NEVER) != (settings.window is not None):
+                raise ValueError("window must be there from the first edge or never")
+            if (self.state.runs is not None) != (settings.deletions == "exact"):
+                raise ValueError("deletions must be exact from the first edge or never")
         self.is_usable = True
         self.deletions: ExactDeletions | None = None
         if settings.deletions == "exact":
+            if self.state.runs is None:
+                self.state = replace(self.state, runs=EMPTY_RUNS)
             self.deletions = ExactDeletions(
                 paths.log,
                 replaces=settings.parallel == "replace",
@@ -229,7 +227,7 @@ class Absorption:
             Microseconds since 1970; buckets that lie before it wholly go, too.
         """
         window = self._settings.window
-        if window is None:
+        if window is None or self.deletions is None:
             return False
         asked = NEVER if before == NEVER else window.bucket(before)
         horizon = max(window.horizon(self.state.watermark), asked)
@@ -237,9 +235,6 @@ class Absorption:
             return False
         self._steps.begin("expiring edges")
         self._file_start = None
-        if self.deletions is None:
-            self.state = replace(forget(self.state, horizon), horizon=horizon)
-            return True
         self.state = self.deletions.expire(
             self.state,
             living(files, self.state.horizon),
@@ -268,14 +263,6 @@ class Absorption:
                 yield from self._absorb_parts(staged, next_part)
             finally:
                 self._log = None
-
-    def retract(self, gone: Collection[str], digests: Sequence[str]) -> Repair | None:
-        """Take the records of some files out of the buffer, of all files ``digests``."""
-        if self.deletions is None:
-            for digest in gone:
-                self.state = retract(self.state, digest)
-            return None
-        return self.settle(digests, retracted=gone)
 
     def settle(
         self,
@@ -563,14 +550,11 @@ class Absorption:
             self._settings.keeping,
             blocks,
             n_nodes=0,
-            run="" if self._settings.forgets else staged.digest,
+            run=staged.digest,
             parallel=self._parallel,
         )
         self._count_passed()
         self.take_nodes()
-        if self._settings.forgets and self._passing is not None:
-            # a file of many buckets would keep the degrees of all of them
-            self.state = forget(self.state, self._passing.least)
 
     def _make_room(self) -> float | None:
         """Resparsify if the buffer is full; the seconds it took, None where there was room."""
@@ -587,8 +571,7 @@ class Absorption:
         held = [self.state]
         self.is_usable = False
         self.state = SparsifierState()
-        thin = resparsify_suffixes if self._settings.forgets else resparsify
-        self.state = thin(
+        self.state = resparsify(
             held.pop(),
             self._settings.keeping,
             cancelled=self._is_cancelled,

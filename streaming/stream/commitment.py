@@ -141,7 +141,6 @@ class Commitment:
             next_part=0,
             self_loops_before=state.n_self_loops,
             removals_before=state.n_removals,
-            is_counted=state.runs is not None,
             cutting=CUTTING,
             reading=self._reading(staged),
             arrived=arrived,

@@ -60,7 +60,7 @@ class Publication:
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.newest = newest
         self._last_repair = newest.last_repair if newest else None
-        self._position: tuple[int | None, ...] = (0, 0, 0, 0, 0, 0, None, 0)
+        self._position: tuple[int, ...] = (0, 0, 0, 0, 0, 0, 0)
         if newest is not None:
             self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
@@ -148,7 +148,6 @@ class Publication:
             horizon=window.start(state.horizon) / SECOND
             if window is not None and has_window
             else None,
-            first_bucket=state.horizon if has_window and self._settings.forgets else None,
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),
@@ -160,19 +159,12 @@ class Publication:
         )
 
     def _n_live(self, state: SparsifierState) -> int | None:
-        """Edges that live, where that is known."""
-        is_counted = self._settings.forgets and not state.n_erased
-        if self._settings.deletions != "exact" and not is_counted:
+        """Edges that live, where a log tells."""
+        if self._settings.deletions == "off":
             return None
         return state.n_edges - state.n_self_loops - state.n_dead
 
 
-def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int | None, ...]:
+def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:
     """What differs between two states of which both deserve a snapshot."""
-    if isinstance(of, SnapshotMeta):
-        first_bucket = of.first_bucket
-    else:
-        forgets = of.bucket_degrees is not None and of.watermark != NEVER
-        first_bucket = of.horizon if forgets else None
-    gone = of.n_struck, of.log_version, of.n_expired, of.n_erased
-    return of.n_blocks, of.n_nodes, *gone, first_bucket
+    return of.n_blocks, of.n_nodes, of.n_struck, of.log_version, of.n_expired, of.n_erased

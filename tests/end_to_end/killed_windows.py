@@ -1,7 +1,6 @@
 """Files that come while the daemon that follows them is killed, into a graph with a window.
 
-`python -m tests.end_to_end.killed_windows DIRECTORY exact|off FILES KILLS SEED` does it and prints
-figures.
+`python -m tests.end_to_end.killed_windows DIRECTORY FILES KILLS SEED` does it and prints figures.
 """
 
 import csv
@@ -64,12 +63,12 @@ def write(path: Path, number: int, chance: random.Random) -> list[tuple[str, str
     return rows
 
 
-def follow(home: Home, *, deletions: str, n_files: int, n_kills: int, seed: int) -> Kept:
+def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
     """Have files come one by one, the daemon die now and then, and edges expire by hand."""
     chance = random.Random(seed)
     inbox = home.directory.parent / "inbox"
     inbox.mkdir()
-    options = ("--epsilon", 0.05, "--seed", 1, "--deletions", deletions)  # keeps every edge
+    options = ("--epsilon", 0.05, "--seed", 1)  # keeps every edge
     lasting = ("--window", f"{LENGTH}s", "--buckets", LENGTH, "--time-unit", "s")
     home.run("graph", "create", "g", *options, *lasting)
     home.run("source", "add", "g", inbox / "*.csv", "--follow")
@@ -126,9 +125,9 @@ def _pair(u: str, v: str) -> Edge:
 def main() -> None:
     """Follow files and print what came of it."""
     home = Home(Path(sys.argv[1]).absolute() / "home", PEEWIT_LIST_SECONDS="0.2")
-    n_files, n_kills, seed = (int(each) for each in sys.argv[3:])
+    n_files, n_kills, seed = (int(each) for each in sys.argv[2:])
     try:
-        kept = follow(home, deletions=sys.argv[2], n_files=n_files, n_kills=n_kills, seed=seed)
+        kept = follow(home, n_files=n_files, n_kills=n_kills, seed=seed)
     finally:
         home.end()
     figures = kept._asdict() | {

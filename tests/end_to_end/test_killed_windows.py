@@ -10,10 +10,10 @@ from tests.end_to_end.processes import Home
 
 @pytest.mark.slow
 def test_what_lives_is_what_came_since_the_horizon_after_two_deaths(tmp_path: Path) -> None:
-    """Without a log; `killed_windows` does it with one as well, and for longer."""
+    """`killed_windows` does it for longer."""
     home = Home(tmp_path / "home", PEEWIT_LIST_SECONDS="0.2")
     try:
-        kept = follow(home, deletions="off", n_files=14, n_kills=2, seed=2)
+        kept = follow(home, n_files=14, n_kills=2, seed=2)
     finally:
         home.end()
     assert kept.graph == kept.expected

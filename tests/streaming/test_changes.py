@@ -26,7 +26,6 @@ from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_NODES = 40
-whichever_way = pytest.mark.parametrize("deletions", ["approximate", "exact"])
 Row = tuple[str, str, float, int]
 
 
@@ -81,7 +80,7 @@ def settings(
     kind: str = "string",
     *,
     parallel: Parallel = "sum",
-    deletions: Deletions = "approximate",
+    deletions: Deletions = "exact",
     epsilon: float = 0.2,
 ) -> StreamSettings:
     return StreamSettings(
@@ -115,11 +114,10 @@ def live_of(paths: GraphPaths, kind: str) -> dict[frozenset[str], float]:
     }
 
 
-@whichever_way
 @pytest.mark.parametrize("parallel", ["sum", "replace"])
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 def test_what_is_left_is_what_a_dictionary_holds(
-    tmp_path: Path, kind: str, parallel: Parallel, deletions: Deletions
+    tmp_path: Path, kind: str, parallel: Parallel
 ) -> None:
     twin, folder = Twin(parallel), tmp_path / "edges"
     folder.mkdir()
@@ -128,7 +126,7 @@ def test_what_is_left_is_what_a_dictionary_holds(
         twin.play(rows)
         pq.write_table(table_of(rows, kind), folder / f"{seed}.parquet", row_group_size=200)
     paths = GraphPaths(root=tmp_path / "graph")
-    stream = Stream(paths, settings(kind, parallel=parallel, deletions=deletions))
+    stream = Stream(paths, settings(kind, parallel=parallel))
     stream.ingest(files_of(folder))
     assert live_of(paths, kind) == pytest.approx(twin.weights)
     if kind != "dense":
@@ -137,10 +135,9 @@ def test_what_is_left_is_what_a_dictionary_holds(
     assert stream.state.n_deletes == n_deletes
     assert stream.state.n_struck > 0
     assert stream.state.runs.n_records == stream.state.n_records
-    if deletions == "exact":
-        newest = SnapshotStore(paths.snapshots).list()[-1]
-        assert newest.n_live == sum(len(weights) for weights in twin.live.values())
-        assert 0 < newest.n_unmatched < newest.n_removals
+    newest = SnapshotStore(paths.snapshots).list()[-1]
+    assert newest.n_live == sum(len(weights) for weights in twin.live.values())
+    assert 0 < newest.n_unmatched < newest.n_removals
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "arrow"])
@@ -169,16 +166,13 @@ def test_other_formats_say_the_same(tmp_path: Path, suffix: str) -> None:
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-@whichever_way
-def test_a_stream_that_is_killed_ends_as_an_unbroken_one(
-    tmp_path: Path, deletions: Deletions
-) -> None:
+def test_a_stream_that_is_killed_ends_as_an_unbroken_one(tmp_path: Path) -> None:
     folder = tmp_path / "edges"
     folder.mkdir()
     for seed in range(3):
         table = table_of(changes(seed, 2_000), "string")
         pq.write_table(table, folder / f"{seed}.parquet", row_group_size=200)
-    chosen = settings(epsilon=0.95, deletions=deletions)
+    chosen = settings(epsilon=0.95)
     unbroken = Stream(GraphPaths(root=tmp_path / "unbroken"), chosen)
     unbroken.ingest(files_of(folder))
     paths = GraphPaths(root=tmp_path / "killed")
@@ -274,7 +268,10 @@ def test_the_same_deletes_twice_change_nothing_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "rule"),
-    [({"deletions": "soft"}, "deletions must be one of"), ({"parallel": "last"}, "parallel must")],
+    [
+        ({"deletions": "approximate"}, "deletions must be one of"),
+        ({"parallel": "last"}, "parallel must"),
+    ],
 )
 def test_unknown_settings_are_refused(values: dict[str, str], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
@@ -287,14 +284,13 @@ def inserts(seed: int) -> list[Row]:
     return [row for row in changes(seed) if row[3] == INSERT]
 
 
-@whichever_way
-def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path, deletions: Deletions) -> None:
+def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     for seed in range(3):
         table = table_of(inserts(seed), "string")
         pq.write_table(table, folder / f"{seed}.parquet", row_group_size=200)
-    stream = Stream(paths, settings(deletions=deletions))
+    stream = Stream(paths, settings())
     stream.ingest(files_of(folder))
     path = str(folder / "1.parquet")
     assert stream.retract(path).path == path
@@ -305,24 +301,21 @@ def test_a_retracted_file_is_gone_and_may_come_again(tmp_path: Path, deletions: 
     twin.play(inserts(2))
     assert live_of(paths, "string") == pytest.approx(twin.weights)
     assert [Path(file.path).name for file in stream.files] == ["0.parquet", "2.parquet"]
-    reopened = Stream(paths, settings(deletions=deletions))
+    reopened = Stream(paths, settings())
     assert reopened.files == stream.files
     reopened.ingest(files_of(folder))
     twin.play(inserts(1))
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-@whichever_way
-def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(
-    tmp_path: Path, deletions: Deletions
-) -> None:
+def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(tmp_path: Path) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     pq.write_table(table_of(inserts(0), "string"), folder / "0.parquet")
     removing = [("n1", f"n{far}", 1.0, DELETE) for far in range(N_NODES)]
     rows = [*removing, ("n2", "n3", 5.0, INSERT)]
     pq.write_table(table_of(rows, "string"), folder / "1.parquet")
-    stream = Stream(paths, settings(deletions=deletions))
+    stream = Stream(paths, settings())
     stream.ingest(files_of(folder))
     path = str(folder / "1.parquet")
     with pytest.raises(NotRetractable, match="not brought back"):
@@ -334,36 +327,27 @@ def test_a_file_that_removed_edges_is_retracted_for_its_inserts_only(
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-def test_files_that_came_before_deletions_were_on_stay(tmp_path: Path) -> None:
-    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+def test_deletions_are_there_from_the_first_edge_or_never(tmp_path: Path) -> None:
+    folder = tmp_path / "edges"
     folder.mkdir()
     pq.write_table(table_of(inserts(0), "string"), folder / "0.parquet")
-    off = Stream(paths, settings(deletions="off"))
-    off.ingest(files_of(folder))
+    for first, then in (("off", "exact"), ("exact", "off")):
+        paths = GraphPaths(root=tmp_path / first)
+        Stream(paths, settings(deletions=first)).ingest(files_of(folder))
+        with pytest.raises(ValueError, match="exact from the first edge or never"):
+            Stream(paths, settings(deletions=then))
+    off = Stream(GraphPaths(root=tmp_path / "off"), settings(deletions="off"))
     with pytest.raises(NotRetractable, match="are off"):
         off.retract(str(folder / "0.parquet"))
-    pq.write_table(table_of(inserts(1), "string"), folder / "1.parquet")
-    stream = Stream(paths, settings())
-    stream.ingest(files_of(folder))
-    assert stream.state.runs.keys[0] == ""
-    with pytest.raises(NotRetractable, match="while deletions of the graph were off"):
-        stream.retract(str(folder / "0.parquet"))
-    stream.retract(str(folder / "1.parquet"))
-    twin = Twin("sum")
-    twin.play(inserts(0))
-    assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
-@whichever_way
-def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(
-    tmp_path: Path, deletions: Deletions
-) -> None:
+def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(tmp_path: Path) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()
     for seed in range(2):
         pq.write_table(table_of(inserts(seed), "string"), folder / f"{seed}.parquet")
     events: list[IngestEvent] = []
-    stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
+    stream = Stream(paths, settings(), on_event=events.append)
     stream.ingest(files_of(folder))
     pq.write_table(table_of(inserts(5), "string"), folder / "0.parquet")
     stream.ingest(files_of(folder))
@@ -377,19 +361,18 @@ def test_a_new_version_takes_the_place_of_the_earlier_one_where_asked(
     assert [Path(file.path).name for file in stream.files] == ["1.parquet", "0.parquet"]
 
 
-@whichever_way
-def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path, deletions: Deletions) -> None:
+def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path) -> None:
     paths, path = GraphPaths(root=tmp_path / "graph"), tmp_path / "edges.parquet"
     pq.write_table(table_of(inserts(0), "string"), path)
     events: list[IngestEvent] = []
-    stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
+    stream = Stream(paths, settings(), on_event=events.append)
     stream.ingest(files_of(path))
     before = live_of(paths, "string")
     bad = table_of([*inserts(1), ("n1", "n2", -1.0, INSERT)], "string")
     pq.write_table(bad, path, row_group_size=100)
     stream.ingest([replace(file, replaces=True) for file in files_of(path)])
     assert [type(event) for event in events].count(Quarantined) == 1
-    reopened = Stream(paths, settings(deletions=deletions))
+    reopened = Stream(paths, settings())
     assert [file.digest for file in reopened.files] == [file.digest for file in stream.files]
     assert reopened.state.n_records == stream.state.n_records
     assert live_of(paths, "string") == before
@@ -403,7 +386,7 @@ def test_a_file_without_operations_gives_the_same_bits_whoever_may_delete(tmp_pa
     table = pa.table({"src": ends[0], "dst": ends[1]})
     pq.write_table(table, tmp_path / "edges.parquet", row_group_size=2_000)
     found = []
-    for name, deletions in (("off", "off"), ("on", "approximate")):
+    for name, deletions in (("off", "off"), ("on", "exact")):
         chosen = replace(settings("dense", deletions=deletions, epsilon=0.9), group_blocks=16)
         stream = Stream(GraphPaths(root=tmp_path / name), chosen)
         files = EdgeFiles(tmp_path / "edges.parquet", columns=CHANGES).list()

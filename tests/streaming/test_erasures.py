@@ -64,7 +64,7 @@ def n_raw_edges(paths: GraphPaths) -> int:
 
 
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
-@pytest.mark.parametrize("deletions", ["off", "approximate", "exact"])
+@pytest.mark.parametrize("deletions", ["off", "exact"])
 def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions, kind: str) -> None:
     folder, paths = tmp_path / "files", GraphPaths(root=tmp_path / "graph")
     folder.mkdir()

@@ -13,16 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.streaming.edges.change_rules import Deletions
-from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.edges.windows import Window
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.memory import MemoryLimitTooSmall, plan_memory
 from peewit.streaming.settings import GROUP_SHARE, StreamSettings
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
-from peewit.streaming.sparsifier.sample_size import expected_size, expected_spread
+from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import Coins, Records, SparsifierSettings
 
 MIB = 1 << 20
@@ -195,44 +193,4 @@ def test_deletes_leave_less_room_for_the_buffer() -> None:
         for deletions in get_args(Deletions)
     ]
     assert plans[1].buffer_edges < 0.6 * plans[0].buffer_edges
-    assert plans[2].buffer_edges < plans[1].buffer_edges
     assert plans[1].part_rows == plans[0].part_rows
-
-
-def test_buckets_without_a_log_ask_for_room_for_what_suffixes_keep() -> None:
-    window = Window(length=30.0, width=1.0, allowed_ahead=1.0)
-    plain, forgetting = settings(None), replace(settings(None), window=window)
-    limit = 4 << 30
-    plans = [replace(each, memory_limit=limit).within_memory(0) for each in (plain, forgetting)]
-    sizes = [each.sparsifier.buffer_edges for each in plans]
-    assert sizes[0] is not None
-    assert sizes[1] is not None
-    assert sizes[1] < 0.6 * sizes[0]
-    bounded = replace(forgetting.sparsifier, max_edges=1_000)  # of what is published alone
-    with pytest.raises(MemoryLimitTooSmall):
-        replace(forgetting, sparsifier=bounded, memory_limit=1 << 30).within_memory(0)
-    with pytest.raises(MemoryLimitTooSmall) as refused:
-        replace(forgetting, memory_limit=1 << 30).within_memory(0)
-    replace(plain, memory_limit=1 << 30).within_memory(0)
-    assert "raise epsilon" in str(refused.value)
-
-
-def test_a_window_without_a_log_keeps_to_the_buffer(tmp_path: Path) -> None:
-    rng, n_nodes, n_buckets = np.random.default_rng(0), 300, 8
-    sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=n_nodes)
-    room = int(expected_spread(n_buckets) * expected_size(sparsifier, n_nodes))
-    limited = StreamSettings(
-        node_kind="dense",
-        sparsifier=replace(sparsifier, buffer_edges=int(1.1 * room)),
-        window=Window(length=n_buckets - 1.0, width=1.0, allowed_ahead=1e9),
-        max_part_rows=256,
-        group_blocks=4,
-    )
-    stream = Stream(GraphPaths(root=tmp_path / "graph"), limited)
-    for bucket in range(2 * n_buckets):
-        ends = rng.integers(0, n_nodes, (2, 12_000))
-        columns = {"src": ends[0], "dst": ends[1], "time": np.full(ends[0].size, bucket)}
-        pq.write_table(pa.table(columns), path := tmp_path / f"{bucket}.parquet")
-        stream.ingest(EdgeFiles(path, columns=EdgeColumns(time="time")).list())
-        assert stream.state.n_records <= 1.1 * room + 4 * 256  # a group of a new bucket stays
-    assert stream.state.n_resparsifications > n_buckets

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.operations import INSERT
+from peewit.streaming.edges.operations import INSERT, SET
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Quarantined, Retracted
 from peewit.streaming.events import Withheld as LeftOut
@@ -60,12 +59,9 @@ def weights_of(seeds: set[int]) -> dict[frozenset[str], float]:
     return twin.weights
 
 
-@pytest.mark.parametrize("deletions", ["approximate", "exact"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_left_is_what_a_dictionary_of_files_holds(
-    tmp_path: Path, seed: int, deletions: Deletions
-) -> None:
-    chosen = settings(deletions=deletions)
+def test_what_is_left_is_what_a_dictionary_of_files_holds(tmp_path: Path, seed: int) -> None:
+    chosen = settings()
     rng = np.random.default_rng(seed)
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
     events: list[IngestEvent] = []
@@ -123,16 +119,13 @@ def test_a_new_version_that_equals_another_file_takes_the_earlier_one_out(tmp_pa
     assert live_of(paths, "string") == pytest.approx(weights_of({0}))
 
 
-@pytest.mark.parametrize("deletions", ["approximate", "exact"])
-def test_one_file_of_a_directory_is_in_the_graph_whatever_it_is_called(
-    tmp_path: Path, deletions: Deletions
-) -> None:
+def test_one_file_of_a_directory_is_in_the_graph_whatever_it_is_called(tmp_path: Path) -> None:
     paths = GraphPaths(root=tmp_path / "graph")
     others, made = tmp_path / "others", tmp_path / "made"
     events: list[IngestEvent] = []
 
     def ingest() -> set[str]:
-        stream = Stream(paths, settings(deletions=deletions), on_event=events.append)
+        stream = Stream(paths, settings(), on_event=events.append)
         alone = [replace(file, replaces_siblings=True) for file in files_of(made)]
         stream.ingest([*files_of(others), *alone[-1:]])
         return {Path(file.path).stem for file in stream.files}
@@ -198,8 +191,8 @@ def test_a_pass_ends_between_files_where_it_is_enough(tmp_path: Path) -> None:
 
 def test_several_files_leave_with_one_snapshot_and_those_that_stay_say_why(tmp_path: Path) -> None:
     folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
-    kept = write(folder, "a", 0)
-    Stream(paths, settings(deletions="off")).ingest(files_of(folder))
+    kept, rows = write(folder, "a", 0), [*inserts(0), ("n1", "n2", 2.0, SET)]
+    pq.write_table(table_of(rows, "string"), kept)
     others = [write(folder, name, seed) for name, seed in (("b", 1), ("c", 2), ("d", 3))]
     events: list[IngestEvent] = []
     stream = Stream(paths, settings(), on_event=events.append)
@@ -215,7 +208,10 @@ def test_several_files_leave_with_one_snapshot_and_those_that_stay_say_why(tmp_p
     assert len(SnapshotStore(paths.snapshots).numbers()) == n_before + 1
     (retracted,) = (event for event in events if isinstance(event, Retracted))
     assert [file.path for file in retracted.files] == [str(others[0]), str(others[2])]
-    assert live_of(paths, "string") == pytest.approx(weights_of({0, 2}))
+    twin = Twin("sum")
+    twin.play(rows)
+    twin.play(inserts(2))
+    assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
 class DyingSteps(Steps):
@@ -231,16 +227,13 @@ class DyingSteps(Steps):
         self._live()
 
 
-@pytest.mark.parametrize("deletions", ["approximate", "exact"])
 @pytest.mark.parametrize("how", ["retract", "replace", "duplicate"])
-def test_killed_anywhere_a_file_leaves_once_and_nothing_else_does(
-    tmp_path: Path, how: str, deletions: Deletions
-) -> None:
+def test_killed_anywhere_a_file_leaves_once_and_nothing_else_does(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "edges"
     for name, seed in (("a", 0), ("b", 1), ("c", 2)):
         write(folder, name, seed)
     path = folder / "b.parquet"
-    chosen = settings(epsilon=0.95, deletions=deletions)
+    chosen = settings(epsilon=0.95)
     base = tmp_path / "base"
     Stream(GraphPaths(root=base), chosen).ingest(files_of(folder))
     match how:
@@ -372,7 +365,7 @@ def test_a_file_without_edges_leaves_with_a_snapshot_that_can_be_certified(tmp_p
 
 
 def test_the_same_content_read_in_another_way_is_spooled_anew(tmp_path: Path) -> None:
-    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    folder = tmp_path / "edges"
     folder.mkdir()
     rows = [("n1", "n2", 1.0, INSERT), ("n2", "n3", 1.0, INSERT)]
     table = table_of(rows, "string").drop_columns("op")
@@ -382,19 +375,17 @@ def test_the_same_content_read_in_another_way_is_spooled_anew(tmp_path: Path) ->
     otherwise = [
         replace(read[0], columns=EdgeColumns(src="dst", dst="other", weight="weight"), version="2")
     ]
-    stream = Stream(paths, settings())
     degrees = []
-    for files in (read, otherwise):
-        stream.ingest(files)
+    for name, files in (("read", read), ("otherwise", otherwise)):
+        paths = GraphPaths(root=tmp_path / name)
+        Stream(paths, settings(deletions="off")).ingest(files)
         meta = SnapshotStore(paths.snapshots).list()[-1]
         with snapshot_edges(
             paths, meta, spool=tmp_path / "spool", staging=paths.staging, n_threads=1
         ) as edges:
             edges.open()
             degrees.append(edges.degrees().weight.tolist())
-        stream.retract(str(path))
     assert len(list((tmp_path / "spool").iterdir())) == 2
-    assert stream.files == ()
     keys = {
         AbsorbedFile(
             path="p", version="1", digest="d", n_rows=1, n_self_loops=0, columns=columns

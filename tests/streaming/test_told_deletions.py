@@ -136,12 +136,8 @@ def test_nodes_without_edges_and_those_sampled_anew_are_not_damaged() -> None:
     assert found.weight_share == pytest.approx(4.0 / degree.sum())
 
 
-@pytest.mark.parametrize("deletions", ["off", "approximate"])
-def test_where_no_log_tells_nothing_is_told(tmp_path: Path, deletions: Deletions) -> None:
-    place = Place(tmp_path, deletions)
-    if deletions == "approximate":
-        place.delete(of_a_half)
-    meta = place.meta
+def test_where_no_log_tells_nothing_is_told(tmp_path: Path) -> None:
+    meta = Place(tmp_path, "off").meta
     assert (meta.damage, meta.last_repair, meta.log_bytes, meta.n_deleted) == (None,) * 4
 
 
@@ -175,8 +171,7 @@ def test_a_repair_that_is_asked_for_samples_what_is_due_or_everything(tmp_path: 
 
 
 def test_graphs_without_a_log_stay_as_they_are(tmp_path: Path) -> None:
-    place = Place(tmp_path, "approximate")
-    place.delete(of_a_half)
+    place = Place(tmp_path, "off")
     before = place.meta
     Stream(place.paths, place.settings).repair(everything=True)
     assert place.meta == before

@@ -208,15 +208,10 @@ def played(folder: Path, stream: Stream, files: Sequence[Rows], twin: Twin | Non
     return twin
 
 
-BOTH = pytest.mark.parametrize("deletions", ["exact", "off"])
-"""With a log that tells what leaves, and without."""
-
-
-@BOTH
 def test_a_graph_of_few_edges_has_exactly_those_that_live(
-    tmp_path: Path, paths: GraphPaths, deletions: str
+    tmp_path: Path, paths: GraphPaths
 ) -> None:
-    stream, twin = opened(paths, settings(deletions=deletions)), Twin()
+    stream, twin = opened(paths, settings()), Twin()
     for number in range(9):
         played(tmp_path, stream, [rows_of(number)], twin)
         meta = twin.check(paths)
@@ -236,21 +231,16 @@ def test_rows_that_delete_find_what_lives(tmp_path: Path, paths: GraphPaths) -> 
     assert twin.n_deleted > 20
 
 
-def test_edges_leave_by_a_log_or_without_one_not_by_approximate_deletions() -> None:
-    with pytest.raises(ValueError, match="'exact' or 'off' in a graph with a window"):
-        settings(deletions="approximate")
-    settings(window=Window.of(300.0, buckets=300))
-    settings(window=Window.of(128.0, buckets=128), deletions="off")
-    with pytest.raises(ValueError, match=r"at most 128 where deletions are off.*got 129"):
-        settings(window=Window.of(129.0, buckets=129), deletions="off")
+def test_a_window_needs_the_log_by_which_edges_leave() -> None:
+    with pytest.raises(ValueError, match="deletions must be 'exact' in a graph with a window"):
+        settings(deletions="off")
 
 
-@BOTH
 def test_a_file_too_far_ahead_is_quarantined_and_the_graph_is_as_before(
-    tmp_path: Path, paths: GraphPaths, deletions: str
+    tmp_path: Path, paths: GraphPaths
 ) -> None:
     recorder = Recorder()
-    small = settings(max_part_rows=16, group_blocks=1, deletions=deletions)
+    small = settings(max_part_rows=16, group_blocks=1)
     stream = opened(paths, small, on_event=recorder)
     twin = played(tmp_path, stream, [rows_of(number) for number in range(4)])
     ahead = rows_of(4)
@@ -269,16 +259,15 @@ def test_a_file_too_far_ahead_is_quarantined_and_the_graph_is_as_before(
     assert twin.check(paths).watermark == NOW + 5.0
 
 
-@BOTH
 def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
-    tmp_path: Path, paths: GraphPaths, deletions: str
+    tmp_path: Path, paths: GraphPaths
 ) -> None:
     twin = played(
         tmp_path,
-        opened(paths, settings(deletions=deletions)),
+        opened(paths, settings()),
         [rows_of(number) for number in range(6)],
     )
-    shorter = settings(deletions=deletions, window=replace(WINDOW, length=1.0))
+    shorter = settings(window=replace(WINDOW, length=1.0))
     stream = opened(paths, shorter)
     n_before = twin.n_live
     stream.ingest([])
@@ -286,7 +275,7 @@ def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
     twin.leave((twin.watermark - 1) // 1)
     twin.check(paths)
     assert 0 < twin.n_live < n_before
-    longer = opened(paths, settings(deletions=deletions, window=replace(WINDOW, length=5.0)))
+    longer = opened(paths, settings(window=replace(WINDOW, length=5.0)))
     longer.ingest([])
     twin.check(paths)
     twin.length = 5
@@ -295,11 +284,8 @@ def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
         twin.check(paths)
 
 
-@BOTH
-def test_edges_expire_by_hand_up_to_some_time(
-    tmp_path: Path, paths: GraphPaths, deletions: str
-) -> None:
-    stream = opened(paths, settings(deletions=deletions))
+def test_edges_expire_by_hand_up_to_some_time(tmp_path: Path, paths: GraphPaths) -> None:
+    stream = opened(paths, settings())
     twin = played(tmp_path, stream, [rows_of(number) for number in range(5)])
     for before in (2.875, 3.0, 1.0, 4.25):
         stream.expire(before)
@@ -313,15 +299,12 @@ def test_edges_expire_by_hand_up_to_some_time(
     assert twin.n_live == 0
     assert newest(paths).n_live == 0
     assert newest(paths).edges_kept == 0
-    played(tmp_path, opened(paths, settings(deletions=deletions)), [rows_of(6)], twin)
+    played(tmp_path, opened(paths, settings()), [rows_of(6)], twin)
     assert newest(paths).n_late == twin.n_late > n_late
 
 
-@BOTH
-def test_a_horizon_that_moves_past_nothing_is_told(
-    tmp_path: Path, paths: GraphPaths, deletions: str
-) -> None:
-    stream = opened(paths, settings(deletions=deletions))
+def test_a_horizon_that_moves_past_nothing_is_told(tmp_path: Path, paths: GraphPaths) -> None:
+    stream = opened(paths, settings())
     rows = rows_of(5, n_late=0)
     rows.at[:] = 5.5
     twin = played(tmp_path, stream, [rows])
@@ -422,82 +405,6 @@ def test_files_of_the_log_go_with_what_they_held(tmp_path: Path, paths: GraphPat
         np.testing.assert_allclose(raw.degrees().weight, twin.graph(12).degree)
 
 
-@pytest.mark.parametrize("node_kind", ["dense", "string"])
-@pytest.mark.parametrize("by", ["time", "arrival"])
-def test_without_a_log_certificates_are_of_what_files_hold_since_the_horizon(
-    tmp_path: Path, paths: GraphPaths, node_kind: str, by: str
-) -> None:
-    changes = {"deletions": "off", "node_kind": node_kind, "window": replace(WINDOW, by=by)}
-    stream, twin = opened(paths, settings(**changes)), Twin()
-    for number in range(9):
-        rows = rows_of(number)
-        if by == "arrival":
-            rows = replace(rows, at=np.full(rows.u.size, number + 0.5))
-        file = rows.write(tmp_path / f"{number}.parquet")
-        if node_kind == "string":
-            table = pq.read_table(file.path)
-            for place, name in enumerate(("src", "dst")):
-                column = pa.compute.cast(table[name], pa.string())
-                table = table.set_column(place, name, column)
-            pq.write_table(table, file.path)
-            (file,) = EdgeFiles(file.path, columns=COLUMNS).list()
-        if by == "arrival":
-            file = replace(file, columns=EdgeColumns(), arrived=number + 0.5)
-        stream.ingest([file])
-        twin.play(rows)
-    metas = SnapshotStore(paths.snapshots).list()
-    certificate = certify(
-        paths, metas[-1].number, CertifySettings(passes=20), owner="test", n_threads=1
-    )
-    assert certificate.n_edges == twin.n_live
-    assert certificate.epsilon_certified == pytest.approx(0.0, abs=1e-6)
-    assert not (paths.root / "spool").exists()
-    assert not metas[-1].has_log
-    require_raw_edges(paths, metas[0])  # files still hold what has left
-    again = certify(paths, metas[0].number, CertifySettings(passes=20), owner="x", n_threads=1)
-    assert again.n_edges == metas[0].n_live
-
-
-def test_a_file_of_many_buckets_keeps_the_degrees_of_those_that_live(
-    tmp_path: Path, paths: GraphPaths
-) -> None:
-    """A backfill: all else would be in memory until it ends."""
-    seen = []
-    small = settings(deletions="off", max_part_rows=64, group_blocks=1)
-    stream = opened(
-        paths, small, on_event=lambda _event: seen.append(len(stream.state.bucket_degrees.buckets))
-    )
-    rng = np.random.default_rng(0)
-    u, v = rng.integers(0, 12, (2, 3_000))
-    rows = Rows(u=u, v=v, weight=np.ones(u.size), at=np.sort(rng.integers(0, 8 * 60, u.size)) / 8)
-    file = replace(rows.write(tmp_path / "all.parquet"), arrived=NOW)
-    stream.ingest([file])
-    twin = Twin()
-    twin.play(rows)
-    meta = newest(paths)
-    assert (meta.n_live, meta.n_expired, meta.n_late) == (twin.n_live, twin.n_expired, 0)
-    assert max(seen) <= LENGTH + 2
-    kept = SnapshotStore(paths.snapshots).load(meta.number).graph
-    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
-
-
-def test_an_erased_node_leaves_a_window_without_a_log(tmp_path: Path, paths: GraphPaths) -> None:
-    stream = opened(paths, settings(deletions="off"))
-    twin = played(tmp_path, stream, [rows_of(number) for number in range(6)])
-    stream.erase(np.array([3, 7], np.int32))
-    twin.live = [[each for each in file if not {3, 7} & {*each[:2]}] for file in twin.live]
-    kept = SnapshotStore(paths.snapshots).load(newest(paths).number).graph
-    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
-    assert newest(paths).n_live is None  # how many edges went, no log tells
-    stream = opened(paths, settings(deletions="off"))
-    with pytest.raises(ValueError, match="without erased nodes"):
-        certify(paths, newest(paths).number, owner="test", n_threads=1)
-    stream.expire(twin.watermark - 1)
-    twin.leave((twin.watermark - 1) // 1)
-    kept = SnapshotStore(paths.snapshots).load(newest(paths).number).graph
-    np.testing.assert_allclose(kept.degree, twin.graph(12).degree)
-
-
 # Sampled graphs
 
 N_NODES = 300
@@ -515,10 +422,7 @@ def community_file(number: int, n_rows: int, seed: int) -> Rows:
 
 
 @pytest.mark.statistical
-@BOTH
-def test_the_error_is_what_was_asked_as_long_as_the_window_moves(
-    tmp_path: Path, deletions: str
-) -> None:
+def test_the_error_is_what_was_asked_as_long_as_the_window_moves(tmp_path: Path) -> None:
     found, fresh, told = [], [], []
     window = Window(length=7.0, width=1.0, allowed_ahead=0.0)
     for seed in range(3):
@@ -526,7 +430,7 @@ def test_the_error_is_what_was_asked_as_long_as_the_window_moves(
         twin, folder = Twin(length=7), tmp_path / str(seed)
         folder.mkdir()
         paths = GraphPaths(root=folder / "graph")
-        stream = opened(paths, settings(window=window, sparsifier=of_seed, deletions=deletions))
+        stream = opened(paths, settings(window=window, sparsifier=of_seed))
         for number in range(16):
             played(folder, stream, [community_file(number, 6_000, seed)], twin)
             if number in {10, 13, 15}:
@@ -562,18 +466,17 @@ def sampled(**changes: object) -> StreamSettings:
     return settings(60, **values)  # type: ignore[arg-type]
 
 
-@BOTH
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
-    tmp_path: Path, n_threads: int, checkpoint_seconds: float, deletions: str
+    tmp_path: Path, n_threads: int, checkpoint_seconds: float
 ) -> None:
     twin, files = Twin(), []
     for number, rows in enumerate(sampled_rows()):
         files.append(rows.write(tmp_path / f"{number}.parquet"))
         twin.play(rows)
     whole = GraphPaths(root=tmp_path / "whole")
-    opened(whole, sampled(n_threads=3 - n_threads, deletions=deletions)).ingest(files)
+    opened(whole, sampled(n_threads=3 - n_threads)).ingest(files)
     expected, meta = published(whole), newest(whole)
     assert meta.n_records < 0.5 * meta.n_live
     assert (meta.n_live, meta.n_late, meta.n_expired) == (
@@ -581,11 +484,7 @@ def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
         twin.n_late,
         twin.n_expired,
     )
-    changes = {
-        "n_threads": n_threads,
-        "checkpoint_seconds": checkpoint_seconds,
-        "deletions": deletions,
-    }
+    changes = {"n_threads": n_threads, "checkpoint_seconds": checkpoint_seconds}
     n_kills = 0
     for dies_at in count(0, 3):
         paths = GraphPaths(root=tmp_path / f"graph-{dies_at}")
@@ -633,12 +532,11 @@ def test_a_half_absorbed_file_is_begun_again_where_the_window_has_changed(
     assert newest(paths).n_live == twin.n_live - len(gone)
 
 
-@BOTH
 def test_who_is_stopped_in_a_file_by_arrival_goes_on_with_the_bucket_it_had(
-    tmp_path: Path, paths: GraphPaths, deletions: str
+    tmp_path: Path, paths: GraphPaths
 ) -> None:
     file = rows_of(0, n_rows=3_000, n_nodes=60).write(tmp_path / "0.parquet")
-    by_arrival = sampled(window=replace(WINDOW, by="arrival"), deletions=deletions)
+    by_arrival = sampled(window=replace(WINDOW, by="arrival"))
     recorder = Recorder()
     clock = iter([10.5, 20.5])
     ask = lambda: len(recorder.events) == 1  # noqa: E731

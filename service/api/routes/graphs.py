@@ -83,8 +83,7 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     certificate = CertificateStore(directory).newest()
     has_deletions = graph.settings.deletions != "off"
     has_window = graph.settings.window is not None
-    is_told = has_deletions or has_window
-    newest = SnapshotStore(directory).newest() if is_told else None
+    newest = SnapshotStore(directory).newest() if has_deletions else None
     return GraphDetails(
         **graph_fields(graph),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,

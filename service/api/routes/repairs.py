@@ -43,7 +43,7 @@ async def repair_graph(
 
     202 until whoever ingests the graph has done it, between two files, for which `wait` can wait;
     200 then, with what was made. A graph of which every edge is kept stays as it is. One whose
-    deletions are not exact has no log to be repaired from.
+    deletions are off has no log to be repaired from.
     """
     before = await run_in_threadpool(_state, graph, stores)
     kind: WantedRepair = "all" if body.rebuild else "due"

@@ -89,8 +89,8 @@ class _GraphFields(Body):
     keep_raw: bool = Field(_DEFAULTS["keep_raw"], description="Keep pushed edges for later passes.")
     deletions: Deletions = Field(
         _DEFAULTS["deletions"],
-        description="Whether rows of `op` delete may take edges out of the graph again; exact, "
-        "with a log of all edges that restores epsilon, is fixed once the graph exists.",
+        description="Whether rows of `op` delete may take edges out of the graph again: exact, "
+        "with a log of all edges that restores epsilon, or off. Fixed, see node_ids.",
     )
     parallel: Parallel = Field(
         _DEFAULTS["parallel"],
@@ -99,7 +99,7 @@ class _GraphFields(Body):
     window: WindowIn | None = Field(
         None,
         description="Which edges live, by their time; fixed but for length and allowed_ahead. "
-        "Deletions are exact with it; where they are said to be off, no log of edges is kept.",
+        "Deletions are exact with it.",
     )
     snapshot_every: SnapshotEveryIn | None = Field(
         None, description="Snapshots besides the one at the end of each run of files."

@@ -30,8 +30,6 @@ class ChangeableSettings(TypedDict, total=False):
         Most edges to keep, but for a spanning forest; wins over ``epsilon``.
     keep_raw : bool
         Whether pushed edges are kept for later passes.
-    deletions : {"off", "approximate", "exact"}
-        Whether edges may be deleted.
     parallel : {"sum", "replace"}
         Whether a further edge of a pair adds its weight, or takes the place of the others.
     window : mapping or None
@@ -48,7 +46,6 @@ class ChangeableSettings(TypedDict, total=False):
     epsilon: float
     max_edges: int | None
     keep_raw: bool
-    deletions: Literal["off", "approximate", "exact"]
     parallel: Literal["sum", "replace"]
     window: Mapping[str, Any] | None
     columns: Mapping[str, str]
@@ -67,12 +64,15 @@ class NewSettings(ChangeableSettings, total=False):
         About how many nodes will come, and how many may.
     seed : int
         Draws the coins; drawn itself when left out.
+    deletions : {"off", "exact"}
+        Whether edges may be deleted.
     """
 
     node_ids: NodeKind
     expected_nodes: int
     max_nodes: int
     seed: int
+    deletions: Literal["off", "exact"]
 
 
 def create_graph(name: str, **settings: Unpack[NewSettings]) -> Call[GraphDetails]:
@@ -176,7 +176,7 @@ def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Ca
     Raises
     ------
     Conflict
-        Deletions of the graph are not exact: no log tells which edges live.
+        Deletions of the graph are off: no log tells which edges live.
     GraphNotFound
         There is no such graph.
     """

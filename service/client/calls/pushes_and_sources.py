@@ -331,7 +331,7 @@ def retract_file(
     ------
     Conflict
         It cannot be retracted: it was pushed, refused or a duplicate, it deleted edges of others,
-        or deletions of the graph are off, or were when it came.
+        or deletions of the graph are off.
     NotFound
         There is no such file.
     """

@@ -86,7 +86,7 @@ FOLDED: Final = (
     Field(
         name="deletions",
         text="Rows may delete edges",
-        hint="Exact ones keep a log of all edges; chosen once.",
+        hint="Exact ones keep a log of all edges, and a window has them; chosen once.",
         kind="choice",
         options=get_args(Deletions),
     ),

@@ -18,7 +18,7 @@ def edges_of(api: Api, name: str = "g") -> list[str]:
 @pytest.fixture
 def graph(api: Api) -> Api:
     """The API with a graph g whose edges may be deleted."""
-    api.create_graph("g", deletions="approximate")
+    api.create_graph("g", deletions="exact")
     api.push(b"src,dst,weight\na,b,1\nb,c,2\nc,d,3\n", CSV)
     return api
 
@@ -56,7 +56,7 @@ def test_pairs_are_deleted_by_their_names(graph: Api) -> None:
     assert edges_of(graph) == ['"b","c",2']
     shown = graph.call("GET", "/graphs/g", 200).json()
     assert shown["nodes"] == 4
-    assert shown["settings"]["deletions"] == "approximate"
+    assert shown["settings"]["deletions"] == "exact"
 
 
 def test_a_delete_that_is_repeated_with_its_key_counts_once(graph: Api) -> None:
@@ -87,7 +87,7 @@ def test_edges_that_come_after_a_delete_stay(graph: Api) -> None:
 )
 def test_deletes_that_cannot_be_are_refused(graph: Api, path: str, told: str) -> None:
     graph.create_graph("plain")
-    graph.create_graph("ints", node_ids="int64", deletions="approximate")
+    graph.create_graph("ints", node_ids="int64", deletions="exact")
     answer = graph.call("DELETE", path, 422)
     assert told in answer.text
     graph.ingest()
@@ -112,52 +112,20 @@ def test_rows_that_delete_are_refused_at_the_door_where_deletions_are_off(api: A
     [
         {"parallel": "replace"},
         {"columns": {"op": "op"}},
-        {"deletions": "soft"},
-        {"deletions": "approximate", "parallel": "last"},
+        {"deletions": "approximate"},
+        {"deletions": "exact", "parallel": "last"},
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(api: Api, chosen: dict[str, Any]) -> None:
     api.call("POST", "/graphs", 422, json={"name": "g", **chosen})
 
 
-def test_deletions_can_be_turned_on_and_not_off_again(api: Api) -> None:
-    api.create_graph("g")
-    api.call("PATCH", "/graphs/g", 200, json={"deletions": "approximate", "parallel": "replace"})
-    answer = api.call("PATCH", "/graphs/g", 409, json={"deletions": "off", "parallel": "sum"})
-    assert "must stay on" in answer.text
-
-
 def test_weights_replace_each_other_where_asked(api: Api) -> None:
-    api.create_graph("g", deletions="approximate", parallel="replace")
+    api.create_graph("g", deletions="exact", parallel="replace")
     api.push(b"src,dst,weight\na,b,1\nb,a,2\nb,c,1\n", CSV)
     api.push(b"src,dst,weight\nc,b,9\n", CSV)
     api.ingest()
     assert edges_of(api) == ['"a","b",2', '"b","c",9']
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_snapshot_with_deletes_is_not_certified(graph: Api) -> None:
-    graph.ingest()
-    waiting = graph.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
-    graph.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
-    graph.ingest()
-    graph.run_job(waiting["id"])  # on the newest snapshot, as it was not said which
-    ended = graph.call("GET", f"/jobs/{waiting['id']}", 200).json()
-    assert ended["status"] == "failed"
-    assert "still hold what was deleted" in str(ended)
-    problem = graph.problem("POST", "/graphs/g/jobs", 409, json={"kind": "certify"})
-    assert "still hold what was deleted" in problem["detail"]
-    assert "the newest such snapshot is 1" in problem["detail"]
-
-
-def test_rows_that_delete_are_no_edges_to_certify(api: Api) -> None:
-    api.create_graph("g", deletions="approximate")
-    api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)  # of nodes that come later
-    api.push(b"src,dst\na,b\nb,c\n", CSV)
-    api.ingest()
-    assert edges_of(api) == ['"a","b",1', '"b","c",1']
-    problem = api.problem("POST", "/graphs/g/jobs", 409, json={"kind": "certify"})
-    assert "no snapshot is" in problem["detail"]
 
 
 def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: Api) -> None:
@@ -175,6 +143,7 @@ def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: A
 @pytest.mark.usefixtures("processes")
 def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     api.create_graph("g", deletions="exact")
+    assert api.call("GET", "/graphs/g", 200).json()["deleted"] is None  # no snapshot yet
     api.push(b"src,dst,weight\na,b,1\nb,a,4\nb,c,2\nc,d,3\n", CSV)
     api.ingest()
     api.call("DELETE", "/graphs/g/edges?src=b&dst=a&src=a&dst=d&src=a&dst=a", 202)
@@ -197,28 +166,11 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     assert ended["result"]["n_edges"] == 2
 
 
-def test_a_graph_tells_what_was_deleted_where_something_can_be(api: Api) -> None:
-    api.create_graph("g", deletions="approximate")
-    assert api.call("GET", "/graphs/g", 200).json()["deleted"] is None  # no snapshot yet
-    api.push(b"src,dst\na,b\nb,c\n", CSV)
-    api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
-    api.ingest()
-    told = api.call("GET", "/graphs/g", 200).json()["deleted"]
-    assert (told.pop("n_deletes"), told.pop("n_unmatched")) == (1, 0)
-    assert (told.pop("n_repairs"), told.pop("n_rebuilds")) == (0, 0)
-    assert set(told.values()) == {None}
-    api.create_graph("plain")
-    api.push(b"src,dst\na,b\n", CSV, "plain")
-    api.ingest()
-    assert api.call("GET", "/graphs/plain", 200).json()["deleted"] is None
-
-
-def test_deletions_are_exact_from_the_start_or_never(api: Api) -> None:
-    api.create_graph("g", deletions="exact")
-    for name, wanted in (("g", "approximate"), ("g", "off")):
-        answer = api.call("PATCH", f"/graphs/{name}", 409, json={"deletions": wanted})
-        assert "need a log of all edges" in answer.text
-    api.create_graph("other", deletions="approximate")
-    answer = api.call("PATCH", "/graphs/other", 409, json={"deletions": "exact"})
-    assert "create another graph" in answer.text
-    api.call("PATCH", "/graphs/g", 200, json={"epsilon": 0.5})
+def test_deletions_are_chosen_once(api: Api) -> None:
+    for name, other in (("off", "exact"), ("exact", "off")):
+        api.create_graph(name, deletions=name)
+        answer = api.problem("PATCH", f"/graphs/{name}", 409, json={"deletions": other})
+        assert f"deletions is fixed at '{name}' since the graph was created" in answer["detail"]
+        assert "create another graph" in answer["detail"]
+        api.call("PATCH", f"/graphs/{name}", 200, json={"deletions": name, "epsilon": 0.5})
+    assert api.call("GET", "/graphs/off", 200).json()["deleted"] is None

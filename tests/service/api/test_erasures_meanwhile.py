@@ -44,7 +44,7 @@ def add_source(api: Api, name: str, content: str) -> None:
 
 
 def test_what_is_pushed_after_an_erasure_stays_though_ingest_had_looked_for_one(api: Api) -> None:
-    api.create_graph("g", deletions="approximate")
+    api.create_graph("g", deletions="exact")
     add_source(api, "mine.csv", "src,dst\nc,d\n")
     api.push(f"src,dst\n{WHO},a\na,b\n".encode(), CSV)
     api.ingest()

@@ -32,7 +32,7 @@ def edges(tmp_path: Path) -> Path:
 @pytest.fixture
 def graph(api: Api, edges: Path) -> Api:
     """The API with a graph g of three files."""
-    api.create_graph("g", node_ids="dense", deletions="approximate", epsilon=0.1)
+    api.create_graph("g", node_ids="dense", deletions="exact", epsilon=0.1)
     api.call("POST", "/graphs/g/sources", 201, json={"url": str(edges), "follow": True})
     api.ingest()
     return api
@@ -113,9 +113,7 @@ def test_without_deletions_only_files_that_wait_are_left_out(api: Api, edges: Pa
     api.ingest()
     path = f"/graphs/g/files/{files(api)['1']['id']}"
     problem = api.problem("DELETE", path, 409)
-    assert "peewit graph set g --deletions approximate" in problem["detail"]
-    api.call("PATCH", "/graphs/g", 200, json={"deletions": "approximate"})
-    assert "while deletions" in api.problem("DELETE", path, 409)["detail"]
+    assert "create another graph with --deletions exact" in problem["detail"]
     write(edges / "3.parquet", 3)
     graph_id = api.stores.catalog.get("g").id
     Ingestor(api.stores.database, api.stores.settings).discover(graph_id)

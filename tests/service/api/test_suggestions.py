@@ -195,9 +195,8 @@ def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
     assert len(answer["suggestions"]) == 98
 
 
-@pytest.mark.parametrize("deletions", ["approximate", "exact"])
-def test_embedding_is_made_again_once_edges_have_gone(api: Api, deletions: str) -> None:
-    bring_communities(api, deletions=deletions)
+def test_embedding_is_made_again_once_edges_have_gone(api: Api) -> None:
+    bring_communities(api, deletions="exact")
     located(api)
     edges = list(zip(*two_communities(), strict=True))
     for n_gone, is_made_again in ((len(edges) // 20, False), (len(edges) // 5, True)):

@@ -58,24 +58,6 @@ def test_edges_leave_by_their_time(graph: Api) -> None:
     assert shown(graph)["deleted"]["n_deleted"] == 0
 
 
-def test_edges_leave_without_a_log(api: Api) -> None:
-    api.create_graph("g", window={"length": "5d", "buckets": 5}, deletions="off")
-    api.push(edges(("ann", "bob", "2026-01-03"), ("bob", "cay", "2026-01-10")), ARROW)
-    api.ingest()
-    api.push(edges(("cay", "dan", "2026-01-14"), ("ann", "cay", "2026-01-04")), ARROW)
-    api.ingest()
-    found = shown(api)["window"]
-    assert (found["n_live"], found["n_expired"], found["n_late"]) == (2, 1, 1)
-    assert shown(api)["deleted"] is None
-    assert api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"][0]["log_bytes"] is None
-    api.call("POST", "/graphs/g/horizon", 202, json={"before": "2026-01-12T00:00:00Z"})
-    api.ingest()
-    assert shown(api)["window"]["n_live"] == 1
-    refused = api.problem("PATCH", "/graphs/g", 422, json={"deletions": "approximate"})
-    assert "must be 'exact' or 'off'" in str(refused)
-    api.problem("DELETE", "/graphs/g/edges?src=cay&dst=dan", 422)
-
-
 def test_rows_that_delete_need_no_time(graph: Api) -> None:
     graph.call("DELETE", "/graphs/g/edges?src=cay&dst=bob", 202)
     graph.ingest()
@@ -148,8 +130,7 @@ def test_the_horizon_moves_by_hand(graph: Api) -> None:
 
 def test_what_makes_no_window_is_refused(api: Api) -> None:
     for settings, told in (
-        ({"deletions": "approximate"}, "must be 'exact' or 'off' in a graph with a window"),
-        ({"deletions": "off", "window": {"length": "5d", "buckets": 200}}, "at most 128"),
+        ({"deletions": "off"}, "leave deletions out, and a window makes them exact"),
         ({"window": {"length": "5d", "buckets": 0}}, "buckets"),
         ({"window": {"length": "5d", "allowed_ahead": "soon"}}, "allowed_ahead"),
         ({"window": {"length": "5d", "by": "arrival"}, "columns": {"time": "at"}}, "columns.time"),

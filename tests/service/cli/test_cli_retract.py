@@ -15,7 +15,7 @@ def test_files_leave_by_path_and_by_id_and_come_again_by_name(
     (folder / "mon.csv").write_text("src,dst\nann,bob\n")
     (folder / "tue.csv").write_text("src,dst\nbob,cay\n")
     (folder / "wed.csv").write_text("src,dst\ncay,dan\n")
-    peewit("graph", "create", "g", "--deletions", "approximate")
+    peewit("graph", "create", "g", "--deletions", "exact")
     assert peewit("ingest", "g", folder).exit_code == 0
     gone = peewit("retract", "g", folder / "mon.csv")
     assert gone.exit_code == 0
@@ -36,7 +36,7 @@ def test_files_leave_by_path_and_by_id_and_come_again_by_name(
 def test_a_changed_file_is_replaced_where_asked(peewit: Peewit, tmp_path: Path) -> None:
     table = tmp_path / "edges.csv"
     table.write_text("src,dst\nann,bob\nbob,cay\n")
-    peewit("graph", "create", "g", "--deletions", "approximate")
+    peewit("graph", "create", "g", "--deletions", "exact")
     assert peewit("ingest", "g", table).exit_code == 0
     table.write_text("src,dst\nann,bob\nbob,eve\n")
     refused = peewit("ingest", "g", table)
@@ -61,7 +61,7 @@ def test_what_cannot_leave_is_told(peewit: Peewit, tmp_path: Path) -> None:
     peewit("ingest", "g", table)
     off = peewit("retract", "g", table)
     assert off.exit_code == 1
-    assert "peewit graph set g --deletions approximate" in off.err
+    assert "create another graph with --deletions exact" in off.err
     for place, told in ((tmp_path, "not of a directory"), ("nix.csv", "nix.csv"), (99, "file 99")):
         unknown = peewit("retract", "g", place)
         assert unknown.exit_code == 1

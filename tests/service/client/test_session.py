@@ -452,7 +452,7 @@ def test_a_file_counts_once_however_often_it_is_pushed(client: Client, tmp_path:
 
 
 def test_edges_leave_by_pairs_and_by_rows(client: Client, api: Api) -> None:
-    client.create_graph("g", deletions="approximate")
+    client.create_graph("g", deletions="exact")
     client.push_edges("g", pa.table({"src": ["a", "b", "c"], "dst": ["b", "c", "d"]}))
     changes = pa.table({"src": ["a", "x"], "dst": ["b", "a"], "what": ["delete", "insert"]})
     client.push_edges("g", changes, op="what")
@@ -491,7 +491,7 @@ def test_repairs_are_asked_for_and_told(client: Client, api: Api) -> None:
 
 
 def test_files_leave_and_come_again(client: Client, api: Api, tmp_path: Path) -> None:
-    client.create_graph("g", deletions="approximate")
+    client.create_graph("g", deletions="exact")
     table = tmp_path / "edges.csv"
     table.write_text("src,dst\na,b\nb,c\n")
     assert not client.add_source("g", str(table)).replaces

@@ -144,7 +144,7 @@ def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None
 
 
 def test_files_leave_and_come_again_by_a_button(pages: Api, tmp_path: Path) -> None:
-    pages.create_graph("g", deletions="approximate")
+    pages.create_graph("g", deletions="exact")
     path = tmp_path / "one<b>.parquet"
     pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), path)
     graph_id = pages.stores.catalog.get("g").id
@@ -174,16 +174,14 @@ def test_files_leave_and_come_again_by_a_button(pages: Api, tmp_path: Path) -> N
 def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     bring_communities(pages)
     assert "<h2>Deletions</h2>" not in look(pages, "/graphs/g")
-    for deletions in ("approximate", "exact"):
+    for deletions in ("off", "exact"):
         pages.create_graph(deletions, deletions=deletions)
         assert "<h2>Deletions</h2>" not in look(pages, f"/graphs/{deletions}")  # nothing is in it
         pages.push(b"src,dst\na,b\nb,c\nc,d\n", CSV, deletions)
         pages.ingest(deletions)
-        pages.call("DELETE", f"/graphs/{deletions}/edges?src=a&src=a&dst=b&dst=d", 202)
-        pages.ingest(deletions)
-    text = look(pages, "/graphs/approximate")
-    assert "<dt>Rows that delete</dt><dd>2</dd>" in text
-    assert "no log tells which edges live" in text
+    pages.call("DELETE", "/graphs/exact/edges?src=a&src=a&dst=b&dst=d", 202)
+    pages.ingest("exact")
+    assert "<h2>Deletions</h2>" not in look(pages, "/graphs/off")
     text = look(pages, "/graphs/exact")
     assert "<dt>Edges that live</dt><dd>2</dd>" in text
     assert '<dt>Edges deleted</dt><dd>1 <span class="hint">1 deleted pairs had none</span>' in text
@@ -197,8 +195,7 @@ def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     assert "asked to sample what deletes have spoiled anew" in text
     pages.ingest("exact")
     assert button in look(pages, "/graphs/exact")
-    assert "/repair" not in look(pages, "/graphs/approximate")
-    send(pages, "/graphs/approximate/repair", 409)
+    send(pages, "/graphs/off/repair", 409)
     graph = pages.stores.catalog.get("exact")
     paths = GraphPaths(root=pages.stores.settings.graphs_directory / graph.id)
     store = SnapshotStore(paths.snapshots)

@@ -31,7 +31,7 @@ LISTING = [("/e/a", "1", 20), ("/e/b", "1", 10), ("/e/c", "1", 30)]
 
 @pytest.fixture
 def graph_id(database: Database) -> str:
-    return Catalog(database).create(GraphSettings(name="g", deletions="approximate")).id
+    return Catalog(database).create(GraphSettings(name="g", deletions="exact")).id
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_files_that_wait_are_left_out_whatever_the_deletions(
     lease = LeaseStore(database).acquire(f"ingest:{graph.id}", "test", 600.0)
     assert lease is not None
     manifest.finish(graph.id, [committed(other.id)], progress=PROGRESS, lease=lease)
-    with pytest.raises(RetractionRefused, match="graph set off --deletions approximate"):
+    with pytest.raises(RetractionRefused, match="must be exact to retract files, they are off"):
         manifest.retractions.want(graph.id, other.id)
 
 

@@ -60,7 +60,7 @@ class Place:
         self.graph = self.create("g")
 
     def create(self, name: str, **chosen: str) -> GraphRecord:
-        chosen = {"deletions": "approximate", **chosen}
+        chosen = {"deletions": "exact", **chosen}
         kind = {"name": name, "node_ids": "dense", "epsilon": 0.1, "seed": 3}
         return self.catalog.create(GraphSettings(**kind, **chosen))  # type: ignore[arg-type]
 
@@ -355,12 +355,10 @@ class Mortal:
             raise Crash
 
 
-@pytest.mark.parametrize("deletions", ["approximate", "exact"])
 @pytest.mark.parametrize("how", ["retract", "replace", "duplicate", "both"])
 def test_killed_anywhere_it_is_done_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch, how: str, deletions: str, tmp_path: Path
+    place: Place, monkeypatch: pytest.MonkeyPatch, how: str, tmp_path: Path
 ) -> None:
-    place.graph = place.create(deletions, deletions=deletions)
     place.follow(replaces=True)
     contents = {"a": 0, "b": 1, "c": 2}
     for name, seed in contents.items():

@@ -228,7 +228,7 @@ def test_a_retraction_that_waits_is_carried_out_where_it_is_restored(
     place: Place, other: Place, tmp_path: Path, *, is_ahead: bool
 ) -> None:
     """Also where the checkpoint has it done already, and the manifest was not told yet."""
-    create(place, deletions="approximate", epsilon=0.1, max_edges=None)
+    create(place, deletions="exact", epsilon=0.1, max_edges=None)
     for seed in range(2):
         pq.write_table(random_edges(seed), tmp_path / f"{seed}.parquet")
         graph_id = place.catalog.get("g").id
