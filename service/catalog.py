@@ -48,6 +48,26 @@ class GraphNotFound(LookupError):
         super().__init__(f"no graph {graph!r}; `peewit graph list` shows those there are")
 
 
+class GraphOutdated(ValueError):
+    """A graph of an earlier version has what there is no more; it can only be deleted.
+
+    Attributes
+    ----------
+    graph_id, name : str
+        Which one.
+    """
+
+    def __init__(self, graph_id: str, name: str, *, reason: str, settings: str) -> None:
+        super().__init__(
+            f"graph {name!r} is of an earlier version: {reason}. Create another (`peewit graph "
+            f"create NAME {settings}`) and ingest again: files of sources are where they were, "
+            f"pushed ones that were kept in graphs/{graph_id}/pushes of the home. `peewit graph "
+            f"delete {name}` deletes this one, with what was pushed"
+        )
+        self.graph_id = graph_id
+        self.name = name
+
+
 class GraphExists(BadArgument):
     """Another graph has the name."""
 
@@ -150,22 +170,37 @@ class Catalog:
             return _record(connection.execute(statement).one())
 
     def get(self, name: str) -> GraphRecord:
-        """The graph of a name; raises `GraphNotFound`."""
+        """The graph of a name; raises `GraphNotFound` or `GraphOutdated`."""
+        return _record(self._row(name))
+
+    def get_by_id(self, graph_id: str) -> GraphRecord:
+        """The graph of an id; raises `GraphNotFound` or `GraphOutdated`."""
+        with self._database.read() as connection:
+            return _record(find_graph(connection, graph_id))
+
+    def id_of(self, name: str) -> str:
+        """The id of a graph, be it outdated or not; raises `GraphNotFound`."""
+        graph_id: str = self._row(name).id
+        return graph_id
+
+    def list(self) -> Sequence[GraphRecord]:
+        """All graphs but those that are outdated, by name."""
+        return [_record(row) for row in self._rows() if _fault_of(row) is None]
+
+    def outdated(self) -> Sequence[GraphOutdated]:
+        """The other ones, by name, each with what is to be done."""
+        return [fault for row in self._rows() if (fault := _fault_of(row)) is not None]
+
+    def _row(self, name: str) -> Row[Any]:
         with self._database.read() as connection:
             row = connection.execute(_ACTIVE.where(graphs.c.name == name)).one_or_none()
         if row is None:
             raise GraphNotFound(name)
-        return _record(row)
+        return row
 
-    def get_by_id(self, graph_id: str) -> GraphRecord:
-        """The graph of an id; raises `GraphNotFound`."""
+    def _rows(self) -> Sequence[Row[Any]]:
         with self._database.read() as connection:
-            return _record(find_graph(connection, graph_id))
-
-    def list(self) -> Sequence[GraphRecord]:
-        """All graphs, by name."""
-        with self._database.read() as connection:
-            return [_record(row) for row in connection.execute(_ACTIVE.order_by(graphs.c.name))]
+            return connection.execute(_ACTIVE.order_by(graphs.c.name)).all()
 
     def update(
         self,
@@ -191,8 +226,8 @@ class Catalog:
 
         Raises
         ------
-        GraphNotFound
-            There is no such graph.
+        GraphNotFound, GraphOutdated
+            There is no such graph, or it can only be deleted.
         GraphConflict
             The change touches a setting that is fixed.
         GraphExists
@@ -377,7 +412,21 @@ def _one(connection: Connection, graph_id: str, statement: Select[Any]) -> Row[A
     return row
 
 
+def _fault_of(row: Row[Any]) -> GraphOutdated | None:
+    """What keeps a graph of an earlier version from being used."""
+    if row.deletions == "approximate":
+        reason = "its deletions are approximate, and they are off or exact now"
+        return GraphOutdated(row.id, row.name, reason=reason, settings="--deletions exact")
+    if row.window is not None and row.deletions == "off":
+        reason = "its window keeps no log of edges, and edges leave a window by that now"
+        settings = f"--window {row.window['length']:.15g}s --window-by {row.window['by']}"
+        return GraphOutdated(row.id, row.name, reason=reason, settings=settings)
+    return None
+
+
 def _record(row: Row[Any]) -> GraphRecord:
+    if (fault := _fault_of(row)) is not None:
+        raise fault
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
     chosen["columns"] = chosen["columns"] or {}

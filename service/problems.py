@@ -36,6 +36,7 @@ _TITLES: Final = {
     "FormatNotOffered": "Format not offered",
     "GraphExists": "Graph exists",
     "GraphConflict": "Setting is fixed",
+    "GraphOutdated": "Graph of an earlier version",
     "TooManyGraphs": "Too many graphs",
     "TooManySources": "Too many sources",
     "NoSnapshot": "No snapshot yet",

@@ -29,7 +29,7 @@ from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, Prob
 from peewit.service.api.streams import KeyRevoked
 from peewit.service.api.tables import FormatNotOffered
 from peewit.service.api.throttling import TooBusy, TooManyRequests
-from peewit.service.catalog import GraphExists, GraphNotFound, TooManyGraphs
+from peewit.service.catalog import GraphExists, GraphNotFound, GraphOutdated, TooManyGraphs
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.graph_settings import GraphConflict
 from peewit.service.inbox.confinement import SourceRefused
@@ -113,6 +113,7 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     FormatNotOffered: HTTPStatus.NOT_ACCEPTABLE,
     GraphExists: HTTPStatus.CONFLICT,
     GraphConflict: HTTPStatus.CONFLICT,
+    GraphOutdated: HTTPStatus.CONFLICT,
     TooManyGraphs: HTTPStatus.CONFLICT,
     TooManySources: HTTPStatus.CONFLICT,
     RetractionRefused: HTTPStatus.CONFLICT,

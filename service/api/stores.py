@@ -182,9 +182,10 @@ StoresHere = Annotated[Stores, Depends(_stores)]
 """The stores of the application."""
 
 
-async def _graph(
-    graph: Annotated[str, Path(description="Name of the graph.")], stores: StoresHere
-) -> GraphRecord:
+NameOfGraph = Annotated[str, Path(description="Name of the graph.")]
+
+
+async def _graph(graph: NameOfGraph, stores: StoresHere) -> GraphRecord:
     return await stores.recently(("graph", graph), lambda: stores.catalog.get(graph))
 
 

@@ -23,7 +23,9 @@ app = command_group()
 def list_graphs(json: AsJson = False) -> None:
     """List all graphs."""
     with open_session() as session:
-        records = session.catalog.list()
+        records, outdated = session.catalog.list(), session.catalog.outdated()
+    for each in outdated:
+        say(f"note: {each}")
     if json:
         print_json(records)
         return
@@ -52,18 +54,18 @@ def delete(
 ) -> None:
     """Delete a graph with its labels and predictions; its files go after a time of grace."""
     with open_session() as session:
-        record = session.graph(name)
+        graph_id = session.catalog.id_of(name)
         if not yes:
             if not sys.stdin.isatty():
                 raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
-            if not _confirm(f"Delete {name} with {record.progress.n_nodes:,} nodes?"):
+            if not _confirm(f"Delete {name} with its labels and predictions?"):
                 say(f"{name} stays; --yes deletes without a question")
                 raise typer.Exit(1)
         from peewit.service.jobs.queue import JobQueue  # noqa: PLC0415 - slow; `list` needs none
 
         queue = JobQueue(session.database)
-        session.catalog.delete(record.id, cancel_jobs=queue.cancel_graph)
-    tell(f"deleted {name}", {"deleted": record.id}, as_json=json)
+        session.catalog.delete(graph_id, cancel_jobs=queue.cancel_graph)
+    tell(f"deleted {name}", {"deleted": graph_id}, as_json=json)
 
 
 def _confirm(question: str) -> bool:

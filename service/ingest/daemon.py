@@ -138,6 +138,7 @@ class IngestDaemon:
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
         self._failures: dict[str, _Failure] = {}
+        self._outdated: set[str] = set()
         self._clean_at = 0.0
 
     def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
@@ -186,6 +187,14 @@ class IngestDaemon:
             self._clean(records)
             self._clean_at = self._clock() + CLEAN_SECONDS
         return sum(self._serve(record, should_stop) for record in records)
+
+    def _tell_outdated(self) -> None:
+        """Log once of each graph that is left alone."""
+        outdated = {each.graph_id: each for each in self._catalog.outdated()}
+        for graph_id in outdated.keys() - self._outdated:
+            fault = outdated[graph_id]
+            _log.warning("graph not ingested", graph=fault.name, reason=str(fault))
+        self._outdated = set(outdated)
 
     def close(self) -> None:
         """Let every graph go."""
@@ -316,6 +325,7 @@ class IngestDaemon:
     def _clean(self, records: list[GraphRecord]) -> None:
         """Remove what deleted graphs, killed pushes and what was replaced leave behind."""
         self._steps.begin("cleaning up")
+        self._tell_outdated()
         try:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:

@@ -38,7 +38,11 @@ def erase_again(database: Database, settings: Settings) -> int:
         within_seconds=settings.erase_within,
     )
     n_erased = 0
-    for graph in Catalog(database).list():
+    catalog = Catalog(database)
+    for outdated in catalog.outdated():
+        if outdated.graph_id in wanted:
+            raise outdated
+    for graph in catalog.list():
         if graph.id not in wanted:
             continue
         found = ledger.found(_ids(database, graph, nodes), wanted[graph.id])

@@ -18,11 +18,11 @@ from peewit.service.api.schemas.graphs import (
     graph_of,
     window_of,
 )
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.stores import GraphHere, NameOfGraph, Stores, StoresHere
 from peewit.service.catalog import GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
 from peewit.service.graph_settings import GraphConflict
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList
+from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList, OutdatedGraph
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
@@ -45,7 +45,11 @@ def create_graph(body: GraphCreate, stores: StoresHere, response: Response) -> G
 @router.get("", dependencies=[requires("read")])
 def list_graphs(stores: StoresHere) -> GraphList:
     """All graphs, by name."""
-    return GraphList(graphs=[graph_of(graph) for graph in stores.catalog.list()])
+    outdated = [
+        OutdatedGraph(name=each.name, id=each.graph_id, reason=str(each))
+        for each in stores.catalog.outdated()
+    ]
+    return GraphList(graphs=[graph_of(graph) for graph in stores.catalog.list()], outdated=outdated)
 
 
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -72,9 +76,10 @@ def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> Grap
     dependencies=[requires("admin")],
     responses=problems(GraphNotFound),
 )
-def delete_graph(graph: GraphHere, stores: StoresHere) -> None:
+def delete_graph(graph: NameOfGraph, stores: StoresHere) -> None:
     """Delete a graph: its jobs are cancelled, its name is free at once, its files go later."""
-    stores.catalog.delete(graph.id, cancel_jobs=stores.jobs.cancel_graph)
+    graph_id = stores.catalog.id_of(graph)
+    stores.catalog.delete(graph_id, cancel_jobs=stores.jobs.cancel_graph)
 
 
 def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:

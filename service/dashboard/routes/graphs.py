@@ -37,7 +37,10 @@ _SNAPSHOTS_SHOWN = 10
 @router.get("/", dependencies=[viewing("read")])
 def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Response:
     """The catalog."""
-    values: dict[str, Any] = {"rows": [_row(graph, stores) for graph in stores.catalog.list()]}
+    values: dict[str, Any] = {
+        "rows": [_row(graph, stores) for graph in stores.catalog.list()],
+        "outdated": stores.catalog.outdated(),
+    }
     if is_piece(request):
         return piece(request, "graphs_table.html", seen=seen, **values)
     request.app.state.rounds.prepare()

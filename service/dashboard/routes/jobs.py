@@ -148,11 +148,15 @@ def _listed(
     """A page of the jobs of one graph, or of all."""
     graph_id = None if graph is None else graph.id
     found = stores.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
-    shown = stores.catalog.list() if graph is None else [graph]
+    if graph is None:
+        names = {each.id: each.settings.name for each in stores.catalog.list()}
+        names |= {each.graph_id: each.name for each in stores.catalog.outdated()}
+    else:
+        names = {graph.id: graph.settings.name}
     return {
         "jobs": found.jobs,
         "next_page": found.next_page,
-        "names": {each.id: each.settings.name for each in shown},
+        "names": names,
         "status": status,
         "graph": graph,
         "page_id": page_id,

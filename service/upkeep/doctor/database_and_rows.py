@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
 
+from peewit.service.catalog import Catalog
 from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import newest_revision, revision_of
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
@@ -78,6 +79,12 @@ def check_erasures(patient: Patient) -> Iterator[Finding]:
             f"run the ingest daemon or `peewit ingest {graph}`, and see whether a job of the graph "
             "runs without end"
         )
+
+
+def check_graphs(patient: Patient) -> Iterator[Finding]:
+    """Graphs of an earlier version, which can only be deleted."""
+    for graph in Catalog(patient.database).outdated():
+        yield fault(str(graph))
 
 
 def check_ingest(patient: Patient) -> Iterator[Finding]:

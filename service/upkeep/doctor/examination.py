@@ -17,6 +17,7 @@ CHECKS: Final[dict[str, Check]] = {
     "secrets": installation.check_secrets,
     "database": database_and_rows.check_database,
     "clock": installation.check_clock,
+    "graphs": database_and_rows.check_graphs,
     "checkpoints": graph_files.check_checkpoints,
     "logs": graph_files.check_logs,
     "node index": graph_files.check_node_index,
