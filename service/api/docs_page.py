@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import HTMLResponse
 
@@ -23,14 +23,17 @@ follow();
 
 def add_docs_page(app: FastAPI) -> None:
     """Show the OpenAPI document of an application at ``/docs``."""
+    app.get("/docs", include_in_schema=False)(_show_docs)
 
-    @app.get("/docs", include_in_schema=False)
-    async def show_docs() -> HTMLResponse:
-        made = get_swagger_ui_html(
-            openapi_url=str(app.openapi_url),
-            title=f"{app.title} API",
-            swagger_js_url=f"{_FILES}/swagger-ui-bundle.js",
-            swagger_css_url=f"{_FILES}/swagger-ui.css",
-            swagger_favicon_url=f"{_FILES}/favicon.png",
-        )
-        return HTMLResponse(bytes(made.body).decode().replace("</head>", _FOLLOWS_SYSTEM, 1))
+
+# of the request, not closed over: FastAPI keeps what it knows of an endpoint for ever
+async def _show_docs(request: Request) -> HTMLResponse:
+    app: FastAPI = request.app
+    made = get_swagger_ui_html(
+        openapi_url=str(app.openapi_url),
+        title=f"{app.title} API",
+        swagger_js_url=f"{_FILES}/swagger-ui-bundle.js",
+        swagger_css_url=f"{_FILES}/swagger-ui.css",
+        swagger_favicon_url=f"{_FILES}/favicon.png",
+    )
+    return HTMLResponse(bytes(made.body).decode().replace("</head>", _FOLLOWS_SYSTEM, 1))

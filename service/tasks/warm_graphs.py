@@ -5,7 +5,7 @@ A changed label costs a warm solve only. Answers do not depend on what is warm.
 
 import gc
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -84,6 +84,12 @@ class WarmGraph:
                 del self.prepared[kind]
 
 
+def process_bytes() -> int:
+    """Memory of this process but for files; of a factorisation only the system knows the size."""
+    memory = psutil.Process().memory_info()
+    return int(memory.rss) - int(getattr(memory, "shared", 0))
+
+
 class WarmGraphs:
     """Graphs and prepared models that tasks keep for later ones.
 
@@ -97,10 +103,19 @@ class WarmGraphs:
         Resident memory of the whole process to come back to after each task.
     n_threads : int
         Threads that large products are divided among; results do not depend on it.
+    resident_bytes : callable
+        Memory that the process has now.
     """
 
-    def __init__(self, *, memory_bytes: int, n_threads: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        memory_bytes: int,
+        n_threads: int = 1,
+        resident_bytes: Callable[[], int] = process_bytes,
+    ) -> None:
         self._memory_bytes = memory_bytes
+        self._resident_bytes = resident_bytes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="products")
         self._graphs: OrderedDict[str, WarmGraph] = OrderedDict()
 
@@ -189,7 +204,7 @@ class WarmGraphs:
 
         Nothing is begun close to the limit of the memory: graphs are worth more than that.
         """
-        if not self._graphs or _resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
+        if not self._graphs or self._resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
             return False
         latest = next(reversed(self._graphs.values()))
         found = any(
@@ -207,7 +222,7 @@ class WarmGraphs:
                 used.store.keep_order(used.snapshot)
 
     def _shrink(self) -> None:
-        while self._graphs and _resident_bytes() > self._memory_bytes:
+        while self._graphs and self._resident_bytes() > self._memory_bytes:
             self._graphs.popitem(last=False)
             gc.collect()
 
@@ -218,9 +233,3 @@ def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows
         return None
     store = FeatureStore(GraphPaths(root=task.graph_directory).features)
     return store.load(task.features_version, snapshot.meta.n_nodes)
-
-
-def _resident_bytes() -> int:
-    """Memory of this process but for files; of a factorisation only the system knows the size."""
-    memory = psutil.Process().memory_info()
-    return int(memory.rss) - int(getattr(memory, "shared", 0))

@@ -13,6 +13,7 @@ from peewit.service.database.tables import graphs
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -30,6 +31,11 @@ LONG_SIDE, LONG_CLASSES = 120, 40
 
 ENDLESS_SIDE, ENDLESS_CLASSES = 300, 80
 """A grid and classes whose solve with `TIGHT` takes longer than any test waits."""
+
+
+def graphs_within(memory_bytes: int, resident_bytes: int = 0) -> WarmGraphs:
+    """Warm graphs of a process whose memory is said, whatever that of the tests is."""
+    return WarmGraphs(memory_bytes=memory_bytes, resident_bytes=lambda: resident_bytes)
 
 
 def two_communities(n_nodes: int = 60, seed: int = 0) -> tuple[IntArray, IntArray]:

@@ -1,13 +1,17 @@
 """What runs, whether it runs, which models there are, documentation, errors of any call."""
 
+import gc
 import re
 import shutil
+import weakref
 from dataclasses import fields
 from importlib.metadata import version
+from pathlib import Path
 
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from peewit.service.api.app import create_app
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
 from peewit.service.tasks.solve_options import options_schema
@@ -226,3 +230,13 @@ def test_the_documentation_needs_no_other_host(api: Api) -> None:
     for place in places:
         assert place.startswith("/static-offline-docs/"), place
         assert api.client.get(place).status_code == 200
+
+
+def test_an_application_that_nobody_holds_is_freed(tmp_path: Path) -> None:
+    app = create_app(Settings(home=tmp_path))
+    app.openapi()
+    app.state.stores.close()
+    freed = weakref.ref(app)
+    del app
+    gc.collect()
+    assert freed() is None

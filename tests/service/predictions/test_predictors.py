@@ -22,7 +22,6 @@ from peewit.service.predictions.predictors import (
     write_predictor,
 )
 from peewit.service.tables.uploads import json_point_batches
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.kernel_functions import KERNELS, KernelFunction, KernelName
 from peewit.solvers.gram.kernel_spaces import DenseGram
@@ -31,6 +30,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.solvable import (
+    graphs_within,
     parity_features,
     publish_features,
     publish_snapshot,
@@ -80,7 +80,7 @@ def test_training_rows_are_predicted_as_they_were_solved(
     publish_snapshot(directory, 1, *two_communities())
     publish_features(directory, 1, points)
     asked = task(directory, labels, model=model, parameters=parameters)
-    solver = WarmGraphs(memory_bytes=MEMORY_BYTES)
+    solver = graphs_within(MEMORY_BYTES)
     result = solved(solver, replace(asked, features_version=1)).result
     assert result["inductive"]
     file = PredictionFile(directory / "predictions" / result["file"])
@@ -135,7 +135,7 @@ def test_no_features_or_no_functions_are_no_predictor(
     publish_snapshot(directory, 1, *two_communities())
     publish_features(directory, 1, parity_features(N_NODES))
     asked = replace(task(directory, TWO, model=model), features_version=version)
-    assert not solved(WarmGraphs(memory_bytes=MEMORY_BYTES), asked).result["inductive"]
+    assert not solved(graphs_within(MEMORY_BYTES), asked).result["inductive"]
     suffixes = {path.suffix for path in (directory / "predictions").iterdir()}
     assert suffixes == {".arrow", ".labels"}
 

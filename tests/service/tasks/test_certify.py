@@ -9,8 +9,8 @@ from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTas
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.streaming.passes.certificate_store import CertificateStore
+from tests.service.solvable import graphs_within
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
 
 
@@ -41,7 +41,7 @@ def run(
     report: Report = lambda _advanced: None,
     cancelled: Cancelled = lambda: False,
 ) -> Done | Stopped:
-    graphs = WarmGraphs(memory_bytes=2**30)
+    graphs = graphs_within(2**30)
     return CertifyKind().run(asked, Child(graphs=graphs, report=report, cancelled=cancelled))
 
 

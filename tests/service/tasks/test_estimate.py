@@ -20,7 +20,6 @@ from peewit.service.settings import Settings
 from peewit.service.tasks import estimate as estimate_module
 from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -32,7 +31,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.fresh_databases import fresh
-from tests.service.solvable import Solvable, parity_features, two_communities
+from tests.service.solvable import Solvable, graphs_within, parity_features, two_communities
 from tests.service.tasks.test_solve import solved, task
 
 N_NODES = 60
@@ -96,7 +95,7 @@ def test_the_input_is_what_the_solve_says(home: Home, model: str, version: int) 
     if version:
         home.graph.features(version, parity_features(N_NODES))
     found = home.estimate(model)
-    solver = WarmGraphs(memory_bytes=2**31)
+    solver = graphs_within(2**31)
     labels: dict[str, str | int] = {"n4": "even", "n7": "odd", "n40": "even", "n37": "odd"}
     asked = replace(task(home.graph.directory, labels, model=model), features_version=version)
     result = solved(solver, asked).result
@@ -130,7 +129,7 @@ def test_the_form_that_fits_is_the_one_that_is_solved_with(
     assert found.n_bytes <= memory == found.limit_bytes
     asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
     asked = replace(asked, features_version=1, parameters=parameters)
-    stats = solved(WarmGraphs(memory_bytes=memory), asked).result["stats"]
+    stats = solved(graphs_within(memory), asked).result["stats"]
     assert (stats["gram"], stats["precision"]) == form
 
 
@@ -149,7 +148,7 @@ def test_what_cannot_fit_is_refused_as_the_solve_would_be(home: Home) -> None:
     asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")
     asked = replace(asked, features_version=1, parameters=parameters)
     with pytest.raises(ValueError, match="may be used") as failed:
-        solved(WarmGraphs(memory_bytes=memory), asked)
+        solved(graphs_within(memory), asked)
     assert str(refused.value) == str(failed.value) == found.message
 
 

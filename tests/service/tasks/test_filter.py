@@ -11,8 +11,8 @@ from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from tests.service.featured import Featured
+from tests.service.solvable import graphs_within
 
 OLD = 2 * GRACE_SECONDS
 
@@ -32,7 +32,7 @@ def claimed(graph: Featured) -> tuple[Job, FilterTask]:
 def run(
     task: FilterTask, told: list[Advanced], cancelled: Cancelled = lambda: False
 ) -> Done | Stopped:
-    graphs = WarmGraphs(memory_bytes=2**30)
+    graphs = graphs_within(2**30)
     return FilterKind().run(task, Child(graphs=graphs, report=told.append, cancelled=cancelled))
 
 

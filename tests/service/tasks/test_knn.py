@@ -26,7 +26,6 @@ from peewit.service.tasks.knn import (
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.events import Committed, IngestEvent, Progress
@@ -34,6 +33,7 @@ from peewit.streaming.neighbors.knn import KnnSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.featured import Featured, clusters
 from tests.service.lost_answers import commits_unanswered
+from tests.service.solvable import graphs_within
 
 
 def task_of(graph: Featured, job: Job) -> KnnTask:
@@ -60,7 +60,7 @@ def claimed(graph: Featured, **parameters: Any) -> Job:
 def run(
     task: KnnTask, *, report: Report = lambda _: None, cancelled: Cancelled = lambda: False
 ) -> Done | Stopped:
-    graphs = WarmGraphs(memory_bytes=2**30)
+    graphs = graphs_within(2**30)
     return KnnKind().run(task, Child(graphs=graphs, report=report, cancelled=cancelled))
 
 

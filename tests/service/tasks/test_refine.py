@@ -22,6 +22,7 @@ from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.poisson import poisson_scores
+from tests.service.solvable import graphs_within
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
 
 MEMORY_BYTES = 2**34
@@ -65,7 +66,7 @@ def graph(tmp_path: Path, files: list[RawFile], kind: NodeKind) -> StreamedGraph
 
 @pytest.fixture
 def solver() -> WarmGraphs:
-    return WarmGraphs(memory_bytes=MEMORY_BYTES)
+    return graphs_within(MEMORY_BYTES)
 
 
 def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> SolveTask:

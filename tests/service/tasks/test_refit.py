@@ -11,9 +11,8 @@ from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solve import SolveKind
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.models.catalogue import CATALOGUE
-from tests.service.solvable import publish_snapshot, two_communities
+from tests.service.solvable import graphs_within, publish_snapshot, two_communities
 from tests.service.tasks.test_solve import MEMORY_BYTES, child_with, predictions, solved, task
 
 SIDES: dict[str, str | int] = {
@@ -35,7 +34,7 @@ def asked(
 ) -> Done:
     """A solve by a process without anything warm."""
     return solved(
-        WarmGraphs(memory_bytes=MEMORY_BYTES),
+        graphs_within(MEMORY_BYTES),
         task(directory, labels, model=model, parameters=parameters),
     )
 
@@ -132,7 +131,7 @@ def test_a_refit_stops_when_it_is_told_to(tmp_path: Path) -> None:
     job = task(tmp_path / "g", SIDES | FLIPPED, parameters={"without_doubtful": 3})
     stages: list[str | None] = []
     child = child_with(
-        WarmGraphs(memory_bytes=MEMORY_BYTES),
+        graphs_within(MEMORY_BYTES),
         report=lambda advanced: stages.append(advanced.stage),
         cancelled=lambda: "refitting" in stages,
     )

@@ -28,6 +28,7 @@ from peewit.streaming.snapshots.store import SnapshotNotFound
 from tests.service.solvable import (
     TIGHT,
     external_ids,
+    graphs_within,
     grid,
     publish_snapshot,
     spread_labels,
@@ -103,7 +104,7 @@ def predictions(directory: Path, answer: Done) -> PredictionFile:
 
 @pytest.fixture
 def solver() -> WarmGraphs:
-    return WarmGraphs(memory_bytes=MEMORY_BYTES)
+    return graphs_within(MEMORY_BYTES)
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ def test_the_order_in_memory_is_kept_with_the_snapshot(
     monkeypatch.setattr(graph_module, "LEAST_ORDERED", 10)
     tables = []
     for _ in range(2):
-        answer = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), task(directory, model="auto"))
+        answer = solved(graphs_within(MEMORY_BYTES), task(directory, model="auto"))
         tables.append(predictions(directory, answer).table())
         (kept,) = directory.rglob("order.npy")
         np.testing.assert_array_equal(np.sort(np.load(kept)), np.arange(60))
@@ -276,10 +277,10 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
         np.concatenate([u, old, new]),
         np.concatenate([v, new, new + 30]),
     )
-    solver = WarmGraphs(memory_bytes=MEMORY_BYTES)
+    solver = graphs_within(MEMORY_BYTES)
     cold = [
         solved(
-            WarmGraphs(memory_bytes=MEMORY_BYTES),
+            graphs_within(MEMORY_BYTES),
             replace(
                 task(tmp_path / "g", labels, snapshot=number, model=model, parameters=asked),
                 attempt=number,
@@ -308,7 +309,7 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
 def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
     for name in ("a", "b"):
         publish_snapshot(tmp_path / name, 1, *two_communities())
-    roomy, tight = WarmGraphs(memory_bytes=MEMORY_BYTES), WarmGraphs(memory_bytes=1)
+    roomy, tight = graphs_within(MEMORY_BYTES), graphs_within(1, resident_bytes=2)
     for name in ("a", "b", "a"):
         roomy_answer = solved(roomy, task(tmp_path / name))
         tight_answer = solved(tight, task(tmp_path / name))
@@ -333,7 +334,7 @@ def test_work_done_ahead_makes_the_next_solve_a_direct_one(
     while solver.work_ahead(lambda: False):
         pass
     ahead = solved(solver, asked)
-    cold = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), asked)
+    cold = solved(graphs_within(MEMORY_BYTES), asked)
     assert ahead.result["stats"]["preconditioner"] == "kernel"
     assert cold.result["stats"]["preconditioner"] != "kernel"
     first, second = (predictions(tmp_path / "g", each).table() for each in (ahead, cold))
@@ -347,7 +348,7 @@ def test_no_work_is_done_ahead_where_no_label_changed(directory: Path, solver: W
 
 
 def test_work_ahead_keeps_to_the_memory(tmp_path: Path) -> None:
-    solver = WarmGraphs(memory_bytes=1)
+    solver = graphs_within(1, resident_bytes=2)
     changed_once(tmp_path / "g", solver)
     assert not solver.work_ahead(lambda: False)
     assert solver.n_graphs == 0

@@ -17,7 +17,12 @@ from peewit.service.worker.warm_child_loop import _answer
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
-from tests.service.solvable import parity_features, publish_features, publish_snapshot
+from tests.service.solvable import (
+    graphs_within,
+    parity_features,
+    publish_features,
+    publish_snapshot,
+)
 from tests.service.tasks.test_solve import (
     MEMORY_BYTES,
     child_with,
@@ -34,7 +39,7 @@ ON_POINTS = sorted(name for name, model in CATALOGUE.items() if model.uses_featu
 
 @pytest.fixture
 def solver() -> WarmGraphs:
-    return WarmGraphs(memory_bytes=MEMORY_BYTES)
+    return graphs_within(MEMORY_BYTES)
 
 
 @pytest.fixture
@@ -111,7 +116,7 @@ def test_new_features_drop_what_was_prepared_with_others_and_nothing_else(
     changed = solved(solver, asked_of(directory, version=2))
     assert not changed.result["warm"]
     assert solved(solver, asked_of(directory, "hfs", version=2)).result["warm"]
-    fresh = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), asked_of(directory, version=2))
+    fresh = solved(graphs_within(MEMORY_BYTES), asked_of(directory, version=2))
     np.testing.assert_allclose(
         table(directory, changed)["score"], table(directory, fresh)["score"], rtol=1e-5
     )

@@ -18,7 +18,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.replicas import replicas
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import Records
-from tests.service.solvable import publish_snapshot, two_communities
+from tests.service.solvable import graphs_within, publish_snapshot, two_communities
 from tests.service.tasks.test_solve import MEMORY_BYTES, predictions, run, solved, task
 
 WAVERING = 60
@@ -27,7 +27,7 @@ WAVERING = 60
 
 @pytest.fixture
 def solver() -> WarmGraphs:
-    return WarmGraphs(memory_bytes=MEMORY_BYTES)
+    return graphs_within(MEMORY_BYTES)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_stability_counts_the_replicas_with_the_same_class(
         is_once = u < v
         root = directory.parent / f"replica-{number}"
         publish_snapshot(root, 1, ids[u[is_once]], ids[v[is_once]], coordinates.data[is_once])
-        answer = solved(WarmGraphs(memory_bytes=MEMORY_BYTES), task(root))
+        answer = solved(graphs_within(MEMORY_BYTES), task(root))
         told = predictions(root, answer).table()
         other = dict(zip(*(told[name].to_pylist() for name in ("node", "label")), strict=True))
         n_same += [

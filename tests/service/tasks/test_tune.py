@@ -14,7 +14,12 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.warm_child_loop import _answer
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
-from tests.service.solvable import parity_features, publish_features, publish_snapshot
+from tests.service.solvable import (
+    graphs_within,
+    parity_features,
+    publish_features,
+    publish_snapshot,
+)
 from tests.service.tasks.test_solve import MEMORY_BYTES, child_with, task, two_communities
 
 LABELS: dict[str, str | int] = {
@@ -32,7 +37,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def solver() -> WarmGraphs:
-    return WarmGraphs(memory_bytes=MEMORY_BYTES)
+    return graphs_within(MEMORY_BYTES)
 
 
 def asked_of(
