@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
-pytest_plugins = ["pytester", "tests.process_guard", "tests.quick"]
+pytest_plugins = ["pytester", "tests.item_cost", "tests.process_guard", "tests.sets"]
 
 
 class _NoSecondName:

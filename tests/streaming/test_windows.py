@@ -421,7 +421,7 @@ def community_file(number: int, n_rows: int, seed: int) -> Rows:
     return Rows(u=u, v=v, weight=rng.integers(1, 9, u.size) / 4, at=at)
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_the_error_is_what_was_asked_as_long_as_the_window_moves(tmp_path: Path) -> None:
     found, fresh, told = [], [], []
     window = Window(length=7.0, width=1.0, allowed_ahead=0.0)

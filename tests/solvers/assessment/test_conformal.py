@@ -155,7 +155,7 @@ def test_a_class_of_one_label_is_in_every_set_or_is_promised_nothing() -> None:
         assert (of_single == 1.0).all() == (not unpromised)
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["auto", "poisson", "stable-hfs"])
 @pytest.mark.parametrize("kind", ["marginal", "by-class"])
 def test_sets_hold_the_true_class_as_often_as_asked(model: str, kind: SetKind) -> None:

@@ -228,7 +228,7 @@ def measured_errors(
     return errors
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["random", "two communities"])
 def test_errors_are_hardly_larger_than_those_of_threads(
     tmp_path: Path, family: str, two_workers: str
@@ -304,7 +304,7 @@ def test_too_many_nodes_are_told_as_without_a_cluster(
     assert value is not None
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_killed_after_any_wave_and_resumed_equals_the_unbroken_run(
     tmp_path: Path, two_workers: str
 ) -> None:

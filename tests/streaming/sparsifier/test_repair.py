@@ -143,7 +143,7 @@ SCENARIOS = {
 }
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.9, 0.5])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_after_a_repair_the_error_is_what_was_asked(scenario: str, epsilon: float) -> None:
@@ -285,7 +285,7 @@ def test_where_every_edge_is_kept_nothing_is_sampled() -> None:
     assert log.error(state) < 1e-6
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_a_cut_that_lost_its_support_is_found_and_scattered_deletes_are_not_taken_for_one() -> None:
     fired = []
     for seed in range(10):
@@ -330,7 +330,7 @@ def test_a_rebuild_leaves_room_for_deletes_to_come() -> None:
         assert log.error(thinned(state, settings)) <= 0.7
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_what_is_sampled_anew_is_chosen_without_a_look_at_what_was_kept() -> None:
     """By damage the weight of a cut is about right; by thin records that were kept, a third.
 
@@ -355,7 +355,7 @@ def test_what_is_sampled_anew_is_chosen_without_a_look_at_what_was_kept() -> Non
     assert np.mean(wrong) < 0.4
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_damaged_nodes_are_repaired_without_bias() -> None:
     edges = random_graph(300, 0.9, 0)
     log = Log(edges=edges, lives=~of_users(edges, 0, 0.5))

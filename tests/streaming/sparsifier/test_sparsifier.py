@@ -84,7 +84,7 @@ ORDERED: dict[str, Callable[[int], EdgeList]] = {
 }
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", COINS)
 @pytest.mark.parametrize("order", ORDERED)
 def test_the_order_of_the_stream_does_not_matter(order: str, coins: Coins) -> None:
@@ -107,7 +107,7 @@ SMALL: dict[str, Callable[[int], EdgeList]] = {
 }
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", COINS)
 @pytest.mark.parametrize("family", SMALL)
 def test_a_hundred_resparsifications_keep_the_spectrum(family: str, coins: Coins) -> None:

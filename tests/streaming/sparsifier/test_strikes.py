@@ -161,7 +161,7 @@ def test_merged_parts_have_the_runs_and_the_strikes_of_both() -> None:
     np.testing.assert_array_equal(merged.struck_variance, first.struck_variance)
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", ["dependent", "independent"])
 def test_what_is_left_is_unbiased(coins: Coins) -> None:
     edges = two_communities(160, 0.9, 60, 0)
@@ -191,7 +191,7 @@ SCENARIOS: dict[str, Callable[[EdgeList, int], np.ndarray]] = {
 }
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_error_that_is_told_is_not_below_the_true_one(scenario: str) -> None:
     told, true, untold = [], [], []
@@ -208,7 +208,7 @@ def test_the_error_that_is_told_is_not_below_the_true_one(scenario: str) -> None
     assert np.mean(told) > np.mean(untold)
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_thinning_after_strikes_keeps_the_error_of_a_fresh_stream() -> None:
     after, fresh = [], []
     for seed in range(10):
@@ -365,7 +365,7 @@ def degree_error(state: SparsifierState, edges: EdgeList) -> float:
     return float(np.mean((found / exact - 1.0) ** 2))
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize(("buckets", "most"), [(IN_ORDER, 0.7), (TWICE, 0.9)])
 def test_degrees_stay_more_even_when_buckets_leave(buckets: list[int], most: float) -> None:
     """More than after as many deletes at random: coins lean in the order of arrival."""

@@ -1,7 +1,9 @@
-"""What `make test` leaves out (`pytest --quick`), and the line that says so.
+"""Three sets of tests, each within the next, and the line that says what was left out.
 
-It leaves out tests that start processes, tests that take long, and most of the large products of
-parameters that walk one path. Whoever names a file, a test, a keyword or a mark gets all of it.
+`pytest --quick` (`make test`) leaves out what starts processes and what is slow. `pytest`
+(`make test-all`) leaves out sweeps: what is `nightly`, and of `thinned` parameters all but some.
+`pytest --nightly` (`make test-nightly`) runs everything. Whoever names a file, a test, a keyword or
+a mark gets all of it.
 """
 
 from collections import Counter
@@ -14,12 +16,13 @@ _LEFT_OUT: Final = pytest.StashKey[Counter[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--quick`."""
+    """Add `--quick` and `--nightly`."""
     parser.addoption(
         "--quick",
         action="store_true",
-        help="leave out what spawns, is slow or thinned, unless the command line chooses tests",
+        help="leave out what spawns and what is slow, unless the command line chooses tests",
     )
+    parser.addoption("--nightly", action="store_true", help="run sweeps whole")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,30 +31,36 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         chosen = config.args_source is pytest.Config.ArgsSource.ARGS
         marks = any(each.startswith("-m") for each in config.invocation_params.args)
-        config.option.quick &= not (chosen or marks or config.option.keyword)
+        if chosen or marks or config.option.keyword:
+            config.option.quick, config.option.nightly = False, True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out, and count by reason."""
-    if not config.option.quick:
+    if config.option.nightly:
         return
     places: Counter[tuple[pytest.Item | pytest.Collector | None, str]] = Counter()
-    reasons: list[str | None] = []
+    kept, left_out = [], []
     for item in items:
         function = (item.parent, getattr(item, "originalname", item.name))
-        reasons.append(_reason(item, places[function]))
+        reason = _reason(item, places[function], quick=config.option.quick)
         places[function] += 1
-    config.stash[_LEFT_OUT].update(reason for reason in reasons if reason)
-    left_out = [item for item, reason in zip(items, reasons, strict=True) if reason]
-    items[:] = [item for item, reason in zip(items, reasons, strict=True) if not reason]
+        if reason is None:
+            kept.append(item)
+        else:
+            left_out.append(item)
+            config.stash[_LEFT_OUT][reason] += 1
+    items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 
 
-def _reason(item: pytest.Item, place: int) -> str | None:
+def _reason(item: pytest.Item, place: int, *, quick: bool) -> str | None:
     """Why an item is left out; its place is that among the items of its function."""
-    if item.get_closest_marker("spawns"):
+    if item.get_closest_marker("nightly"):
+        return "are sweeps"
+    if quick and item.get_closest_marker("spawns"):
         return "start processes"
-    if item.get_closest_marker("slow") or item.get_closest_marker("statistical"):
+    if quick and item.get_closest_marker("slow"):
         return "take long"
     thinned = item.get_closest_marker("thinned")
     if thinned is not None and place % thinned.args[0]:
@@ -81,5 +90,5 @@ def pytest_terminal_summary(
     if left_out:
         counts = ", ".join(f"{count} that {reason}" for reason, count in left_out.items())
         terminalreporter.write_line(
-            f"left out {left_out.total()} tests ({counts}); `make test-all` runs everything"
+            f"left out {left_out.total()} tests ({counts}); `make test-nightly` runs everything"
         )

@@ -1,4 +1,4 @@
-"""What `make test` leaves out, in a small suite of its own."""
+"""What `make test` and `make test-all` leave out, in a small suite of its own."""
 
 import pytest
 
@@ -16,6 +16,10 @@ def test_slow():
 def test_spawning():
     pass
 
+@pytest.mark.nightly
+def test_sweep():
+    pass
+
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("number", range(7))
 def test_product(number):
@@ -25,11 +29,12 @@ SETTINGS = """
 [pytest]
 testpaths = tests
 markers =
+    nightly
     slow
     spawns
     thinned(step)
 """
-PLUGINS = ("-p", "tests.process_guard", "-p", "tests.quick")
+PLUGINS = ("-p", "tests.process_guard", "-p", "tests.sets")
 
 
 @pytest.fixture
@@ -41,17 +46,26 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def test_what_is_left_out_is_counted_by_reason(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick")
-    ran.assert_outcomes(passed=4, deselected=6)
+    ran.assert_outcomes(passed=4, deselected=7)
     ran.stdout.fnmatch_lines(
-        "left out 6 tests (1 that take long, 1 that start processes, 4 that repeat one path); "
-        "`make test-all` runs everything"
+        "left out 7 tests (1 that take long, 1 that start processes, 1 that are sweeps, "
+        "4 that repeat one path); `make test-nightly` runs everything"
     )
 
 
-@pytest.mark.parametrize("choice", [["tests/test_it.py"], ["-k", "test"], ["-m", "not nothing"]])
+def test_all_but_sweeps_run_without_a_word(suite: pytest.Pytester) -> None:
+    ran = suite.runpytest_inprocess(*PLUGINS)
+    ran.assert_outcomes(passed=6, deselected=5)
+    ran.stdout.fnmatch_lines("left out 5 tests (1 that are sweeps, 4 that repeat one path);*")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [["--nightly"], ["--quick", "tests/test_it.py"], ["--quick", "-k", "test"], ["-m", "not none"]],
+)
 def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: list[str]) -> None:
-    ran = suite.runpytest_inprocess(*PLUGINS, "--quick", *choice)
-    ran.assert_outcomes(passed=6, failed=4)
+    ran = suite.runpytest_inprocess(*PLUGINS, *choice)
+    ran.assert_outcomes(passed=7, failed=4)
     ran.stdout.no_fnmatch_line("left out*")
 
 
@@ -59,4 +73,4 @@ def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: 
 def test_workers_tell_what_they_left_out(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1")
     ran.assert_outcomes(passed=4)
-    ran.stdout.fnmatch_lines("left out 6 tests*")
+    ran.stdout.fnmatch_lines("left out 7 tests*")
