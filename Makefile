@@ -24,7 +24,7 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test test-all lint dist docs format image secrets freeze clean
+.PHONY: help demo test test-all test-nightly lint dist docs format image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -37,8 +37,11 @@ test: $(VENV)/.installed-dev ## Run the quick tests, in minutes; ARGS="tests/...
 	$(BIN)/python -m pytest --quick -n logical --dist worksteal $(ARGS)
 
 # three workers on two cores, as end-to-end tests wait half of their time; those come first
-test-all: $(VENV)/.installed-dev ## Run every test, in about half an hour
+test-all: $(VENV)/.installed-dev ## Run every test but the sweeps, in some twenty minutes
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-nightly: $(VENV)/.installed-dev ## Run every test and every sweep, before a release
+	$(BIN)/python -m pytest --nightly -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images and the pages
 	$(BIN)/ruff check .

@@ -125,6 +125,8 @@ class _Ledger:
             self._config.cache.set(_KEY, kept)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._items:
+            return
         totals = {nodeid: sum(phases.values()) for nodeid, phases in self._items.items()}
         terminalreporter.write_line(
             f"{len(totals):,} tests took {sum(totals.values()):,.0f} CPU seconds"
