@@ -121,8 +121,9 @@ class _Ledger:
         for nodeid, phases in self._items.items():
             if "call" in phases:
                 kept[nodeid] = [*kept.get(nodeid, []), round(phases["call"], 3)][-_KEPT_RUNS:]
-        if self._config.cache is not None and self._items:
-            self._config.cache.set(_KEY, kept)
+        cache = _cache(self._config)
+        if cache is not None and self._items:
+            cache.set(_KEY, kept)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._items:
@@ -140,4 +141,10 @@ class _Ledger:
 
 def _kept(config: pytest.Config) -> dict[str, list[float]]:
     """CPU seconds of the last calls of each item."""
-    return {} if config.cache is None else dict(config.cache.get(_KEY, {}))
+    cache = _cache(config)
+    return {} if cache is None else dict(cache.get(_KEY, {}))
+
+
+def _cache(config: pytest.Config) -> pytest.Cache | None:
+    """pytest's cache, unless it runs without its plugin."""
+    return getattr(config, "cache", None)
