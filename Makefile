@@ -11,6 +11,9 @@ EXTRAS ?=
 # where overlay file systems are refused: BUILDAH="buildah --storage-driver vfs"
 BUILDAH ?= buildah
 
+# tests, and the hundreds of processes that they start, would compile every module again
+unexport PYTHONDONTWRITEBYTECODE
+
 # setuptools warns at every editable install that folders shadow packages; here they are the packages
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	-c constraints.txt

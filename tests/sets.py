@@ -8,10 +8,12 @@ a mark gets all of it.
 
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+_SPAWNING: Final = "tests/end_to_end"
 _LEFT_OUT: Final = pytest.StashKey[Counter[str]]()
 
 
@@ -33,6 +35,12 @@ def pytest_configure(config: pytest.Config) -> None:
         marks = any(each.startswith("-m") for each in config.invocation_params.args)
         if chosen or marks or config.option.keyword:
             config.option.quick, config.option.nightly = False, True
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a room all of whose tests start processes."""
+    is_left_out = config.option.quick and collection_path == config.rootpath / _SPAWNING
+    return True if is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,7 +96,9 @@ def pytest_terminal_summary(
     yield
     left_out = terminalreporter.config.stash[_LEFT_OUT]
     if left_out:
+        whole = f"{_SPAWNING} and " if terminalreporter.config.option.quick else ""
         counts = ", ".join(f"{count} that {reason}" for reason, count in left_out.items())
         terminalreporter.write_line(
-            f"left out {left_out.total()} tests ({counts}); `make test-nightly` runs everything"
+            f"left out {whole}{left_out.total()} tests ({counts}); "
+            "`make test-nightly` runs everything"
         )

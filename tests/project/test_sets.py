@@ -25,6 +25,13 @@ def test_sweep():
 def test_product(number):
     assert number % 3 == 0
 """
+WALKS = """
+import pytest
+
+@pytest.mark.usefixtures("processes")
+def test_walk():
+    pass
+"""
 SETTINGS = """
 [pytest]
 testpaths = tests
@@ -41,6 +48,7 @@ PLUGINS = ("-p", "tests.process_guard", "-p", "tests.sets")
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makefile(".ini", pytest=SETTINGS)
     pytester.mkdir("tests").joinpath("test_it.py").write_text(SUITE)
+    pytester.mkdir("tests/end_to_end").joinpath("test_walks.py").write_text(WALKS)
     return pytester
 
 
@@ -48,24 +56,24 @@ def test_what_is_left_out_is_counted_by_reason(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick")
     ran.assert_outcomes(passed=4, deselected=7)
     ran.stdout.fnmatch_lines(
-        "left out 7 tests (1 that take long, 1 that start processes, 1 that are sweeps, "
-        "4 that repeat one path); `make test-nightly` runs everything"
+        "left out tests/end_to_end and 7 tests (1 that take long, 1 that start processes, "
+        "1 that are sweeps, 4 that repeat one path); `make test-nightly` runs everything"
     )
 
 
 def test_all_but_sweeps_run_without_a_word(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS)
-    ran.assert_outcomes(passed=6, deselected=5)
+    ran.assert_outcomes(passed=7, deselected=5)
     ran.stdout.fnmatch_lines("left out 5 tests (1 that are sweeps, 4 that repeat one path);*")
 
 
 @pytest.mark.parametrize(
     "choice",
-    [["--nightly"], ["--quick", "tests/test_it.py"], ["--quick", "-k", "test"], ["-m", "not none"]],
+    [["--nightly"], ["--quick", "tests"], ["--quick", "-k", "test"], ["-m", "not none"]],
 )
 def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: list[str]) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, *choice)
-    ran.assert_outcomes(passed=7, failed=4)
+    ran.assert_outcomes(passed=8, failed=4)
     ran.stdout.no_fnmatch_line("left out*")
 
 
@@ -73,4 +81,4 @@ def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: 
 def test_workers_tell_what_they_left_out(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1")
     ran.assert_outcomes(passed=4)
-    ran.stdout.fnmatch_lines("left out 7 tests*")
+    ran.stdout.fnmatch_lines("left out tests/end_to_end and 7 tests*")

@@ -1,7 +1,7 @@
 """Every operation of the OpenAPI document against a real server: what it promises is what comes.
 
 Examples are drawn from the document, half of them valid and half not, half with names of what is
-there and half without. PEEWIT_OPENAPI_EXAMPLES is how many there are of each sort for each
+there and half without. `make test-nightly` tries PEEWIT_OPENAPI_EXAMPLES of each sort for each
 operation; about 1,000 make a long run.
 """
 
@@ -37,7 +37,7 @@ from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, PARQUET, Api, as_arrow, community_edges, serving
 from tests.service.featured import clusters, feature_table
 
-EXAMPLES: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "2"))
+AT_LENGTH: Final = int(os.environ.get("PEEWIT_OPENAPI_EXAMPLES", "25"))
 GRAPH: Final = "looked-at"
 """No example makes up this name, and deletes what goes by it."""
 
@@ -174,8 +174,9 @@ def described(home: _Home) -> BaseSchema:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
+@pytest.mark.parametrize("n_examples", [2, pytest.param(AT_LENGTH, marks=pytest.mark.nightly)])
 def test_what_the_document_promises_is_what_comes(
-    home: _Home, described: BaseSchema, subtests: pytest.Subtests
+    home: _Home, described: BaseSchema, subtests: pytest.Subtests, n_examples: int
 ) -> None:
     n_operations = 0
     for result in described.get_all_operations():
@@ -183,13 +184,17 @@ def test_what_the_document_promises_is_what_comes(
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             for names in ({}, home.names(operation.definition.raw["operationId"])):
                 with subtests.test(operation.label, mode=mode.value, existing=bool(names)):
-                    _try_examples(home, operation, mode, names)
+                    _try_examples(home, operation, mode, names, n_examples)
         n_operations += 1
     assert n_operations > 25
 
 
 def _try_examples(
-    home: _Home, operation: APIOperation, mode: GenerationMode, names: dict[str, Any]
+    home: _Home,
+    operation: APIOperation,
+    mode: GenerationMode,
+    names: dict[str, Any],
+    n_examples: int,
 ) -> None:
     wanted = {parameter.name for parameter in operation.path_parameters}
     known = {name: value for name, value in names.items() if name in wanted}
@@ -197,7 +202,7 @@ def _try_examples(
         return
     cases = operation.as_strategy(mode, path_parameters=known or None)
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=n_examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=cases)
     def try_example(case: Case) -> None:
         home.names(operation.definition.raw["operationId"])
