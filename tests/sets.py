@@ -1,15 +1,16 @@
 """Three sets of tests, each within the next, and the line that says what was left out.
 
-`pytest --quick` (`make test`) leaves out what starts processes and what is slow. `pytest`
-(`make test-all`) leaves out sweeps: what is `nightly`, and of `thinned` parameters all but some.
-`pytest --nightly` (`make test-nightly`) runs everything. Whoever names a file, a test, a keyword or
-a mark gets all of it.
+`pytest --quick` (`make test`) leaves out what starts processes, what is `slow`, and most of what is
+`thinned`. `pytest` (`make test-all`) leaves out what is `nightly` and most of each `sweep`. `pytest
+--nightly` (`make test-nightly`) runs everything. Whoever names a file, a test, a keyword or a mark
+gets all of it.
 """
 
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 
@@ -70,10 +71,16 @@ def _reason(item: pytest.Item, place: int, *, quick: bool) -> str | None:
         return "start processes"
     if quick and item.get_closest_marker("slow"):
         return "take long"
-    thinned = item.get_closest_marker("thinned")
-    if thinned is not None and place % thinned.args[0]:
-        return "repeat one path"
+    for name in ("sweep", "thinned") if quick else ("sweep",):
+        mark = item.get_closest_marker(name)
+        if mark is not None and (place + _offset(item)) % mark.args[0]:
+            return "repeat one path"
     return None
+
+
+def _offset(item: pytest.Item) -> int:
+    """Where the sample of a function begins, so that those of a suite are of different models."""
+    return crc32(getattr(item, "originalname", item.name).encode())
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -113,6 +113,7 @@ def test_nodes_no_label_reaches_get_the_class_prior(model: Model) -> None:
     )
 
 
+@pytest.mark.thinned(3)
 def test_renumbering_nodes_renumbers_scores(model: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)
@@ -125,6 +126,7 @@ def test_renumbering_nodes_renumbers_scores(model: Model) -> None:
     np.testing.assert_allclose(other, one[order], atol=1e-4)
 
 
+@pytest.mark.thinned(3)
 def test_renaming_classes_permutes_columns(model: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)
@@ -141,6 +143,7 @@ def test_equal_calls_give_equal_bits(model: Model) -> None:
     assert dict(one.stats) == dict(other.stats)
 
 
+@pytest.mark.thinned(3)
 def test_one_preparation_serves_many_label_sets(model: Model) -> None:
     graph, classes = communities()
     prepared = model.prepare(graph)
@@ -151,6 +154,7 @@ def test_one_preparation_serves_many_label_sets(model: Model) -> None:
     np.testing.assert_allclose(scores, fresh, atol=1e-4)
 
 
+@pytest.mark.thinned(3)
 def test_columns_of_labels_are_solved_as_each_alone(model: Model) -> None:
     graph, classes = communities()
     first, second = some_labels(classes), labels_in(np.append(classes, [-1, -1, -1]))
@@ -165,6 +169,7 @@ def test_columns_of_labels_are_solved_as_each_alone(model: Model) -> None:
     assert len(cut_short) == 1
 
 
+@pytest.mark.thinned(3)
 def test_a_start_changes_the_work_not_the_answer(model: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)
@@ -286,6 +291,7 @@ def test_without_features_the_stats_say_what_stood_for_them(featured: Model) -> 
     assert stats["input"] in {"shortest paths", "spectral embedding", "graph"}
 
 
+@pytest.mark.thinned(3)
 def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)
@@ -345,6 +351,7 @@ def test_features_that_do_not_fit_are_refused(featured: Model, features, error, 
         featured.prepare(graph, features)
 
 
+@pytest.mark.thinned(3)
 def test_work_ahead_comes_to_an_end_and_changes_no_answer(model: Model) -> None:
     graph, classes = communities()
     labels, prepared = some_labels(classes), model.prepare(graph)

@@ -21,9 +21,14 @@ def test_sweep():
     pass
 
 @pytest.mark.thinned(3)
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(6))
 def test_product(number):
-    assert number % 3 == 0
+    assert number % 3 == 1
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("number", range(6))
+def test_checks(number):
+    assert number % 3 == 2
 """
 WALKS = """
 import pytest
@@ -39,6 +44,7 @@ markers =
     nightly
     slow
     spawns
+    sweep(step)
     thinned(step)
 """
 PLUGINS = ("-p", "tests.process_guard", "-p", "tests.sets")
@@ -54,16 +60,16 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def test_what_is_left_out_is_counted_by_reason(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick")
-    ran.assert_outcomes(passed=4, deselected=7)
+    ran.assert_outcomes(passed=5, deselected=11)
     ran.stdout.fnmatch_lines(
-        "left out tests/end_to_end and 7 tests (1 that take long, 1 that start processes, "
-        "1 that are sweeps, 4 that repeat one path); `make test-nightly` runs everything"
+        "left out tests/end_to_end and 11 tests (1 that take long, 1 that start processes, "
+        "1 that are sweeps, 8 that repeat one path); `make test-nightly` runs everything"
     )
 
 
-def test_all_but_sweeps_run_without_a_word(suite: pytest.Pytester) -> None:
+def test_all_but_sweeps_run_where_nothing_is_said(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS)
-    ran.assert_outcomes(passed=7, deselected=5)
+    ran.assert_outcomes(passed=8, failed=4, deselected=5)
     ran.stdout.fnmatch_lines("left out 5 tests (1 that are sweeps, 4 that repeat one path);*")
 
 
@@ -73,12 +79,12 @@ def test_all_but_sweeps_run_without_a_word(suite: pytest.Pytester) -> None:
 )
 def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: list[str]) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, *choice)
-    ran.assert_outcomes(passed=8, failed=4)
+    ran.assert_outcomes(passed=9, failed=8)
     ran.stdout.no_fnmatch_line("left out*")
 
 
 @pytest.mark.usefixtures("processes")
 def test_workers_tell_what_they_left_out(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1")
-    ran.assert_outcomes(passed=4)
-    ran.stdout.fnmatch_lines("left out tests/end_to_end and 7 tests*")
+    ran.assert_outcomes(passed=5)
+    ran.stdout.fnmatch_lines("left out tests/end_to_end and 11 tests*")

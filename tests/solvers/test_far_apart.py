@@ -54,6 +54,7 @@ def worst_gap(solution: Solution, exact: rational.Rows) -> float:
     return max(gaps)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize(("kind", "penalty"), LINEAR)
 def test_classes_are_those_of_fractions_or_a_status_says_so(kind, penalty, seeds) -> None:
@@ -100,6 +101,7 @@ def test_poisson_classes_are_those_of_fractions_or_a_status_says_so(seeds) -> No
     assert n_reported <= 0.3 * len(seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decades", [2.5, 4.0, 8.0])
 def test_weights_less_far_apart_are_right_as_well(decades: float) -> None:
     for seed in range(20):
@@ -112,6 +114,7 @@ def test_weights_less_far_apart_are_right_as_well(decades: float) -> None:
                 assert worst_gap(solution, exact) <= TIE, seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [
@@ -168,6 +171,7 @@ def path_winners(graph: Graph, labels: Labels) -> list[set[int]]:
     return winners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decades", [4.0, 8.0, 30.0])
 def test_a_path_too_long_to_eliminate_is_right_or_said_to_be_ill_conditioned(decades) -> None:
     for seed in range(3):

@@ -228,6 +228,7 @@ JUDGED = {
 }
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("name", JUDGED)
 def test_an_answer_is_that_of_fractions_or_a_status_says_so(name: str, seeds: range) -> None:

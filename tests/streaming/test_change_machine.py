@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -240,7 +241,7 @@ def named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
         yield f"n{src}", f"n{dst}", weight / 4, op
 
 
-TestChanges = Changes.TestCase
+TestChanges = pytest.mark.slow(Changes.TestCase)
 TestChanges.settings = settings(
     derandomize=True,
     max_examples=10,

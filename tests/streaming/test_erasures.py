@@ -63,6 +63,7 @@ def n_raw_edges(paths: GraphPaths) -> int:
         return edges.components().n_edges
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 @pytest.mark.parametrize("deletions", ["off", "exact"])
 def test_erased_nodes_are_gone_and_stay_so(tmp_path: Path, deletions: Deletions, kind: str) -> None:

@@ -167,6 +167,7 @@ def test_one_thread_and_two_give_the_same_snapshot(tmp_path: Path, kind: str) ->
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 def test_killed_after_any_event_and_resumed_equals_the_unbroken_run(
@@ -221,6 +222,7 @@ def test_asked_to_stop_it_raises_and_goes_on_later(tmp_path: Path, data: Path) -
     assert edges_of(ingest(paths.root, files, settings(), Recorder())) == expected
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 @pytest.mark.parametrize("name", ["00.parquet", "15.parquet", "9.parquet"])
 def test_a_file_whose_last_row_is_bad_is_as_if_it_had_never_come(
@@ -251,6 +253,7 @@ def test_a_truncated_file_is_quarantined_and_the_rest_goes_on(tmp_path: Path, da
     assert edges_of(paths) == expected
 
 
+@pytest.mark.slow
 def test_killed_while_a_bad_file_is_undone_equals_the_run_without_it(
     tmp_path: Path, data: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -70,5 +71,5 @@ class Windows(Changes):
         self._leave(before)
 
 
-TestWindows = Windows.TestCase
+TestWindows = pytest.mark.slow(Windows.TestCase)
 TestWindows.settings = settings(test_change_machine.TestChanges.settings, max_examples=6)

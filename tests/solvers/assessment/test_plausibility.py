@@ -183,6 +183,7 @@ def test_labels_of_one_neighborhood_are_told() -> None:
     assert list(label_warnings(Labels.from_pairs(drawn, ["x", "y"] * 20), graph)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["by class", "at random"])
 @pytest.mark.parametrize("name", [DEFAULT_MODEL, "poisson", "stable-hfs"])
 def test_nothing_is_told_of_digits(name: str, draw: str) -> None:

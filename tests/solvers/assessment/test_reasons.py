@@ -106,6 +106,7 @@ def test_densities_are_those_of_an_inverse(graph: Graph, labels: Labels, answer:
     np.testing.assert_allclose(answer.densities, of_classes, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_ways_are_those_of_networkx(graph: Graph) -> None:
     rows = WalkRows.of_graph(graph)
     directed = nx.DiGraph()

@@ -30,6 +30,7 @@ def case() -> tuple:
     return graph_of(points), points, labels_of(classes, 8), classes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", ["none", "free", "penalized"])
 @pytest.mark.parametrize(
     "model",
@@ -56,6 +57,7 @@ def test_quick_trials_count_what_cross_validation_counts(case, model, bias: str)
         assert trial.n_left_out == slow.n_left_out == 24
 
 
+@pytest.mark.slow
 def test_models_without_a_quick_way_are_cross_validated(case) -> None:
     graph, _, labels, _ = case
     small = {"kept_bytes": 40 * graph.n_nodes**2}
@@ -134,6 +136,7 @@ def test_progress_is_told_and_a_cancelled_search_keeps_what_it_has(case) -> None
     assert nothing.best == model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [TSVM(), DASVM(max_iter=8)])
 def test_one_search_serves_all_unlabeled_weights_of_a_penalty(
     case, model, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +161,7 @@ def test_one_search_serves_all_unlabeled_weights_of_a_penalty(
         assert trial.n_left_out == slow.n_left_out == 24
 
 
+@pytest.mark.slow
 def test_linear_machines_try_penalties_and_unlabeled_weights(case) -> None:
     graph, points, labels, _ = case
     assert default_grid(LinearSVM()) == {"norm_penalty": LINEAR_PENALTIES}

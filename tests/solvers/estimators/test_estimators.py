@@ -88,7 +88,7 @@ def beyond_the_contract(estimator: object) -> dict[str, str]:
     return failures
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.sweep(13)
 @parametrize_with_checks(
     [with_penalty(made, 0.1, affinity="knn", n_neighbors=5) for made in CLASSIFIERS],
     expected_failed_checks=beyond_the_contract,
@@ -167,6 +167,7 @@ def vector_of(labels: Labels, n_nodes: int) -> np.ndarray:
     return y
 
 
+@pytest.mark.thinned(5)
 @both
 @settings(max_examples=20)
 @given(problems())
@@ -184,6 +185,7 @@ def test_scores_are_those_of_the_model(estimator, problem) -> None:
     np.testing.assert_array_equal(fitted.transduction_, expected)
 
 
+@pytest.mark.thinned(4)
 @both
 def test_every_form_of_a_graph_gives_the_same(estimator) -> None:
     y = [0, -1, -1, 1, -1]
@@ -308,6 +310,7 @@ def columns_of_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images[:600], truth, known
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "estimator", [HFS, StableHFS, HarmonicMBO, Poisson, LapSVM, FilteredRidge, Auto]
 )
@@ -415,6 +418,7 @@ def test_new_samples_need_features(estimator) -> None:
         made.set_params(affinity="knn").predict(PATH)
 
 
+@pytest.mark.thinned(4)
 @both
 def test_neighbors_make_the_self_tuned_graph(estimator) -> None:
     points, classes = make_blobs(60, random_state=0)
@@ -503,6 +507,7 @@ def test_a_second_fit_forgets_the_first(estimator) -> None:
     assert vars(made).keys() == vars(again).keys()
 
 
+@pytest.mark.thinned(5)
 @both
 def test_a_search_over_parameters_in_a_pipeline(estimator) -> None:
     assert is_classifier(estimator())

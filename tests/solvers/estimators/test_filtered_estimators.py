@@ -15,6 +15,7 @@ from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from tests.reference.filtered_ridge import pagerank
 
 
+@pytest.mark.sweep(13)
 @parametrize_with_checks(
     [FilteredRidge(n_neighbors=3)],
     expected_failed_checks=lambda _: {
@@ -116,6 +117,7 @@ def test_nodes_without_features_get_those_of_neighbors() -> None:
     assert found[0].any()
 
 
+@pytest.mark.slow
 def test_features_that_are_filtered_to_a_file_are_never_all_in_memory(tmp_path: Path) -> None:
     graph = some_graph(20_000)
     features = sp.random_array(

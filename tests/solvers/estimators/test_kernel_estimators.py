@@ -21,7 +21,7 @@ def made(estimator, **settings):
     return estimator(**settings, **({"n_neighbors": 3} if estimator in LAPLACIAN else {}))
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.sweep(13)
 @parametrize_with_checks(
     [made(estimator) for estimator in ALL],
     expected_failed_checks=lambda _: {
@@ -51,6 +51,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return points, classes, y
 
 
+@pytest.mark.slow
 def test_untuned_defaults_beat_the_labels_alone_on_digits(digits) -> None:
     points, classes, y = digits
     right = {
@@ -62,6 +63,7 @@ def test_untuned_defaults_beat_the_labels_alone_on_digits(digits) -> None:
     assert right[LapRLSC] > right[RLSC] + 0.05
 
 
+@pytest.mark.slow
 @each
 def test_fitted_samples_are_predicted_as_they_were_found(estimator, digits) -> None:
     points, _, y = digits
@@ -97,6 +99,7 @@ def test_a_svm_of_labels_is_libsvm_on_them(digits) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", LAPLACIAN)
 def test_a_graph_given_is_used(estimator, digits) -> None:
     points, _, y = digits
@@ -112,6 +115,7 @@ def test_a_graph_given_is_used(estimator, digits) -> None:
         estimator().fit(points, y, graph=np.triu(graph.adjacency.toarray()))
 
 
+@pytest.mark.slow
 def test_estimators_are_their_models(digits) -> None:
     points, _, y = digits
     fitted = LapSVM(norm_penalty=0.1, power=1).fit(points, y)
@@ -123,6 +127,7 @@ def test_estimators_are_their_models(digits) -> None:
     assert fitted.stats_ == expected.stats
 
 
+@pytest.mark.slow
 def test_every_method_gives_the_same_answer(digits) -> None:
     points, classes, y = digits
     few = classes < 3
@@ -141,6 +146,7 @@ def test_every_method_gives_the_same_answer(digits) -> None:
     np.testing.assert_allclose(pcg.decision_, closed.decision_, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["stability", "validation", "mixed"])
 def test_early_stops_say_which_rule_ended_them(stop: str, digits) -> None:
     points, classes, y = digits
@@ -179,6 +185,7 @@ def test_newton_needs_something_to_factor(digits) -> None:
         LapSVM(method="newton", gram="blocked").fit(points, y)
 
 
+@pytest.mark.slow
 def test_a_run_cut_short_warns(digits) -> None:
     points, _, y = digits
     with pytest.warns(ConvergenceWarning, match="LapSVM did not converge in 3 iterations"):

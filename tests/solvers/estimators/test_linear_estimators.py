@@ -23,7 +23,7 @@ WEIGHED = (
 )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.sweep(13)
 @parametrize_with_checks(
     [estimator() for estimator in ALL],
     expected_failed_checks=lambda _: {
@@ -55,6 +55,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return points, classes, y
 
 
+@pytest.mark.slow
 def test_unlabeled_samples_lower_the_error_by_default(digits) -> None:
     points, classes, y = digits
     wrong = {
@@ -65,6 +66,7 @@ def test_unlabeled_samples_lower_the_error_by_default(digits) -> None:
         assert wrong[estimator] < 0.9 * wrong[LinearSVM]
 
 
+@pytest.mark.slow
 @each
 def test_fitted_samples_are_predicted_as_they_were_found(estimator, digits) -> None:
     points, _, y = digits
@@ -78,6 +80,7 @@ def test_fitted_samples_are_predicted_as_they_were_found(estimator, digits) -> N
     np.testing.assert_allclose(sparse, dense, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", TRANSDUCTIVE)
 def test_new_samples_are_predicted_as_well_as_those_fitted(estimator, digits) -> None:
     points, classes, y = digits

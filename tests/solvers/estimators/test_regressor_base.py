@@ -28,6 +28,7 @@ PATH = np.diag([1.0, 2.0, 1.0, 0.0], 1) + np.diag([1.0, 2.0, 1.0, 0.0], -1)
 """Nodes 0 - 1 - 2 - 3 in a row; node 4 is alone."""
 
 
+@pytest.mark.sweep(13)
 @parametrize_with_checks(
     [made(affinity="knn", n_neighbors=5, graph_penalty=0.001) for made in REGRESSORS]
 )

@@ -43,6 +43,7 @@ def random_rhs(n_columns: int = 3) -> np.ndarray:
     return np.random.default_rng(1).standard_normal((N_NODES, n_columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{"zero_mean": True}, {"zero_mean": False}, {"zero_mean": False, "scale": 1.0, "hold": 1e10}],
@@ -96,6 +97,7 @@ def test_the_same_labels_again_need_nothing_new(graph: Graph, hierarchy: Hierarc
     assert later.cycle is last.cycle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

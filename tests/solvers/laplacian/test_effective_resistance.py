@@ -152,6 +152,7 @@ def test_well_connected_edges_are_known_to_two_percent_from_28_probes() -> None:
     assert ratios.std(axis=0).max() < 0.02
 
 
+@pytest.mark.slow
 def test_bridges_between_communities_have_the_deviation_of_a_projection_at_most() -> None:
     edges = two_communities(100, 0.5, 5, seed=0)
     crosses = (edges.u < 50) != (edges.v < 50)

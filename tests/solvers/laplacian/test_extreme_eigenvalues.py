@@ -96,6 +96,7 @@ def test_basis_is_orthonormal_and_projects_to_the_matrix_it_names(
     assert np.allclose(residual[:, -width:], basis[-1] @ krylov.coupling, atol=1e-9 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("n_vectors", [1, 2, 4])
 @pytest.mark.parametrize("name", SPECTRA)
@@ -125,6 +126,7 @@ def test_outer_bounds_cover_as_often_as_they_promise(name: str, n_vectors: int) 
     assert all(count <= 7 for count in misses.values()), misses
 
 
+@pytest.mark.slow
 def test_promise_is_kept_with_nothing_to_spare_where_one_eigenvalue_stands_apart() -> None:
     """Then (1) is an equality: one start in 200 misses the end."""
     spectrum = np.repeat([1.0, 0.0], [1, 39])
@@ -150,6 +152,7 @@ def test_bounds_close_in_with_every_step_and_every_vector() -> None:
     assert widths[1][-1] < 0.02
 
 
+@pytest.mark.slow
 def test_errors_of_the_solves_widen_the_bounds_and_leave_the_ritz_values_inside() -> None:
     spectrum = semicircle(2_000)
     n_misses = 0

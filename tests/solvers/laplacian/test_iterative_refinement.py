@@ -98,6 +98,7 @@ def test_sums_over_edges_have_the_laplacian_as_covariance() -> None:
     assert not np.array_equal(again, sums)
 
 
+@pytest.mark.slow
 def test_samples_prefer_no_direction_of_the_energy_norm() -> None:
     graph = random_graph(10)
     solver = RefinedSolver(graph)

@@ -122,6 +122,7 @@ def test_a_cut_too_weak_for_float32_is_never_taken_for_a_gap(n_nodes: int, weigh
         assert system.embedding(n_probes=4).status is Status.CONVERGED
 
 
+@pytest.mark.slow
 def test_a_single_slow_direction_is_not_overlooked() -> None:
     """An edge of weight W in a 6-regular graph: a gap far below the rest, in one place."""
     rng = np.random.default_rng(0)

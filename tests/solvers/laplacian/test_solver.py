@@ -569,6 +569,7 @@ def test_bad_blocks_are_refused(rhs, start, message) -> None:
         LaplacianSolver(graph).solve(rhs, start)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("of_weights", "of_rhs"), [(-700, 0), (900, 0), (0, -900), (-500, 400)])
 def test_units_at_the_ends_of_the_range_change_nothing(name, of_weights: int, of_rhs: int) -> None:

@@ -115,6 +115,7 @@ def test_solutions_are_those_of_the_full_graph(
     np.testing.assert_allclose(found.x, expected, atol=1e-8 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @settings(max_examples=8)  # three models each, to the last digits
 @given(st.data())
 def test_models_refined_are_the_models_of_the_full_graph(data) -> None:
@@ -134,6 +135,7 @@ def test_models_refined_are_the_models_of_the_full_graph(data) -> None:
         np.testing.assert_allclose(found.scores, expected, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.data())
 def test_poisson_refined_is_poisson_of_the_full_graph(data) -> None:

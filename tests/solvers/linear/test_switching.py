@@ -137,6 +137,7 @@ def test_it_comes_close_to_the_best_of_all_labelings(seed: int) -> None:
     assert found.objective <= least * 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, 4])
 def test_it_finds_the_best_labeling_where_the_classes_are_far_apart(seed: int) -> None:
     case = small(seed, n_rows=14, n_labeled=4, n_columns=4, shift=8.0)

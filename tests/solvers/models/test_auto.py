@@ -293,6 +293,7 @@ def test_the_rest_of_groups_has_their_columns_and_no_label_of_the_fold() -> None
     assert (groups.rest(odd).fold[groups.rest(odd).labels.classes == 2] == -1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [24, 150])
 def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -> None:
     graph, classes = blocks([300, 200, 100], 0.8)
@@ -359,6 +360,7 @@ def test_weights_too_far_apart_are_told() -> None:
     assert Auto().solve(Auto().prepare(graph), labels).status is told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [20, 60, 200])
 def test_where_the_graph_says_nothing_the_majority_answers(n_labels: int) -> None:
     rng = np.random.default_rng(0)
@@ -373,6 +375,7 @@ def test_where_the_graph_says_nothing_the_majority_answers(n_labels: int) -> Non
     assert np.mean(losses) < 0.02
 
 
+@pytest.mark.slow
 def test_rings_that_no_label_reaches_get_the_majority() -> None:
     graph, classes = rings(200, 20, 0.1)
     prepared = Auto().prepare(graph)
@@ -454,6 +457,7 @@ def test_one_label_of_each_class_is_enough() -> None:
     np.testing.assert_allclose(solution.scores.sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("cora", 0.83), ("citeseer", 0.70)])
 def test_public_splits_of_citations(peewit_data: Path, name: str, least: float) -> None:
     graph, classes = labeled_graph(peewit_data, name)

@@ -75,6 +75,7 @@ def test_the_arm_is_the_hard_harmonic_function(
     np.testing.assert_allclose(prepared.harmonic.left_out[used], left_out[used], atol=0.01)
 
 
+@pytest.mark.slow
 def test_the_loose_solve_gives_nearly_all_nodes_the_exact_class() -> None:
     graph, classes = grid(60)
     labels = some_labels(classes, 60)

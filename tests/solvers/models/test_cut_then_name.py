@@ -126,6 +126,7 @@ def test_a_star_cut_into_as_many_classes_as_leaves() -> None:
     np.testing.assert_array_equal(found.classes[1:], labels.classes)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(problems(max_nodes=14))
 def test_every_node_that_labels_reach_gets_a_class_of_its_component(problem) -> None:

@@ -411,6 +411,7 @@ def test_the_guard_is_seldom_moved_by_chance() -> None:
     assert taken.count("filtered") >= 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["acm", "blogcatalog"])
 def test_left_out_labels_are_predicted_as_nodes_are_by_as_many(
     peewit_data: Path, name: str

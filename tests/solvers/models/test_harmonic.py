@@ -171,6 +171,7 @@ def test_an_automatic_penalty_is_recorded_and_reproduces_its_scores() -> None:
     np.testing.assert_allclose(chosen.scores, fixed, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_digits_at_ten_labels_per_class() -> None:
     """Seeds 0 to 99 average .967 (deviation .011 per draw); a reference run had .969."""
     graph, classes = digits_graph()
@@ -198,6 +199,7 @@ def test_a_start_stays_as_it_was(model: HFS | StableHFS) -> None:
     np.testing.assert_array_equal(before.scores, kept)
 
 
+@pytest.mark.slow
 def test_a_changed_label_is_solved_warm() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 10, seed=0)

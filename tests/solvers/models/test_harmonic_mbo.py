@@ -147,6 +147,7 @@ def test_rounds_at_three_lengths_move_nodes_on_digits() -> None:
     assert stats["n_steps"] <= 3 * (10 + 5 + 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_class", [5, 20])
 def test_digits_are_right_more_often_than_by_poisson_or_hfs(per_class: int) -> None:
     graph, classes = digits_graph()
@@ -188,6 +189,7 @@ def test_a_walk_can_be_cancelled_between_two_steps() -> None:
     np.testing.assert_allclose(solution.scores.sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e-200, 1e200])
 def test_walks_do_not_depend_on_the_unit_of_weights(factor: float) -> None:
     graph, classes = digits_graph()
@@ -198,6 +200,7 @@ def test_walks_do_not_depend_on_the_unit_of_weights(factor: float) -> None:
     np.testing.assert_allclose(other, one, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 25, 1_000])
 def test_walks_that_step_together_end_as_each_does_alone(monkeypatch, most: int) -> None:
     graph, classes = digits_graph()

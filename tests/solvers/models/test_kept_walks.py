@@ -146,6 +146,7 @@ def test_the_same_labels_have_the_same_answer() -> None:
     np.testing.assert_allclose(again.scores, first.scores, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["blocks", "rings"])
 def test_labels_one_after_another_answer_as_a_first_solve_does(kind: str) -> None:
     graph, classes = (

@@ -69,6 +69,7 @@ def test_products_are_those_of_the_power(laplacian: str, power: int) -> None:
     np.testing.assert_allclose(product, expected, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("loss", ["squared-hinge", "squared"])
 @pytest.mark.parametrize("bias", BIASES)

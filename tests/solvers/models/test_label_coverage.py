@@ -31,6 +31,7 @@ def coverage_of(prepared: PreparedAuto, nodes: np.ndarray, classes: np.ndarray) 
     return LabelCoverage.of(Densities.of(prepared, groups, UNWATCHED).columns, groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("far", "n_labels"), [(0.05, 40), (0.05, 400), (1.0, 100)])
 def test_labels_drawn_at_random_are_hardly_ever_called_spread(far: float, n_labels: int) -> None:
     prepared = Auto().prepare(villages(200, 20, far))

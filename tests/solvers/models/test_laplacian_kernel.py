@@ -57,6 +57,7 @@ def test_columns_are_those_of_the_pseudo_inverse(problem) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "graph_penalty"),
     [(HFS, 0.0), (HFS, 1e-3), (HFS, 1.0), (StableHFS, 1e-3), (StableHFS, 1.0)],
@@ -94,6 +95,7 @@ def test_the_residual_is_no_larger_than_is_said(problem, kappa) -> None:
     assert (np.linalg.norm(missed, axis=0) <= bound * (1 + 1e-9) + 1e-9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [StableHFS(), StableHFS(graph_penalty=0.3), HFS(), HFS(graph_penalty=0)]
 )
@@ -143,6 +145,7 @@ def test_entries_from_rough_columns_are_those_of_the_pseudo_inverse(problem) -> 
     np.testing.assert_allclose(entries, expected, atol=atol)
 
 
+@pytest.mark.slow
 def test_the_correction_makes_the_error_of_second_order(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, labels, _ = digits(10)
     n_bytes = graph.n_nodes * labels.n_labeled
@@ -159,6 +162,7 @@ def test_the_correction_makes_the_error_of_second_order(monkeypatch: pytest.Monk
     assert error(2 * n_bytes) > 3 * corrected
 
 
+@pytest.mark.slow
 def test_rough_columns_choose_the_penalty_that_exact_ones_do() -> None:
     graph, _, truth = digits(2)
     for seed in range(3):

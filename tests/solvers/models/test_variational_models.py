@@ -430,6 +430,7 @@ def test_classes_that_get_no_node_are_told(n_nodes) -> None:
 # ----------------------------------------------------------------------------------- invariances
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("features", [False, True])
 def test_the_scale_of_weights_changes_nothing(model, n_classes, features) -> None:
     given = clouds(n_classes, size=25, n_labels=1)
@@ -438,6 +439,7 @@ def test_the_scale_of_weights_changes_nothing(model, n_classes, features) -> Non
     np.testing.assert_allclose(other.scores, one.scores, atol=1e-4)
 
 
+@pytest.mark.thinned(3)
 def test_renaming_classes_permutes_the_columns(model) -> None:
     given = clouds(3, size=12, n_labels=2)
     one = solved(model, given).scores
@@ -457,6 +459,7 @@ def test_opposite_labels_have_opposite_scores(model, features, n_labels) -> None
     np.testing.assert_allclose(other[:, ::-1], one, atol=1e-4)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("features", [False, True])
 def test_two_runs_have_equal_bits_and_one_preparation_serves_both(
     model, n_classes, features
@@ -467,6 +470,7 @@ def test_two_runs_have_equal_bits_and_one_preparation_serves_both(
     assert dict(one.stats) == dict(other.stats)
 
 
+@pytest.mark.thinned(5)
 def test_threads_change_no_bit(model, n_classes, monkeypatch) -> None:
     monkeypatch.setattr("peewit.solvers.row_ranges._LEAST_WORK", 1)  # many ranges of few rows
     given = clouds(n_classes, size=8, n_labels=2)
@@ -477,6 +481,7 @@ def test_threads_change_no_bit(model, n_classes, monkeypatch) -> None:
     assert dict(together.stats) == dict(alone.stats)
 
 
+@pytest.mark.slow
 def test_graphs_of_single_precision_are_as_good(model, n_classes) -> None:
     given = clouds(n_classes)
     u, v, weight = given.graph.edges()

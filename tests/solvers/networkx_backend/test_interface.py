@@ -60,6 +60,7 @@ def some_graphs(seed: int) -> Iterator[tuple[str, Any]]:
     yield "of names", labeled(named, seed, classes=("x", 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_labels_are_those_that_networkx_converges_to(function: Function, seed: int) -> None:
     for kind, graph in some_graphs(seed):

@@ -95,6 +95,7 @@ def test_the_best_threshold_is_that_of_all(graph, seed, has_ties) -> None:
     assert cut_ratio(graph, above, weight) == pytest.approx(least, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(graphs(min_nodes=3, max_nodes=25, connected=True), st.integers(0, 99), st.booleans())
 def test_energies_fall_and_thresholds_lose_nothing(graph, seed, by_degree) -> None:
@@ -127,6 +128,7 @@ def random_graph(seed: int) -> Graph:
     return Graph.from_edges(u, v, rng.random(19) + 0.1, n_nodes=10)
 
 
+@pytest.mark.slow
 def test_the_least_cut_of_small_graphs_is_found() -> None:
     """Of all bipartitions, nearly always the best; local minima are never far."""
     excess = []
@@ -143,6 +145,7 @@ def test_the_least_cut_of_small_graphs_is_found() -> None:
     assert max(excess) < 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_starts", [1, 2, 5])
 def test_the_winner_of_the_race_is_hardly_ever_beaten(n_starts) -> None:
     """By all bipartitions, and by the same starts without a race."""

@@ -19,6 +19,7 @@ def targets(graph: Graph, n_columns: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(graph.n_nodes, n_columns))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(graphs(), st.integers(1, 4), st.integers(0, 99), st.sampled_from([0.1, 1.0, 30.0]))
 def test_steps_are_those_of_a_conic_program(graph, n_columns, seed, penalty) -> None:
@@ -54,6 +55,7 @@ def test_steps_on_the_simplex_are_those_of_a_conic_program(graph, n_columns, see
     np.testing.assert_allclose(found.values, expected, atol=2e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(graphs(), st.integers(0, 99))
 def test_ends_of_the_penalty(graph, seed) -> None:

@@ -450,6 +450,7 @@ def test_versions_that_gave_way_go_after_a_grace(store: FeatureStore) -> None:
         store.load(1, 1)
 
 
+@pytest.mark.slow
 def test_neither_reading_nor_publishing_needs_room_for_all_rows(
     store: FeatureStore, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def bounded(cards: Sequence[Card]) -> list[Card]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_leaning", [False, True])
 def test_arrivals_follow_the_reference(buffer: Buffer, is_leaning: bool) -> None:
     """In two blocks, where the second one finds what the first has left."""
@@ -299,6 +300,7 @@ def test_a_surplus_is_what_was_kept_over_what_arrived(buffer: Buffer) -> None:
     assert (table[~has_edges, 0] == 0.0).all()
 
 
+@pytest.mark.slow
 def test_an_arrival_of_probability_zero_goes_and_moves_nothing() -> None:
     """float32 has no smaller one for edges 10^38 times lighter than others of their nodes."""
     ends = np.array([0, 2], np.int32), np.array([1, 3], np.int32)
@@ -348,6 +350,7 @@ class Clique:
         return kept
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="takes minutes uncompiled")
 @pytest.mark.parametrize("is_leaning", [False, True])
 def test_every_arrival_keeps_its_probability(is_leaning: bool) -> None:

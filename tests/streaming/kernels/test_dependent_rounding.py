@@ -143,6 +143,7 @@ def test_survivors_are_those_of_the_reference(records: Stored, seed: int) -> Non
     assert np.array_equal(node[:, 1], records.per_weight)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.skipif(not COMPILED, reason="takes minutes uncompiled")
 @pytest.mark.parametrize("has_halves", [True, False])
 @pytest.mark.parametrize(("n_nodes", "n_records"), [(30, 200), (8, 250), (150, 100)])
@@ -159,6 +160,7 @@ def test_every_edge_keeps_its_probability(n_nodes: int, n_records: int, has_halv
     assert 0.7 < np.mean(score**2) < 1.3  # a fair coin's spread, neither more nor less
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.skipif(not COMPILED, reason="takes minutes uncompiled")
 @pytest.mark.parametrize("ratio", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("n_nodes", [8, 150])

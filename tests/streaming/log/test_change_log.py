@@ -86,6 +86,7 @@ def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_pairs", [1 << 20, 7])
 @pytest.mark.parametrize("replaces", [False, True])
 def test_what_lives_is_what_a_list_holds(

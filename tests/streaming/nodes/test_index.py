@@ -146,7 +146,7 @@ class IndexMachine(RuleBasedStateMachine):
             assert known(self.reader) == self.twin.ids[: self.reader.n_nodes]
 
 
-TestIndexMachine = IndexMachine.TestCase
+TestIndexMachine = pytest.mark.slow(IndexMachine.TestCase)
 TestIndexMachine.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
 
 

@@ -62,6 +62,7 @@ GRAPHS: dict[str, Callable[[], EdgeList]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_certificate_encloses_the_true_accuracy(tmp_path: Path, name: str) -> None:
     file = raw_file(GRAPHS[name]())
@@ -106,6 +107,7 @@ def test_graph_that_was_kept_whole_is_certified_exact(tmp_path: Path, kind: Node
     assert found.n_passes == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.integers(0, 10**6),

@@ -428,6 +428,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, n_calls: int) -> list[str]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_killed_at_any_change_of_the_disk_one_whole_pair_is_there(
     tmp_path: Path, checkpoint: Checkpoint, is_clean: bool

@@ -162,6 +162,7 @@ def test_published_records_are_the_graph_of_the_sparsifier(tmp_path: Path) -> No
         assert np.array_equal(left, right)
 
 
+@pytest.mark.slow
 def test_many_records_are_published_in_small_sorted_batches(tmp_path: Path) -> None:
     records = random_records(700_000, 90_000)
     chunks = [

@@ -92,6 +92,7 @@ def test_probabilities_are_no_less_than_exact_leverages_ask_for(coins: Coins, ri
         assert survives.mean() < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tried")
 @pytest.mark.parametrize("coins", ["independent", "dependent"])
 def test_coins_are_fair(coins: Coins) -> None:

@@ -70,6 +70,7 @@ def test_copies_are_those_of_the_formula() -> None:
     assert KelnerLevinSettings(epsilon=0.8, n_nodes=99, n_copies=7).birth_copies == 7
 
 
+@pytest.mark.slow
 def test_the_laplacian_is_right_in_the_mean() -> None:
     edges = complete(12, weighted=True)
     exact = dense_laplacian(edges.graph())

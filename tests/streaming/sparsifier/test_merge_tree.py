@@ -90,6 +90,7 @@ def merged_tree(
     return shape(leaves, partial(always_thinned, settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_merged_trees_of_any_shape_lie_within_epsilon(family: str) -> None:
     errors, sizes = [], []
@@ -104,6 +105,7 @@ def test_merged_trees_of_any_shape_lie_within_epsilon(family: str) -> None:
     assert max(sizes) < 0.9, "nothing was thrown away: the test shows nothing"
 
 
+@pytest.mark.slow
 def test_the_error_hardly_depends_on_the_number_of_leaves() -> None:
     # section B.4 measured .363, .366 and .378 for 1, 8 and 32 leaves: 4 % from end to end.
     mean = {}
@@ -119,6 +121,7 @@ def test_the_error_hardly_depends_on_the_number_of_leaves() -> None:
     assert mean[24] <= 1.15 * mean[1], mean
 
 
+@pytest.mark.slow
 def test_the_laplacian_of_a_merged_tree_is_unbiased() -> None:
     edges = two_communities(40, 0.9, 4, 0)
     degrees = []
@@ -146,6 +149,7 @@ def test_components_and_bridges_survive_any_tree(seed: int, n_leaves: int, shape
     assert {frozenset(pair) for pair in bridges} <= kept
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=100)
 @given(rounds=st.lists(st.integers(0, 3), min_size=1, max_size=12), data=st.data())
 def test_no_record_meets_the_coins_of_a_round_twice(rounds: list[int], data: st.DataObject) -> None:

@@ -138,6 +138,7 @@ LARGER: dict[str, Callable[[int], EdgeList]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", LARGER)
 def test_a_hundred_blocks_cost_little_accuracy_and_the_error_is_the_expected_one(
     family: str,
@@ -405,6 +406,7 @@ def test_leaning_arrivals_even_out_the_degrees() -> None:
     assert np.mean(spread["dependent"]) < 0.4 * np.mean(spread["independent"]), spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", COINS)
 def test_laplacian_is_unbiased_over_seeds(coins: Coins) -> None:
     edges = two_communities(60, 0.8, 4, 0)
@@ -424,6 +426,7 @@ def test_laplacian_is_unbiased_over_seeds(coins: Coins) -> None:
     assert (distance <= 4.5 * spread + bias).all()
 
 
+@pytest.mark.slow
 def test_bridges_and_components_are_never_lost() -> None:
     for seed in range(10):
         edges = core_with_paths(120, 6, 15, seed)

@@ -124,6 +124,7 @@ def test_the_result_depends_neither_on_chunks_nor_on_threads(
             assert_equal_bits(thin_state(chunks, state, settings, parallel=pool.map), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", COINS)
 def test_probabilities_fall_to_the_score_and_coins_are_fair(coins: Coins) -> None:
     edges = random_graph(200, 0.5, 0)
@@ -289,6 +290,7 @@ def test_a_sample_tells_how_many_records_are_kept() -> None:
             assert sampled == pytest.approx(found, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["random", "two communities", "heavy-tailed weights"])
 def test_a_ridge_keeps_its_promise_with_fewer_edges(family: str) -> None:
     epsilon, ridge_errors, shares = 0.7, [], []
