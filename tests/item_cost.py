@@ -6,6 +6,8 @@ seconds fails. What is usual lies in pytest's cache, so a fresh clone has to lea
 """
 
 import os
+import resource
+import time
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -42,7 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def cpu_seconds() -> float:
     """CPU seconds of this process and of the children that it has waited for."""
-    return sum(os.times()[:4])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def is_unusual(seconds: float, earlier: list[float]) -> bool:
