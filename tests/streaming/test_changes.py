@@ -114,6 +114,7 @@ def live_of(paths: GraphPaths, kind: str) -> dict[frozenset[str], float]:
     }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("parallel", ["sum", "replace"])
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 def test_what_is_left_is_what_a_dictionary_holds(
@@ -166,6 +167,7 @@ def test_other_formats_say_the_same(tmp_path: Path, suffix: str) -> None:
     assert live_of(paths, "string") == pytest.approx(twin.weights)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_killed_ends_as_an_unbroken_one(tmp_path: Path) -> None:
     folder = tmp_path / "edges"
     folder.mkdir()
@@ -380,6 +382,7 @@ def test_a_bad_new_version_leaves_the_earlier_one(tmp_path: Path) -> None:
     assert reopened.state.n_records == 0
 
 
+@pytest.mark.slow
 def test_a_file_without_operations_gives_the_same_bits_whoever_may_delete(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 300, (2, 60_000))
