@@ -7,9 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -18,6 +18,7 @@ import psutil
 from peewit.service.client import Client
 
 REPOSITORY = Path(__file__).parents[2]
+PEEWIT: Final = (sys.executable, "-m", "peewit")
 START_SECONDS = 60.0
 """A first run on a new machine compiles."""
 
@@ -57,10 +58,17 @@ class Home:
     ----------
     directory : Path
         PEEWIT_HOME.
+    program : sequence of str
+        What `run` starts; all that is started to be watched or killed is the real one.
+    **environment
+        Beside that of the tests.
     """
 
-    def __init__(self, directory: Path, **environment: str) -> None:
+    def __init__(
+        self, directory: Path, *, program: Sequence[str] = PEEWIT, **environment: str
+    ) -> None:
         self.directory = directory
+        self.program = program
         self.environment = {
             **{name: value for name, value in os.environ.items() if "PEEWIT" not in name},
             "PEEWIT_HOME": str(directory),
@@ -73,7 +81,9 @@ class Home:
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start ``peewit <arguments>`` and return at once."""
-        command = [sys.executable, "-m", "peewit", *map(str, arguments)]
+        return self._start([*PEEWIT, *map(str, arguments)], **options)
+
+    def _start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             command, env=self.environment, cwd=REPOSITORY, text=True, **options
         )
@@ -82,7 +92,8 @@ class Home:
 
     def run(self, *arguments: object, exit_code: int = 0) -> str:
         """Run ``peewit <arguments>`` to its end; what it printed on stdout."""
-        process = self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command = [*self.program, *map(str, arguments)]
+        process = self._start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate(timeout=RUN_SECONDS)
         assert process.returncode == exit_code, err
         return out

@@ -40,8 +40,9 @@ IN_PYTHON = {
 
 
 def run(section: str, home: Home, directory: Path, **environment: str) -> None:
-    """Run a section in one shell, with the program of these tests."""
-    path = f"{Path(sys.executable).parent}:{home.environment['PATH']}"
+    """Run a section in one shell, with the program of the home."""
+    programs = f"{Path(home.program[0]).parent}:{Path(sys.executable).parent}"
+    path = f"{programs}:{home.environment['PATH']}"
     run_in_bash(section, directory, home.environment | {"PATH": path} | environment)
 
 
@@ -168,11 +169,13 @@ def test_notebook_session(section: str, tmp_path: Path, monkeypatch: pytest.Monk
     run_python(section)
 
 
-def test_demo_serves_and_leaves_files_for_the_five_commands(home: Home, tmp_path: Path) -> None:
+def test_demo_serves_and_leaves_files_for_the_five_commands(
+    real_home: Home, tmp_path: Path
+) -> None:
     directory = tmp_path / "peewit-data" / "demo"
-    demo = Server(home, "demo", "--dir", directory, "--serve")
+    demo = Server(real_home, "demo", "--dir", directory, "--serve")
     assert demo.client.prediction("digits", "digit-0042").prediction.label == 1
     demo.process.send_signal(signal.SIGTERM)
     assert demo.process.wait(timeout=60) == 0
-    assert not (home.directory / "peewit.db").exists()
-    run("commands", home, tmp_path)
+    assert not (real_home.directory / "peewit.db").exists()
+    run("commands", real_home, tmp_path)
