@@ -304,10 +304,7 @@ def _solve(
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise RuntimeError(f"the solve must succeed, it is {job.status}: {job.error}")
     spent = ", ".join(f"{phase} {taken:.2f}" for phase, taken in job.result["seconds"].items())
-    tell(
-        f"solve     {DEFAULT_MODEL}, {job.result['status']}, {seconds:.1f} s with its process "
-        f"({spent})"
-    )
+    tell(f"solve     {DEFAULT_MODEL}, {job.result['status']}, {seconds:.1f} s ({spent})")
     return job, seconds
 
 

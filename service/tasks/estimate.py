@@ -118,6 +118,14 @@ class Estimator:
             seconds_snapshot=None if last is None else last.snapshot,
         )
 
+    def leaves_room(self, estimate: Estimate) -> bool:
+        """Whether it takes at most half of the memory of a solving process, and of what is free."""
+        if estimate.n_bytes is None:
+            return False
+        free = psutil.virtual_memory().available
+        least = min(self.memory_bytes, free, container_memory_bytes() or free)
+        return 2 * estimate.n_bytes <= least
+
     def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
         """Raise `DoesNotFit` for a solve that cannot fit; one without a snapshot passes."""
         try:

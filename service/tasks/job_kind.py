@@ -110,6 +110,11 @@ class Kind(ABC, Generic[TaskT]):
         """Raise, before the job is submitted, where it could only fail."""
         del spec, graph, stores
 
+    def is_small(self, job: Job, graph: GraphRecord, stores: JobStores) -> bool:
+        """Whether the process that waits for the job may run it, instead of starting a child."""
+        del job, graph, stores
+        return False
+
     @abstractmethod
     def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> TaskT:
         """Task of an attempt, from the present state; in the worker.

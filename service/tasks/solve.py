@@ -74,6 +74,9 @@ from peewit.streaming.snapshots.store import SnapshotMeta
 HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""
 
+SMALL_NODES: Final = 100_000
+"""Above it a solve takes so much longer than a process takes to start that it may have one."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -102,6 +105,19 @@ class SolveKind(ModelKind[SolveTask]):
     def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
         """Raise `DoesNotFit` for a solve that cannot fit the memory, or `LabelColumnNotFound`."""
         stores.estimator.require_room(graph, self.named(spec.model), spec.parameters)
+
+    def is_small(self, job: Job, graph: GraphRecord, stores: JobStores) -> bool:
+        """Whether it is quick, and takes little of the memory that there is.
+
+        One that cannot begin is not small, and says why when it does.
+        """
+        if job.lane != "fast":
+            return False
+        try:
+            found = stores.estimator.estimate(graph, self.named(job.model), job.parameters)
+        except (ValueError, LookupError, OSError):
+            return False
+        return found.n_nodes <= SMALL_NODES and stores.estimator.leaves_room(found)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
         """`Done` once the file of predictions is on the disk, or `Stopped`.

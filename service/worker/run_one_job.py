@@ -11,6 +11,7 @@ from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
+from peewit.service.worker.task_runner import TaskRunner
 from peewit.service.worker.warm_child import WarmChild
 from peewit.service.worker.worker import Worker
 
@@ -43,7 +44,7 @@ def run_all_until_finished(
     on_change: Callable[[Job], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Job]:
-    """Wait for jobs, running them here, in one child, whenever no worker is alive.
+    """Wait for jobs, running them whenever no worker is alive: small ones here, others in a child.
 
     The pause between two looks is a quarter of the time waited so far, at most half a second.
 
@@ -54,7 +55,8 @@ def run_all_until_finished(
     job_ids : sequence of str
         The jobs, in the order in which they run here; at least one.
     child : WarmChild, optional
-        Where they run, and which goes on; by default one that ends with them.
+        Where all of them run, and which goes on; by default one for the large ones, which ends
+        with them.
     on_change : callable, optional
         Told the first that is not finished whenever it has changed.
     should_stop : callable
@@ -94,8 +96,13 @@ def run_all_until_finished(
                     running.result()
                     running = None
                 if running is None and not registry.alive(job.lane):
+                    here = None if child is not None else _runner(settings)
                     running = pool.submit(
-                        worker.run_some, waiting[:], child=child, should_stop=is_over.is_set
+                        worker.run_some,
+                        waiting[:],
+                        child=child,
+                        here=here,
+                        should_stop=is_over.is_set,
                     )
                 pause = max((monotonic() - started) / 4, _FIRST_POLL_SECONDS)
                 pause = min(pause, _LAST_POLL_SECONDS)
@@ -106,3 +113,8 @@ def run_all_until_finished(
         finally:
             is_over.set()
     return [queue.get(job_id) for job_id in job_ids]
+
+
+def _runner(settings: Settings) -> TaskRunner:
+    """Runs tasks in this process as a child would."""
+    return TaskRunner(memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads)

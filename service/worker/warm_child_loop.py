@@ -1,38 +1,16 @@
 """Warm child's process: read tasks from the pipe, answer each, work ahead in between."""
 
 import os
-import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
-from time import monotonic
-from typing import Final
+from threading import Event, Thread
 
 import structlog
-from structlog.contextvars import bound_contextvars
 
-from peewit.service.database.disk_full_errors import is_disk_full
-from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.kind_list import kind_of
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Task
+from peewit.service.tasks.tasks_and_messages import Stop, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.solvers.kernels.compilation import load_numba, told_of_compilations
-from peewit.streaming.cluster.cluster_error import ClusterError
-from peewit.streaming.features.store import FeaturesNotFound
-from peewit.streaming.nodes.index import NodeCollision
-from peewit.streaming.nodes.segments import CorruptSegment
-from peewit.streaming.snapshots.store import SnapshotNotFound
-
-_PASSING: Final = (
-    OSError,
-    MemoryError,
-    ClusterError,
-    CorruptSegment,
-    FeaturesNotFound,
-    NodeCollision,
-    SnapshotNotFound,
-)
-"""What another attempt, which captures and reads anew, may not meet again."""
+from peewit.service.worker.task_runner import TaskRunner
+from peewit.solvers.kernels.compilation import load_numba
 
 _log = structlog.get_logger(__name__)
 
@@ -81,35 +59,12 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
         See `WarmGraphs`.
     """
     mailbox = _Mailbox(connection)
-    graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
-    sending = Lock()  # threads of a task compile, too
-    stage: str | None = None
-
-    def report(advanced: Advanced) -> None:
-        nonlocal stage
-        with sending:
-            stage = advanced.stage
-            connection.send(advanced)
-
-    def tell_compiling(_kernel: str) -> None:
-        report(Advanced(phase="compiling", stage=stage))
-
-    child = Child(graphs=graphs, report=report, cancelled=mailbox.stop.is_set)
+    runner = TaskRunner(memory_bytes=memory_bytes, n_threads=n_threads)
     load_numba()
     while True:
-        _work_ahead(graphs, mailbox)
+        _work_ahead(runner.graphs, mailbox)
         task = mailbox.next_task()
-        with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
-            began = monotonic()
-            with told_of_compilations(tell_compiling):
-                answer = _answer(task, child)
-            _log.info(
-                "task ended",
-                task=type(task).__name__,
-                answer=type(answer).__name__,
-                seconds=round(monotonic() - began, 3),
-            )
-            connection.send(answer)
+        connection.send(runner.run(task, progress=connection.send, interrupted=mailbox.stop.is_set))
 
 
 def _work_ahead(graphs: WarmGraphs, mailbox: _Mailbox) -> None:
@@ -119,24 +74,3 @@ def _work_ahead(graphs: WarmGraphs, mailbox: _Mailbox) -> None:
             pass
     except Exception:  # noqa: BLE001 - nobody asked for it: the next task says what is wrong, if anything is
         _log.exception("could not work ahead")
-
-
-def _answer(task: Task, child: Child) -> Answer:
-    """How the task ended; what goes wrong is an answer too."""
-    try:
-        return kind_of(task.kind).run(task, child)
-    except _PASSING as error:
-        return Failed(
-            error=_text(error),
-            retry=True,
-            trace=traceback.format_exc(),
-            is_disk_full=is_disk_full(error),
-        )
-    except (ValueError, ArithmeticError) as error:
-        return Failed(error=_text(error))
-    except Exception as error:  # noqa: BLE001  the job fails, the child lives on
-        return Failed(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -15,7 +15,7 @@ from functools import partial
 from secrets import token_hex
 from threading import Event, Lock
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -37,6 +37,9 @@ from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
 from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
+
+if TYPE_CHECKING:
+    from peewit.service.worker.task_runner import TaskRunner
 
 GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""
@@ -140,10 +143,15 @@ class Worker:
         job_ids: Sequence[str],
         *,
         child: WarmChild | None = None,
+        here: "TaskRunner | None" = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Run some jobs, one after another, in one child, as `run_one` does."""
-        runs_here = WarmChild("one-job", self._settings) if child is None else child
+        """Run some jobs, one after another, in one child, as `run_one` does.
+
+        Small ones run ``here``, in this process, where that is given. After an attempt that did not
+        end there they have a process of their own to lose.
+        """
+        own = WarmChild("one-job", self._settings) if child is None else child
         with self._heartbeats():
             try:
                 for job_id in job_ids:
@@ -151,10 +159,21 @@ class Worker:
                         job = self._queue.claim(self.id, LANES, job_id=job_id)
                         if job is None:
                             break
-                        self._run_job(job, runs_here, should_stop)
+                        place: WarmChild | TaskRunner = own
+                        if here is not None and job.attempt == 1 and self._is_small(job):
+                            place = here
+                        self._run_job(job, place, should_stop)
             finally:
                 if child is None:
-                    runs_here.stop()
+                    own.stop()
+
+    def _is_small(self, job: Job) -> bool:
+        """Whether this process may run it."""
+        try:
+            graph = Catalog(self._database).get_by_id(job.graph_id)
+        except GraphNotFound:
+            return False
+        return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores)
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
         with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:
@@ -194,7 +213,7 @@ class Worker:
     def _run_job(
         self,
         job: Job,
-        child: WarmChild,
+        child: "WarmChild | TaskRunner",
         gives_up: Callable[[], bool],
         *,
         waits_for_room: bool = False,
@@ -214,7 +233,7 @@ class Worker:
     def _run_attempt(
         self,
         job: Job,
-        child: WarmChild,
+        child: "WarmChild | TaskRunner",
         gives_up: Callable[[], bool],
         traced: AttemptSpan,
         *,
@@ -253,7 +272,12 @@ class Worker:
             with self._lock:
                 self._attempts.remove(attempt)
 
-    def _answer(self, attempt: _Attempt, child: WarmChild, gives_up: Callable[[], bool]) -> Answer:
+    def _answer(
+        self,
+        attempt: _Attempt,
+        child: "WarmChild | TaskRunner",
+        gives_up: Callable[[], bool],
+    ) -> Answer:
         job = attempt.job
         attempt.traced.stages.begin("capturing")
         try:

@@ -13,7 +13,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import Done, Failed
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.worker.warm_child_loop import _answer
+from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
@@ -134,7 +134,7 @@ def test_features_that_were_removed_are_another_attempts_to_find(
     shutil.rmtree(directory / "features")
     with pytest.raises(FeaturesNotFound, match="no features_version 1, none is kept"):
         run(solver, asked_of(directory))
-    answer = _answer(asked_of(directory), child_with(solver))
+    answer = answer_of(asked_of(directory), child_with(solver))
     assert isinstance(answer, Failed)
     assert answer.retry
 

@@ -11,7 +11,7 @@ from peewit.service.tasks.solve_options import validate_solve
 from peewit.service.tasks.tasks_and_messages import Done, Failed, Stopped
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.worker.warm_child_loop import _answer
+from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.lapsvm import LapSVM
 from tests.service.solvable import (
@@ -93,7 +93,7 @@ def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmGrap
 def test_labels_that_do_not_suffice_fail_the_job(
     directory: Path, solver: WarmGraphs, labels: Any, message: str
 ) -> None:
-    answer = _answer(asked_of(directory, labels), child_with(solver))
+    answer = answer_of(asked_of(directory, labels), child_with(solver))
     assert isinstance(answer, Failed)
     assert message in answer.error
     assert not answer.retry
