@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.special import gammaln
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.models.label_groups import LabelGroups
 from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.row_ranges import row_blocks
@@ -94,8 +95,6 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
 
     More nodes would lie above a lower one, and with them labels whose arms err as far ones do.
     """
-    from scipy.stats import hypergeom  # noqa: PLC0415 - loads for half a second, seldom needed
-
     n_labels, n_nodes = of_labels.size, of_nodes.size
     least, best = 1.0, np.inf
     ranked = np.sort(of_labels)[::-1]
@@ -107,9 +106,27 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
             continue
         if np.median(near) < _LEAST_RATIO * np.median(of_labels[of_labels <= cut]):
             continue
-        drawn = hypergeom.cdf(n_left, n_labels + n_nodes, n_left + n_others, n_labels)
+        drawn = chance_of_at_most(
+            n_left, n_all=n_labels + n_nodes, n_near=n_left + n_others, n_drawn=n_labels
+        )
         # a label is as far from another as that from it: half of the distances say nothing new
         told = float(np.sqrt(drawn)) * looks.size
         if told < least:
             least, best = told, float(cut)
     return least, best
+
+
+def chance_of_at_most(n_left: int, *, n_all: int, n_near: int, n_drawn: int) -> float:
+    """Chance that of so many drawn at random, without replacement, at most ``n_left`` are near.
+
+    The hypergeometric distribution; scipy.stats, which has it, loads for half a second.
+    """
+    near = np.arange(max(0, n_drawn - n_all + n_near), n_left + 1)
+    ways = _log_choose(n_near, near) + _log_choose(n_all - n_near, n_drawn - near)
+    return min(1.0, float(np.exp(ways - _log_choose(n_all, n_drawn)).sum()))
+
+
+def _log_choose(n: int, k: Int64Array | int) -> FloatArray:
+    """Logarithm of n over k."""
+    found: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return found

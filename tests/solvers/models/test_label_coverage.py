@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
@@ -9,7 +10,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.auto_arms import Densities
 from peewit.solvers.models.auto_preparation import PreparedAuto
-from peewit.solvers.models.label_coverage import LabelCoverage
+from peewit.solvers.models.label_coverage import LabelCoverage, chance_of_at_most
 from peewit.solvers.models.label_groups import LabelGroups
 
 
@@ -84,3 +85,20 @@ def test_a_few_nodes_prove_nothing() -> None:
     for seed in range(20):
         nodes = np.sort(np.random.default_rng(seed).permutation(20)[:17])
         assert not coverage_of(prepared, nodes, np.arange(17) % 2).is_spread
+
+
+@pytest.mark.parametrize(
+    ("n_left", "n_all", "n_near", "n_drawn"),
+    [
+        (0, 30, 10, 5),
+        (3, 30, 10, 5),
+        (5, 30, 10, 5),
+        (9, 12, 10, 11),
+        (40, 5_000_000, 3_000_000, 99),
+    ],
+)
+def test_chances_are_those_of_the_hypergeometric_distribution(
+    n_left: int, n_all: int, n_near: int, n_drawn: int
+) -> None:
+    found = chance_of_at_most(n_left, n_all=n_all, n_near=n_near, n_drawn=n_drawn)
+    assert found == pytest.approx(hypergeom.cdf(n_left, n_all, n_near, n_drawn), rel=1e-6)
