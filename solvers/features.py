@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import Int64Array, IntArray, frozen
+from peewit.solvers.late_modules import LateModule
+
+sp = LateModule("scipy.sparse")
 
 BLOCK_BYTES = 1 << 25
 """Bytes of rows that are looked at together."""

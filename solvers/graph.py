@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import (
     AnyArray,
@@ -40,8 +39,11 @@ from peewit.solvers.kernels.adjacency import (
 from peewit.solvers.kernels.components import join_edges, number_components
 from peewit.solvers.kernels.laplacian_products import laplacian_rows
 from peewit.solvers.kernels.multigrid import renumber_rows
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.memory_order import memory_order
 from peewit.solvers.scratch_arrays import scratch_array
+
+sp = LateModule("scipy.sparse")
 
 LEAST_ORDERED = 1 << 15
 """Blocks of graphs with fewer nodes are in the cache anyhow."""

@@ -6,12 +6,15 @@ in this order most of them are there already, and products are two to five times
 most edges join anything with anything, as in graphs of hubs, no order helps.
 """
 
+from typing import Any
+
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.kernels.clusters import propagate_clusters
+from peewit.solvers.late_modules import LateModule
+
+csgraph = LateModule("scipy.sparse.csgraph")
 
 MOST_CLUSTERED = 2_048
 """Nodes of a cluster: their rows of a block are in the cache together."""
@@ -19,7 +22,7 @@ MOST_CLUSTERED = 2_048
 _N_ROUNDS = 5
 
 
-def memory_order(adjacency: sp.csr_array) -> Int64Array:
+def memory_order(adjacency: Any) -> Int64Array:
     """(n_nodes,) the nodes in such an order.
 
     Clusters, found by label propagation, follow each other and have their nodes in the order of
@@ -35,7 +38,9 @@ def memory_order(adjacency: sp.csr_array) -> Int64Array:
     propagate_clusters(
         adjacency.indptr, adjacency.indices, cluster, size, MOST_CLUSTERED, _N_ROUNDS
     )
-    order: Int64Array = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)
+    order: Int64Array = csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(
+        np.int64
+    )
     own = cluster[order]
     place = np.bincount(own, np.arange(n_nodes), minlength=n_nodes) / np.maximum(size, 1)
     return order[np.argsort(place[own], kind="stable")]

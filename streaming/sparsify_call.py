@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.sparse import issparse
 
 from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.interchange import EdgeTable
 from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
@@ -43,6 +43,8 @@ from peewit.streaming.sparsifier.kelner_levin import (
 )
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
+
+sp = LateModule("scipy.sparse")
 
 GROUP_BLOCKS: Final = 8
 """Blocks that are scored against one embedding."""
@@ -488,7 +490,7 @@ def _result(
 
 def _table(edges: Edges) -> tuple[pa.Table, int | None]:
     """Edges in memory as a table, and the number of nodes where the edges tell it."""
-    if issparse(edges):
+    if sp.issparse(edges):
         edges = Graph.from_adjacency(edges)
     if isinstance(edges, Graph):
         u, v, weight = edges.edges()

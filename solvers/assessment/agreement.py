@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.late_modules import LateModule
+
+special = LateModule("scipy.special")
 
 NO_ANSWER: Final = -1
 
@@ -131,7 +133,7 @@ def alpha_agreement(
 
 def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, float]:
     """Where a share lies of which ``n_hits`` of ``n`` are known, (J16)."""
-    z = float(ndtri((1 + confidence) / 2))
+    z = float(special.ndtri((1 + confidence) / 2))
     share, spread = n_hits / n, z * z / n
     middle = (share + spread / 2) / (1 + spread)
     half = z / (1 + spread) * np.sqrt(share * (1 - share) / n + spread / (4 * n))

@@ -9,11 +9,13 @@ node bounds every error, without another solve.
 from typing import Final
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.late_modules import LateModule
+
+sp = LateModule("scipy.sparse")
+csgraph = LateModule("scipy.sparse.csgraph")
 
 _EPS: Final = float(np.finfo(np.float64).eps)
 _NO_LENGTH: Final = 1e-300
@@ -81,4 +83,4 @@ def _resistances(graph: Graph, scale: float, shift: FloatArray) -> FloatArray:
     grounded[last[~has_shift]] = _NO_LENGTH
     to_ground = sp.csr_array(grounded[:, None])
     whole = sp.block_array([[lengths, to_ground], [to_ground.T, None]], format="csr")
-    return np.asarray(dijkstra(whole, directed=False, indices=n_nodes))[:n_nodes]
+    return np.asarray(csgraph.dijkstra(whole, directed=False, indices=n_nodes))[:n_nodes]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.graph import Graph
@@ -31,7 +30,10 @@ from peewit.solvers.laplacian.elimination import Elimination
 from peewit.solvers.laplacian.hierarchy import MAX_DENSE_NODES, Hierarchy, Rows
 from peewit.solvers.laplacian.residual_sweep import Sweep
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import Parallel, RowRanges
+
+sp = LateModule("scipy.sparse")
 
 OVERCORRECTION = 1.5
 """How much a coarse correction is enlarged, where the coarse cycle allows it."""

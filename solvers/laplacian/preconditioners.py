@@ -9,11 +9,13 @@ from typing import Any, Literal, Protocol
 
 import approx_chol
 import numpy as np
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import AnyArray, FloatArray, RealArray
 from peewit.solvers.kernels.laplacian_products import multiply_rows
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
+from peewit.solvers.late_modules import LateModule
+
+sp = LateModule("scipy.sparse")
 
 PreconditionerName = Literal["auto", "jacobi", "approx-chol"]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import AnyArray, Float32Array, FloatArray, frozen
 from peewit.solvers.kernels.random_walk import (
@@ -20,8 +19,11 @@ from peewit.solvers.kernels.random_walk import (
 )
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import CHECK_EVERY, certainty
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import Parallel, RowRanges
 from peewit.solvers.status import Status
+
+linalg = LateModule("scipy.linalg")
 
 _N_VECTORS = 32
 _N_STARTS = 2
@@ -248,7 +250,9 @@ def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
     lowest, highest, certain = [], [], []
     for column in range(_N_STARTS):
         n_steps = int(np.argmin(np.append(couplings[:-1, column], 0.0))) + 1
-        ritz = eigvalsh_tridiagonal(diagonals[:n_steps, column], couplings[: n_steps - 1, column])
+        ritz = linalg.eigvalsh_tridiagonal(
+            diagonals[:n_steps, column], couplings[: n_steps - 1, column]
+        )
         lowest.append(float(ritz[0]))
         highest.append(float(ritz[-1]))
         left = abs(couplings[-1, column] * state.last[column])

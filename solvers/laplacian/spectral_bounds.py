@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal
 
 from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.iteration_loop import Outcome
 from peewit.solvers.kernels.laplacian_products import advance, column_dots, redirect
 from peewit.solvers.laplacian.preconditioners import Preconditioner
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.status import Status
+
+linalg = LateModule("scipy.linalg")
 
 CHECK_EVERY = 4
 """Steps from one look at the Ritz values to the next."""
@@ -193,7 +195,7 @@ def _take_ritz_values(state: LanczosState) -> None:
         inverse, factor = 1 / lengths[:n_steps, column], factors[: n_steps - 1, column]
         diagonal = inverse.copy()
         diagonal[1:] += factor * inverse[:-1]
-        values = eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
+        values = linalg.eigvalsh_tridiagonal(diagonal, np.sqrt(factor) * inverse[:-1])
         ritz += [float(values[0]), float(values[-1])]
     if ritz:
         state.lowest, state.highest = min(ritz), max(ritz)

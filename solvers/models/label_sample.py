@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.late_modules import LateModule
+
+special = LateModule("scipy.special")
 
 DOUBT: Final = 0.003
 """Of labels that are less likely to be a random sample, class shares are not believed."""
@@ -69,7 +71,7 @@ class LabelSample:
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
         variance = np.maximum(_variance(nodes), _variance(left_out))
         spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
-        p_value = min(1.0, float(2.0 * ndtr(-(away / spread).max()) * n_classes))
+        p_value = min(1.0, float(2.0 * special.ndtr(-(away / spread).max()) * n_classes))
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
             return cls(p_value=p_value, shares=shares, is_estimated=False)
         some = nodes[:: -(-len(nodes) // _MAX_NODES)]

@@ -12,13 +12,14 @@ from dataclasses import replace
 from glob import has_magic
 from typing import Any, Protocol
 
-from fsspec.implementations.local import LocalFileSystem
-
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_text
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.staging import edge_file, open_file_system
 from peewit.streaming.edges.table_formats import is_table
+
+fsspec_local = LateModule("fsspec.implementations.local")
 
 _UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".crc", ".inprogress", "._copying_", "~")
 
@@ -119,7 +120,7 @@ class EdgeFiles:
 
 def _found_below(file_system: Any, root: str) -> Iterator[str]:
     """Files below a directory; of local ones regular files."""
-    if not isinstance(file_system, LocalFileSystem):
+    if not isinstance(file_system, fsspec_local.LocalFileSystem):
         yield from file_system.find(root)
         return
     waiting = [(root, frozenset[tuple[int, int]]())]

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
 from blake3 import blake3
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
 
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.blocks import MAX_NODES, BadEdges
 from peewit.streaming.edges.conversion import convert, is_read_in_place
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -29,6 +28,9 @@ from peewit.streaming.edges.parts import (
     file_stamp,
     open_staged,
 )
+
+fsspec_core = LateModule("fsspec.core")
+fsspec_local = LateModule("fsspec.implementations.local")
 
 _COPY_BYTES = 1 << 20
 _CHECK_SECONDS = 0.1
@@ -301,9 +303,9 @@ def _is_local(file_system: Any) -> bool:
 def open_file_system(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of an fsspec URL, and the path there; ValueError if there is none."""
     if "://" not in url and "::" in url:  # a file's name, not a chain of file systems
-        return LocalFileSystem(), os.path.abspath(url)  # noqa: PTH100 - fsspec's way of writing it
+        return fsspec_local.LocalFileSystem(), os.path.abspath(url)  # noqa: PTH100 - fsspec's way of writing it
     try:
-        file_system, root = url_to_fs(url, **storage_options)
+        file_system, root = fsspec_core.url_to_fs(url, **storage_options)
     except ImportError as error:
         raise ValueError(f"url {url!r} needs a package that is not installed: {error}") from error
     except OSError:

@@ -13,13 +13,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Float32Array, Int64Array
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
 from peewit.streaming.edges.node_kinds import NodeKind
+
+sp = LateModule("scipy.sparse")
 
 NODE: Final = "node"
 EDGES: Final = "edges"

@@ -1,4 +1,4 @@
-"""Files of features: Parquet read through dask by blocks, and the file in which a set waits.
+"""Files of features: Parquet read in threads by blocks, and the file in which a set waits.
 
 Row groups that are small are read whole, some together in threads; one that is too large for that
 is decoded a piece at a time. In flight is a fixed number of blocks, never a whole file.

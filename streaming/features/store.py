@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen, index_dtype
 from peewit.solvers.features import FeatureRows
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.durable_files import (
     naming,
     publish_directory,
@@ -26,6 +26,8 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.features.checked_tables import BadFeatures
+
+sp = LateModule("scipy.sparse")
 
 _NODES = "nodes.npy"
 _VALUES = "values.npy"

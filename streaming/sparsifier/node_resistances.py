@@ -1,13 +1,15 @@
 """Node cards: for each node what its resistances follow from, a few bytes, packed for kernels."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array, frozen
-from peewit.solvers.laplacian.effective_resistance import Embedding
 from peewit.streaming.kernels.coins import CARD_HEADER, CARD_PROBES, CARD_WIDTH, pack_cards
+
+if TYPE_CHECKING:
+    from peewit.solvers.laplacian.effective_resistance import Embedding
 
 _CACHE_LINE = 64
 _LARGEST = 32767.0
@@ -88,7 +90,7 @@ class NodeCards:
 
     @staticmethod
     def of_embedding(
-        embedding: Embedding, *, local_resistance: Float32Array, total_degree: float
+        embedding: "Embedding", *, local_resistance: Float32Array, total_degree: float
     ) -> "NodeCards":
         """Cards of an embedding of at most 28 probes, with local resistances of the caller's."""
         if embedding.n_probes > CARD_PROBES:
