@@ -195,7 +195,6 @@ class _Index:
         self._max_nodes = graph.settings.max_nodes
         self._paths = paths
         self._nodes: Nodes | None = None
-        self._is_built = False  # by the first lookup, which takes seconds for a large index
         self._lock = Lock()
 
     def lookup(self, nodes: pa.Array) -> Int32Array:
@@ -207,15 +206,14 @@ class _Index:
             index = self._refresh()
             if index is None:
                 return np.full(len(nodes), -1, np.int32)
-            found = index.lookup(nodes)
-            self._is_built = True
-            return found
+            return index.lookup(nodes)
 
     def cached_ids(self, nodes: pa.Array) -> Int32Array | None:
-        if self._nodes is None or not self._is_built or not self._lock.acquire(blocking=False):
+        known = self._nodes
+        if known is None or not known.has_table or not self._lock.acquire(blocking=False):
             return None
         try:
-            found = self._nodes.lookup(nodes)
+            found = known.lookup(nodes)
         finally:
             self._lock.release()
         return found if (found >= 0).all() else None

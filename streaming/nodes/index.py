@@ -43,6 +43,10 @@ DEFAULT_MAX_NODES = 100_000_000
 
 _MAP_ROWS = 1 << 15  # rows mapped at once: hashes and ids of a chunk stay in the cache
 _REBUILD_ROWS = 1 << 16
+_FEW_IDS = 1_000
+_MOST_SCANS = 4
+"""Lookups of few ids that read all ids of a reader once; the next one builds the table."""
+
 _ERASED = "erased.npy"
 _ERASED_SEED = 0x657261736564
 _ERASED_FINGERPRINT = np.uint64(0x80000001 << 32)
@@ -76,6 +80,7 @@ class NodeIndex:
         self._writable = writable
         self._published: list[MappedIds] = []
         self._table: HashTable | None = None
+        self._n_scans = 0
 
     @classmethod
     def open(
@@ -146,6 +151,11 @@ class NodeIndex:
         """Ids known."""
         return self.n_published + self._ids.n_tail
 
+    @property
+    def has_table(self) -> bool:
+        """Whether a lookup costs what it looks up, and not all ids."""
+        return self._table is not None
+
     def map(
         self, src: pa.Array, dst: pa.Array, *, first_row: int = 0
     ) -> tuple[Int32Array, Int32Array]:
@@ -215,6 +225,9 @@ class NodeIndex:
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids, -1 where an id is unknown or null; adds nothing.
 
+        The first few lookups of few ids do without a table, which takes longer to build, and numba
+        to load, than ids are read.
+
         Raises
         ------
         TypeError
@@ -229,9 +242,27 @@ class NodeIndex:
             if keys.type == pa.uint64():
                 unknown |= keys.to_numpy() > np.iinfo(np.int64).max
             keys = pc.cast(keys, pa.int64(), safe=False)
-        found = self._build_table().find(*self._hashes(keys))
+        if self._table is None and len(keys) <= _FEW_IDS and self._n_scans < _MOST_SCANS:
+            found = self._scan(keys)
+        else:
+            found = self._build_table().find(*self._hashes(keys))
         found[unknown] = -1
         return found
+
+    def _scan(self, keys: pa.Array | pa.ChunkedArray) -> Int32Array:
+        """Dense ids of a reader's, -1 for others, without a table."""
+        if self._n_scans == 0:
+            self._verify()
+        self._n_scans += 1
+        wanted = pc.unique(keys.cast(self._ids.arrow_type))
+        numbers = pc.index_in(keys.cast(self._ids.arrow_type), value_set=wanted).to_numpy()
+        found: Int32Array = np.full(len(wanted), -1, np.int32)
+        for chunk in self._published:
+            places = pc.index_in(chunk.ids, value_set=wanted, skip_nulls=True)
+            rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+            found[places.take(pa.array(rows)).to_numpy()] = chunk.start + rows
+        dense: Int32Array = found[numbers]
+        return dense
 
     def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:
         """External ids of the dense ids ``start .. stop - 1`` (None: to the end).
@@ -302,7 +333,8 @@ class NodeIndex:
         start = self.n_published
         if n_nodes <= start:
             return
-        added = self._read(start, n_nodes, verify=self._table is not None)
+        is_used = self._table is not None or self._n_scans > 0
+        added = self._read(start, n_nodes, verify=is_used)
         if self._table is not None:
             self._insert(self._table, added)
         self._published = [*self._published, *added]
@@ -314,12 +346,17 @@ class NodeIndex:
 
     def _build_table(self) -> HashTable:
         if self._table is None:
-            if not self._writable:  # what a reader has mapped was not verified yet
-                self._published = self._read(0, self.n_published, verify=True)
+            if self._n_scans == 0:
+                self._verify()
             table = HashTable()
             self._insert(table, self._published)
             self._table = table
         return self._table
+
+    def _verify(self) -> None:
+        """Read again what a reader has mapped, which was not verified yet."""
+        if not self._writable:
+            self._published = self._read(0, self.n_published, verify=True)
 
     def _insert(self, table: HashTable, chunks: list[MappedIds]) -> None:
         table.reserve(sum(chunk.stop - chunk.start for chunk in chunks))
@@ -484,6 +521,11 @@ class DenseNodes:
             u, v = self._without_erased(view(block.src), view(block.dst))
         n_self_loops = None if self.erased.size else block.n_self_loops
         return drop_self_loops(u, v, block.weight, n_self_loops=n_self_loops, time=block.time)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether a lookup costs what it looks up; it always does."""
+        return True
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Return the ids below ``n_nodes`` as int32, -1 for others and nulls."""

@@ -753,3 +753,33 @@ def test_an_erased_number_makes_self_loops_of_its_edges(tmp_path: Path) -> None:
         again.erase(np.array([9], np.int32))
     with pytest.raises(ValueError, match="a directory keeps them"):
         DenseNodes(n_nodes=3).erase(np.array([1], np.int32))
+
+
+@pytest.mark.parametrize("kind", ["string", "int64"])
+def test_few_ids_are_found_without_a_table_as_with_one(tmp_path: Path, kind: NodeKind) -> None:
+    names = [f"n{number}" if kind == "string" else 7 * number for number in range(300)]
+    ids = pa.array(names, ARROW[kind])
+    writer = open_nodes(tmp_path, kind=kind)
+    for part in (ids[:100], ids[100:]):
+        writer.map(part, part)
+        writer.publish()
+    assert isinstance(writer, NodeIndex)
+    writer.erase(np.array([5, 150], np.int32))
+    reader = open_nodes(tmp_path, kind=kind, writable=False)
+    unknown = "x" if kind == "string" else -1
+    few = pa.array([names[250], None, names[3], unknown, names[3], names[5]], ARROW[kind])
+    for asked in (few, pa.chunked_array([few[:2], few[2:]]), few[:0], few[4:]):
+        assert not reader.has_table
+        assert reader.lookup(asked).tolist() == writer.lookup(asked).tolist()
+    assert reader.lookup(few).tolist() == [250, -1, 3, -1, 3, -1]
+    assert reader.has_table  # five looks in a row are one too many without
+
+
+def test_many_ids_are_found_by_a_table_at_once(tmp_path: Path) -> None:
+    ids = pa.array(range(2_000), pa.int64())
+    writer = open_nodes(tmp_path, kind="int64")
+    writer.map(ids, ids)
+    writer.publish()
+    reader = open_nodes(tmp_path, kind="int64", writable=False)
+    assert reader.lookup(ids).tolist() == list(range(2_000))
+    assert reader.has_table
