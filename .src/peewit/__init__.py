@@ -14,8 +14,9 @@ Decisions, each with what it led to:
   and a process can set numba's environment before the first of them is imported.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from peewit.solvers.late_modules import late_names
 
 if TYPE_CHECKING:
     from peewit.service.client import AsyncClient, Client, PeewitError
@@ -88,16 +89,6 @@ _ELSEWHERE: Final = {
 }
 """Module of each name that is no estimator."""
 
-
-def __getattr__(name: str) -> Any:
-    """Load what ``__all__`` names."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_ELSEWHERE.get(name, "peewit.solvers.estimators")), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    """What ``__all__`` names and what every module has."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = late_names(
+    __name__, dict.fromkeys(__all__, "peewit.solvers.estimators") | _ELSEWHERE
+)

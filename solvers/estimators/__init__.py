@@ -20,19 +20,30 @@ Ten labels tell the other 1,787 digits:
 88%
 """
 
-from peewit.solvers.estimators.auto import Auto
-from peewit.solvers.estimators.filtered_ridge import FilteredRidge
-from peewit.solvers.estimators.harmonic import (
-    HFS,
-    HarmonicMBO,
-    HFSRegressor,
-    StableHFS,
-    StableHFSRegressor,
-)
-from peewit.solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
-from peewit.solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
-from peewit.solvers.estimators.poisson import Poisson, PoissonMBO
-from peewit.solvers.estimators.variational import TVRLS, TVSVM, CheegerRLS, LapRLS, SimplexLapSVM
+from typing import TYPE_CHECKING, Final
+
+from peewit.solvers.late_modules import late_names
+
+if TYPE_CHECKING:
+    from peewit.solvers.estimators.auto import Auto
+    from peewit.solvers.estimators.filtered_ridge import FilteredRidge
+    from peewit.solvers.estimators.harmonic import (
+        HFS,
+        HarmonicMBO,
+        HFSRegressor,
+        StableHFS,
+        StableHFSRegressor,
+    )
+    from peewit.solvers.estimators.kernel_machines import RLSC, SVM, LapRLSC, LapSVM
+    from peewit.solvers.estimators.linear_machines import DASVM, TSVM, LinearSVM
+    from peewit.solvers.estimators.poisson import Poisson, PoissonMBO
+    from peewit.solvers.estimators.variational import (
+        TVRLS,
+        TVSVM,
+        CheegerRLS,
+        LapRLS,
+        SimplexLapSVM,
+    )
 
 __all__ = [
     "DASVM",
@@ -57,3 +68,42 @@ __all__ = [
     "StableHFS",
     "StableHFSRegressor",
 ]
+
+_ROOMS: Final = {
+    "auto": ("Auto",),
+    "filtered_ridge": ("FilteredRidge",),
+    "harmonic": (
+        "HFS",
+        "HarmonicMBO",
+        "HFSRegressor",
+        "StableHFS",
+        "StableHFSRegressor",
+    ),
+    "kernel_machines": (
+        "RLSC",
+        "SVM",
+        "LapRLSC",
+        "LapSVM",
+    ),
+    "linear_machines": (
+        "DASVM",
+        "TSVM",
+        "LinearSVM",
+    ),
+    "poisson": (
+        "Poisson",
+        "PoissonMBO",
+    ),
+    "variational": (
+        "TVRLS",
+        "TVSVM",
+        "CheegerRLS",
+        "LapRLS",
+        "SimplexLapSVM",
+    ),
+}
+"""Names by the module that has them."""
+
+__getattr__, __dir__ = late_names(
+    __name__, {name: f"{__name__}.{room}" for room, names in _ROOMS.items() for name in names}
+)

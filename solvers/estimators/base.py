@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
-import pyarrow as pa
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,9 +23,12 @@ from peewit.solvers.estimators.node_predictions import NodePredictions, places_o
 from peewit.solvers.estimators.targets import ClassTargets, Marker, Targets, target_columns
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
+from peewit.solvers.late_modules import LateModule
 from peewit.solvers.models.base import Model, of_column
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
+
+pa = LateModule("pyarrow")
 
 _AFFINITIES = ("precomputed", "knn")
 

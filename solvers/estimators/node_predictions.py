@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from peewit.solvers.interchange import ArrowTable
+from peewit.solvers.late_modules import LateModule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LateModule("pyarrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,11 +32,11 @@ class NodePredictions(ArrowTable):
         ``probability`` or ``class score``; of numbers ``number``.
     """
 
-    table: pa.Table
+    table: "pa.Table"
     model: str
     score: str
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """The table itself."""
         return self.table
 
@@ -47,7 +52,7 @@ class NodePredictions(ArrowTable):
     @classmethod
     def of_classes(
         cls,
-        nodes: pa.Array,
+        nodes: "pa.Array",
         classes: AnyArray,
         best: IntArray,
         scores: FloatArray,
@@ -74,7 +79,7 @@ class NodePredictions(ArrowTable):
 
     @classmethod
     def of_numbers(
-        cls, nodes: pa.Array, values: FloatArray, reachable: BoolArray, *, model: str
+        cls, nodes: "pa.Array", values: FloatArray, reachable: BoolArray, *, model: str
     ) -> "NodePredictions":
         """Of a number for each node."""
         label = pa.array(values, mask=~reachable)
@@ -82,7 +87,7 @@ class NodePredictions(ArrowTable):
         return cls(table=pa.table(columns), model=model, score="number")
 
 
-def places_of(nodes: Any, names: pa.Array | None, n_nodes: int) -> AnyArray:
+def places_of(nodes: Any, names: "pa.Array | None", n_nodes: int) -> AnyArray:
     """Place of each node, by name where nodes have names and else by number.
 
     Raises
