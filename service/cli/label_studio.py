@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.labels import labeling_of
+from peewit.service.cli.label_tables import labeling_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,

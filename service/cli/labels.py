@@ -1,319 +1,56 @@
-"""`peewit labels`: the labels that people give."""
+"""`peewit labels`: the labels that people give, and what they think of each other's."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from shlex import quote
-from typing import Annotated, Literal
+from typing import Final
 
 import typer
 
-from peewit.service.catalog import GraphRecord
-from peewit.service.cli.opinions import (
-    agreement,
-    decide,
-    disagreements,
-    rename_annotator,
-    second_opinions_of,
+from peewit.service.cli.lazy_group import LazyGroup, Member
+
+_MEMBERS: Final = {
+    "put": Member("label_tables", "Put labels; the latest of a node wins."),
+    "columns": Member(
+        "label_tables", "List the columns in which labels were given, and how many nodes have one."
+    ),
+    "list": Member(
+        "label_tables",
+        "List labeled nodes, their labels, where these come from and who gave them, by their ids.",
+    ),
+    "doubtful": Member(
+        "label_tables",
+        "List labels by how much the others contradict them: mistakes are among the first.",
+    ),
+    "remove": Member("label_tables", "Take the labels of some nodes back."),
+    "export": Member(
+        "label_tables", "Write the present label of every labeled node, ready to be put again."
+    ),
+    "agreement": Member(
+        "opinions",
+        "Say how far people agree about the same nodes: percent, kappa of pairs, alpha of all.",
+    ),
+    "disagreements": Member(
+        "opinions",
+        "List nodes that people have labeled differently, and which label stands meanwhile.",
+    ),
+    "decide": Member(
+        "opinions", "Put the label that is to stand of a node about which people disagree."
+    ),
+    "rename-annotator": Member(
+        "opinions", "Give a person another name in the labels, history and opinions of a graph."
+    ),
+}
+
+
+class _LabelCommands(LazyGroup):
+    """Putting labels starts fast; agreement loads what predicts."""
+
+    members = _MEMBERS
+
+
+app = typer.Typer(
+    cls=_LabelCommands, no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
-from peewit.service.cli.option_names import as_options
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    JobOption,
-    ModelName,
-    Session,
-    command_group,
-    given,
-    open_session,
-    print_json,
-    print_rows,
-    say,
-    tell,
-)
-from peewit.service.cli.table_files import (
-    LabelColumnOption,
-    LabelOption,
-    NodeOption,
-    OutputFile,
-    label_columns_of_file,
-    labels_of_file,
-    print_bytes,
-    table_format,
-    write_bytes,
-)
-from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
-from peewit.service.labels.store import LabelStore
-from peewit.service.tables.column_names import label_columns
-from peewit.service.tables.uploads import LabelColumns, UploadedLabels
-from peewit.service.tables.uploads.givers import left_to_rows
-from peewit.service.wire.labels import LabelOrigin
-from peewit.streaming.edges.node_ids import node_id
-from peewit.streaming.edges.table_formats import Format
-
-app = command_group("Labels of nodes.")
-
-_SHOWN = 10
 
 
-@app.command()
-def put(
-    name: GraphName,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Columns node and label: .parquet, .csv, .tsv, .ndjson or .arrow, .gz or .zst",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
-    unknown: Annotated[
-        Literal["refuse", "keep"],
-        typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
-    ] = "refuse",
-    node: NodeOption = None,
-    label: LabelOption = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label-column",
-            metavar="NAME",
-            help="Put a column of the file into that of the same name of the graph, instead of "
-            "into the one without a name; repeatable. Empty cells say nothing.",
-        ),
-    ] = None,
-    origin: Annotated[
-        LabelOrigin | None,
-        typer.Option(
-            help="Where the labels come from: nodes were chosen by somebody (given), drawn at "
-            "random, suggested by `peewit suggest`, or nobody knows (imported). Answers are not "
-            "judged by suggested ones. By default each row's column origin says it, else imported."
-        ),
-    ] = None,
-    annotator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Who has given them; by default each row's column annotator says it, else nobody.",
-        ),
-    ] = None,
-    as_opinions: Annotated[
-        bool,
-        typer.Option(
-            "--as-opinions",
-            help="Keep them beside the labels of others, as second opinions of --annotator.",
-        ),
-    ] = False,
-    json: AsJson = False,
-) -> None:
-    """Put labels; the latest of a node wins.
-
-    Columns that are named are kept with the graph where it names none yet. Of several label columns
-    all labels are put, or none.
-    """
-    if names and label is not None:
-        raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
-    who = None if annotator is None else annotator_name(annotator)
-    with open_session() as session:
-        graph = session.graph(name)
-        named = given(node=node, label=label)
-        columns = label_columns(graph.settings.columns, named)
-        labeling = labeling_of(session)
-        told = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
-        rows = _rows_of(file, graph, columns, names or [], labeling.labels, told=told)
-        if as_opinions:
-            if isinstance(rows, dict):
-                raise typer.BadParameter(
-                    "must be left out beside --label-column", param_hint="--as-opinions"
-                )
-            receipt = second_opinions_of(session).answer(graph, rows, annotator=who)
-            tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
-            return
-        try:
-            receipt = labeling.put(
-                graph, rows, unknown=unknown, origin=origin or "imported", annotator=who
-            )
-            session.keep_columns(graph, named)
-        except LabelsRefused as error:
-            if json:
-                raise
-            say(f"peewit: {as_options(str(error))}")
-            for refused in error.receipt.refused[:_SHOWN]:
-                say(f"  unknown node {refused}")
-            raise typer.Exit(1) from error
-    text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    tell(text if receipt.accepted else f"{text}; {file} has no labels", receipt, as_json=json)
-
-
-def _rows_of(
-    file: Path,
-    graph: GraphRecord,
-    columns: LabelColumns,
-    names: list[str],
-    labels: LabelStore,
-    *,
-    told: Sequence[str],
-) -> UploadedLabels | dict[str, UploadedLabels]:
-    """The labels of a file, by their column where some are named."""
-    kind = graph.settings.node_ids
-    if names:
-        are_text = [name for name in names if labels.are_text(graph.id, column=name)]
-        return label_columns_of_file(
-            file, kind, node=columns.node, names=names, csv_is_text=are_text, told=told
-        )
-    is_text = labels.are_text(graph.id) is True
-    return labels_of_file(file, kind, columns, csv_is_text=is_text, told=told)
-
-
-@app.command("columns")
-def list_columns(name: GraphName, json: AsJson = False) -> None:
-    """List the columns in which labels were given, and how many nodes have one."""
-    with open_session() as session:
-        found = LabelStore(session.database).described_columns(session.graph(name).id)
-    if json:
-        print_json(found)
-        return
-    print_rows(
-        ("column", "nodes", "labels"),
-        ((each.name or "(without a name)", each.n_labeled, each.n_labels) for each in found),
-    )
-
-
-@app.command("list")
-def list_labels(
-    name: GraphName,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="LABEL", help="Only this label.")
-    ] = None,
-    annotator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those that this person has given.")
-    ] = None,
-    label_column: LabelColumnOption = None,
-    n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
-    json: AsJson = False,
-) -> None:
-    """List labeled nodes, their labels, where these come from and who gave them, by their ids."""
-    with open_session() as session:
-        store, graph = LabelStore(session.database), session.graph(name)
-        current = store.current(graph.id, column=label_column or "")
-    names = ("node", "label", "origin", "annotator")
-    columns = (current.nodes, current.origins, current.annotators)
-    nodes, origins, annotators = (each.to_pylist() for each in columns)
-    found = sorted(
-        zip(nodes, current.labels, origins, annotators, strict=True), key=lambda each: each[0]
-    )
-    wanted = [
-        each for each in found if label in {None, str(each[1])} and annotator in {None, each[3]}
-    ]
-    if json:
-        print_json([dict(zip(names, each, strict=True)) for each in wanted[:n_labels]])
-        return
-    print_rows(names, wanted[:n_labels])
-    if len(wanted) > n_labels:
-        of_column = f" --label-column {quote(label_column)}" if label_column else ""
-        more = len(wanted) - n_labels
-        say(f"and {more:,} more; `peewit labels export {name}{of_column}` writes them all")
-
-
-@app.command()
-def doubtful(
-    name: GraphName,
-    n_labels: Annotated[int, typer.Option("-k", min=1, help="Most labels.")] = 20,
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    json: AsJson = False,
-) -> None:
-    """List labels by how much the others contradict them: mistakes are among the first.
-
-    Behind is the score of what the others say minus that of the label; below 0 they agree. Needs a
-    solve with --set cross_validate=5, --set sets=auto or --set probabilities=true; after one with
-    --set without_doubtful=K, dropped says which labels the answer does without.
-    """
-    from peewit.service.cli.judging import judged_file  # noqa: PLC0415 - loads what predicts
-    from peewit.service.predictions.doubtful_labels import doubtful_labels  # noqa: PLC0415 - as above
-
-    with open_session() as session:
-        file = judged_file(session, name, model, label_column, job)
-    found = doubtful_labels(file, k=n_labels)
-    if json:
-        print_json(asdict(found))
-        return
-    print_rows(
-        ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
-        (
-            (
-                each.node,
-                str(each.label),
-                str(each.predicted),
-                None if each.probability is None else f"{each.probability:.3f}",
-                f"{each.behind:.3g}",
-                each.dropped,
-            )
-            for each in found.labels
-        ),
-    )
-    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
-
-
-@app.command()
-def remove(
-    name: GraphName,
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """Take the labels of some nodes back."""
-    with open_session() as session:
-        graph = session.graph(name)
-        ids = [node_id(node, graph.settings.node_ids) for node in nodes]
-        receipt = labeling_of(session).delete(graph, ids, column=label_column or "")
-    text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    tell(text, receipt, as_json=json)
-
-
-def labeling_of(session: Session) -> Labeling:
-    """What puts labels into the graphs of a session."""
-    return Labeling(
-        database=session.database,
-        labels=LabelStore(session.database),
-        nodes=KnownNodes(session.settings.graphs_directory, session.manifest),
-    )
-
-
-@app.command()
-def export(
-    name: GraphName,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The same as --output.")
-    ] = None,
-    output: OutputFile = None,
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """Write the present label of every labeled node, ready to be put again."""
-    if file is not None and output is not None:
-        raise typer.BadParameter("give FILE or --output, not both", param_hint="--output")
-    output = output or file
-    labels_format = Format.CSV if output is None else table_format(output, "--output")
-    if json and output is None:
-        labels_format = Format.NDJSON
-    with open_session() as session:
-        graph = session.graph(name)
-        current = LabelStore(session.database).current(graph.id, column=label_column or "")
-    columns = label_columns(graph.settings.columns, given(label=label_column))
-    pieces = encode_labels(current, graph.settings.node_ids, labels_format, columns)
-    if output is None:
-        print_bytes(pieces)
-        return
-    write_bytes(output, pieces)
-    n_labels = len(current.labels)
-    value = {"path": output, "n_labels": n_labels, "labels_seq": current.labels_seq}
-    tell(f"wrote {n_labels:,} labels to {output}", value, as_json=json)
-
-
-for _each in (agreement, disagreements, decide):
-    app.command()(_each)
-app.command("rename-annotator")(rename_annotator)
+@app.callback()
+def _labels() -> None:
+    """Labels of nodes."""

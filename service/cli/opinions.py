@@ -10,6 +10,7 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     Session,
+    command_group,
     open_session,
     print_json,
     print_rows,
@@ -29,6 +30,8 @@ from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.opinions import AgreementFigure
 from peewit.streaming.edges.node_ids import node_id
 
+app = command_group()
+
 Share = Annotated[
     float | None,
     typer.Option(
@@ -39,6 +42,7 @@ Share = Annotated[
 ]
 
 
+@app.command()
 def agreement(
     name: GraphName,
     drawn: Annotated[
@@ -93,6 +97,7 @@ def agreement(
         )
 
 
+@app.command()
 def disagreements(
     name: GraphName,
     n_nodes: Annotated[int, typer.Option("-k", min=1, help="Most nodes.")] = 20,
@@ -120,6 +125,7 @@ def disagreements(
     say(f"{len(found):,} nodes; `peewit labels decide {name} NODE LABEL` decides about one")
 
 
+@app.command()
 def decide(
     name: GraphName,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Its id.")],
@@ -147,6 +153,7 @@ def decide(
     tell(f"{node} is {label}, labels_seq {receipt.labels_seq}", receipt, as_json=json)
 
 
+@app.command("rename-annotator")
 def rename_annotator(
     name: GraphName,
     present: Annotated[str, typer.Argument(metavar="PRESENT", help="The name until now.")],

@@ -300,31 +300,6 @@ def test_lines_of_help_are_those_of_the_commands() -> None:
         assert told == (None if command.hidden else first), name
 
 
-_IS_HEAVY = """
-import sys
-from peewit.service.cli import main
-try:
-    main()
-finally:
-    names = {"dask", "fastapi", "numba", "numpy", "pyarrow", "scipy", "sklearn"}
-    heavy = names & sys.modules.keys()
-    assert not heavy, heavy
-"""
-
-
-@pytest.mark.usefixtures("processes", "home")
-@pytest.mark.parametrize("command", ["--help", "version", "graph list", "graph --help"])
-def test_light_commands_load_nothing_numeric(command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _IS_HEAVY, *command.split()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_delete_without_a_terminal_names_the_option(peewit: Peewit) -> None:
     peewit("graph", "create", "g")
     done = peewit("graph", "delete", "g")

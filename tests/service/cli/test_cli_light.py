@@ -1,0 +1,95 @@
+"""Small things stay small: which heavy modules each light command, and each name, may load."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Peewit
+
+HEAVY = frozenset(
+    {
+        *("alembic", "dask", "distributed", "fastapi", "fsspec", "httpx", "numba", "numpy"),
+        *("prometheus_client", "pyarrow", "scipy.linalg", "scipy.optimize", "scipy.sparse"),
+        *("scipy.special", "scipy.stats", "sklearn", "sqlalchemy", "uvicorn"),
+    }
+)
+
+STORES = {"sqlalchemy"}
+TABLES = STORES | {"numpy", "pyarrow"}
+READING = TABLES | {"fsspec", "numba"}
+SOLVING = READING | {
+    *("prometheus_client", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special"),
+}
+
+ALLOWED = {
+    "--help": set(),
+    "version": STORES,
+    "graph --help": set(),
+    "labels --help": set(),
+    "graph list": STORES,
+    "jobs list": STORES,
+    "graph create another": TABLES,
+    "graph show g": TABLES,
+    "labels put g {labels}": TABLES,
+    "predictions g": TABLES,
+    "ingest g {more}": READING | {"scipy.linalg"},
+    "solve g": SOLVING,
+}
+"""By command; it may load less."""
+
+RUN = """
+import sys
+from peewit.service.cli import main
+try:
+    main()
+finally:
+    sys.stderr.write("\\nloaded " + " ".join(sys.modules))
+"""
+
+NAMES = {
+    "Client": {"httpx", "numpy", "pyarrow"},
+    "sparsify": {"numpy", "pyarrow"},
+    "Auto": {"numpy", "sklearn"} | {each for each in HEAVY if each.startswith("scipy")},
+}
+
+
+def heavy_in(words: str) -> set[str]:
+    return HEAVY & set(words.split())
+
+
+@pytest.mark.usefixtures("processes")
+def test_light_commands_load_what_they_need(peewit: Peewit, tmp_path: Path) -> None:
+    files = {name: tmp_path / f"{name}.csv" for name in ("edges", "more", "labels")}
+    files["edges"].write_text("src,dst\na,b\nb,c\nc,a\nd,e\ne,f\nf,d\nc,d\n")
+    files["more"].write_text("src,dst\nf,g\ng,d\n")
+    files["labels"].write_text("node,label\na,left\nf,right\n")
+    for command in ("graph create g", "ingest g {edges}", "labels put g {labels}", "solve g"):
+        done = peewit(*command.format(**files).split())
+        assert done.exit_code == 0, done.err
+    too_much = {}
+    for command, allowed in ALLOWED.items():
+        arguments = command.format(**files).split()
+        ended = subprocess.run(
+            [sys.executable, "-c", RUN, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        told, loaded = ended.stderr.rsplit("\nloaded ", 1)
+        if unwanted := heavy_in(loaded) - allowed:
+            too_much[command] = unwanted, told
+    assert too_much == {}
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_of_the_package_loads_what_it_needs(name: str) -> None:
+    code = f"import sys; from peewit import {name}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert heavy_in(done.stdout) <= NAMES[name]
