@@ -62,7 +62,8 @@ def test_a_small_solve_starts_no_process_and_answers_as_a_child_does(service: Se
     }
     assert own.result["seconds"].keys() == in_child.result["seconds"].keys()
     assert service.predictions.read(in_child).table().equals(table)
-    assert service.kinds(own) == service.kinds(in_child)
+    kinds = dict.fromkeys(service.kinds(own))  # progress comes by the clock
+    assert list(kinds) == list(dict.fromkeys(service.kinds(in_child)))
     assert (own.attempt, own.snapshot, own.labels_seq) == (1, 1, 2)
 
 
