@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 NEWEST: Final = "0023"
 """The last of the steps, by which a present database is known without loading alembic."""
 
+_VERSION_TABLE: Final = """
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)"""
+"""As alembic makes it, which takes longer to load than all of the rest."""
+
 _ADVISORY_LOCK: Final = 0x70656577  # "peew"; held while one process migrates on PostgreSQL
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
@@ -47,16 +53,17 @@ def upgrade(read: Transaction, write: Transaction) -> None:
     with write() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-        if not _is_current(connection):
-            from alembic import command  # noqa: PLC0415 - slow; a present database needs none
+        if revision_of(connection) is None:
+            metadata.create_all(connection, checkfirst=False)  # tables of others are not ours
+            connection.execute(text(_VERSION_TABLE))
+            insert = text("INSERT INTO alembic_version VALUES (:newest)")
+            connection.execute(insert, {"newest": NEWEST})
+        elif not _is_current(connection):
+            from alembic import command  # noqa: PLC0415 - slow; other databases need none
 
             config = _config()
             config.attributes["connection"] = connection
-            if revision_of(connection) is None:
-                metadata.create_all(connection, checkfirst=False)  # tables of others are not ours
-                command.stamp(config, "head")
-            else:
-                command.upgrade(config, "head")
+            command.upgrade(config, "head")
 
 
 def require_present(read: Transaction) -> None:
@@ -123,8 +130,6 @@ def _config() -> "Config":
 def _is_current(connection: Connection) -> bool:
     """True at the newest revision, False before it; raises beyond it."""
     found = revision_of(connection)
-    if found == NEWEST:
-        return True
-    if found is not None:
+    if found not in (None, NEWEST):
         require_known(found)
-    return found == newest_revision()
+    return found == NEWEST
