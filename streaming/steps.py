@@ -45,3 +45,6 @@ class Steps:
 
     def move_on(self) -> None:
         """Note progress within the present step: a block, an iteration, some mebibytes."""
+
+    def end(self) -> None:
+        """Note that nothing is done until the next step begins."""

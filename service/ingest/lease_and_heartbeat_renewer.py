@@ -4,6 +4,9 @@ A factorisation keeps the interpreter's lock, for minutes where cores are taken,
 no thread of its process renews anything. The child has an interpreter of its own. It ends with its
 parent, and renews nothing while that is stopped (SIGSTOP), so that another may take over. It also
 stores what its parent does, and for how long that has made no progress.
+
+A daemon has it only when it may be needed: while a lease is held, or a step lasts, and for some
+minutes more.
 """
 
 import json
@@ -43,6 +46,12 @@ PROGRESS_SECONDS: Final = 1.0
 RESTART_SECONDS: Final = 30.0
 """Between two starts of a child that has ended, as when the system killed it for want of memory."""
 
+LASTING_SECONDS: Final = 2.0
+"""A step that has made no progress for so long is stored."""
+
+IDLE_SECONDS: Final = 300.0
+"""Once it is not needed, a daemon keeps the child for so long."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -53,11 +62,12 @@ class Renewer:
     ----------
     database : Database
         Where the leases are; the child opens it by itself.
-    delay_seconds : float
+    delay_seconds : float, optional
         Time before the child starts, unless `start` is called: work that ends sooner needs none.
+        With None it starts with the first lease, or by `tend`.
     """
 
-    def __init__(self, database: Database, *, delay_seconds: float = 0.0) -> None:
+    def __init__(self, database: Database, *, delay_seconds: float | None = 0.0) -> None:
         self._url = database.engine.url.render_as_string(hide_password=False)
         self._name = f"ingest:{gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._lock = Lock()
@@ -65,17 +75,18 @@ class Renewer:
         self._standing: dict[tuple[str, str], dict[str, Any]] = {}
         self._moved_at: dict[str, float] = {}
         self._started_at: float | None = None
+        self._needed_at = 0.0
         self._is_closed = False
-        self._timer = Timer(delay_seconds, self.start)
+        self._delay_seconds = delay_seconds
+        self._timer = Timer(delay_seconds or 0.0, self.start)
         self._timer.daemon = True
-        self._has_delay = delay_seconds > 0.0
 
     def __enter__(self) -> Self:
         """Start the child, and wait for nothing: the threads that renew begin as well."""
-        if self._has_delay:
-            self._timer.start()
-        else:
+        if self._delay_seconds == 0.0:
             self.start()
+        elif self._delay_seconds is not None:
+            self._timer.start()
         return self
 
     def __exit__(
@@ -96,10 +107,27 @@ class Renewer:
             if self._started_at is None and not self._is_closed:
                 self._start_child()
 
+    def tend(self) -> None:
+        """Start the child where a step lasts, and end it where nothing has needed it for long."""
+        now = monotonic()
+        with self._lock:
+            holds_leases = any(kind == "lease" for kind, _ in self._standing)
+            if holds_leases or any(
+                now - moved_at >= LASTING_SECONDS for moved_at in list(self._moved_at.values())
+            ):
+                self._needed_at = now
+                if self._started_at is None and not self._is_closed:
+                    self._start_child()
+            elif self._child is not None and now - self._needed_at >= IDLE_SECONDS:
+                self._end_child()
+                self._started_at = None
+
     @contextmanager
     def holding(self, lease: Lease) -> Iterator[None]:
         """Have the lease renewed while the block runs."""
         self._keep_up("lease", lease.name, {"hold": asdict(lease)})
+        if self._delay_seconds is None:
+            self.start()
         try:
             yield
         finally:

@@ -55,6 +55,10 @@ class ReportedSteps(Steps):
         """Report progress."""
         self._renewer.move_on(_WORK)
 
+    def end(self) -> None:
+        """Report that nothing is done."""
+        self._renewer.end(_WORK)
+
 
 @contextmanager
 def reported_listing(renewer: Renewer | None, source: SourceRecord) -> Iterator[None]:

@@ -133,6 +133,40 @@ def test_what_ends_soon_starts_no_renewer(database_url: str) -> None:
     database.close()
 
 
+@pytest.mark.usefixtures("processes")
+def test_a_daemon_has_one_only_while_a_lease_is_held_or_a_step_lasts(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database(database_url)
+    store = IngestSteps(database)
+    lease = LeaseStore(database).acquire("ingest:g", "me", 30.0)
+    assert lease is not None
+    n_before = len(psutil.Process().children())
+
+    def n_started() -> int:
+        return len(psutil.Process().children()) - n_before
+
+    with Renewer(database, delay_seconds=None) as renewer:
+        renewer.begin("", graph_id="g", source_id=None, step="listing", file=None)
+        renewer.tend()
+        assert n_started() == 0
+        monkeypatch.setattr(lease_and_heartbeat_renewer, "LASTING_SECONDS", 0.0)
+        renewer.tend()
+        assert n_started() == 1
+        eventually(lambda: bool(store.present()))
+        renewer.end("")
+        monkeypatch.setattr(lease_and_heartbeat_renewer, "IDLE_SECONDS", 0.0)
+        renewer.tend()
+        assert n_started() == 0
+        with renewer.holding(lease):
+            assert n_started() == 1
+            renewer.tend()
+            assert n_started() == 1
+        renewer.tend()
+        assert n_started() == 0
+    database.close()
+
+
 def test_it_ends_with_its_orders(database_url: str) -> None:
     run([])
     run(
