@@ -39,6 +39,10 @@ from peewit.streaming.edges.windows import Window
 
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
+_BY_NAME: Final = _ACTIVE.order_by(graphs.c.name)
+_STAMP: Final = select(
+    func.count(), func.sum(graphs.c.edges_seen), func.sum(graphs.c.labels_seq)
+).select_from(graphs)
 
 
 class GraphNotFound(LookupError):
@@ -191,6 +195,11 @@ class Catalog:
         """The other ones, by name, each with what is to be done."""
         return [fault for row in self._rows() if (fault := _fault_of(row)) is not None]
 
+    def stamp(self) -> tuple[Any, ...]:
+        """What differs once there is another graph, or one has more edges or labels."""
+        with self._database.read() as connection:
+            return tuple(connection.execute(_STAMP).one())
+
     def _row(self, name: str) -> Row[Any]:
         with self._database.read() as connection:
             row = connection.execute(_ACTIVE.where(graphs.c.name == name)).one_or_none()
@@ -200,7 +209,7 @@ class Catalog:
 
     def _rows(self) -> Sequence[Row[Any]]:
         with self._database.read() as connection:
-            return connection.execute(_ACTIVE.order_by(graphs.c.name)).all()
+            return connection.execute(_BY_NAME).all()
 
     def update(
         self,

@@ -203,7 +203,7 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
         if until_stdin_ends:
             stop_when_stdin_ends()
-        with Renewer(session.database) as renewer:
+        with Renewer(session.database, delay_seconds=None) as renewer:
             IngestDaemon(session.database, settings, renewer=renewer).run(
                 stop, partial(role_fault, "ingest")
             )

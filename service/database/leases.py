@@ -7,8 +7,10 @@ one.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlalchemy import Connection, or_, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from peewit.service.database.engine import Database, insert_into
 from peewit.service.database.tables import leases
@@ -108,12 +110,7 @@ def confirm(connection: Connection, lease: Lease) -> None:
     LeaseExpired
         Another has it; nothing of the transaction may be committed.
     """
-    confirmed = connection.execute(
-        update(leases)
-        .where(leases.c.name == lease.name, leases.c.token == lease.token)
-        .values(expires_at=now(lease.ttl_seconds))
-        .returning(leases.c.token)
-    ).scalar()
+    confirmed = connection.execute(_confirming(lease)).scalar()
     if confirmed is None:
         holder = connection.execute(
             select(leases.c.holder).where(leases.c.name == lease.name, leases.c.expires_at > now())
@@ -123,3 +120,14 @@ def confirm(connection: Connection, lease: Lease) -> None:
             f"by {holder or 'another process, which has ended'}; nothing is lost, the same command "
             "goes on from the last checkpoint"
         )
+
+
+@lru_cache(maxsize=256)  # a lease is renewed again and again
+def _confirming(lease: Lease) -> ReturningUpdate[tuple[int]]:
+    """What renews a lease, and tells its token where it is still held."""
+    return (
+        update(leases)
+        .where(leases.c.name == lease.name, leases.c.token == lease.token)
+        .values(expires_at=now(lease.ttl_seconds))
+        .returning(leases.c.token)
+    )

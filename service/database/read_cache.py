@@ -1,12 +1,10 @@
 """Cache of what was read from the database, valid until something is committed.
 
 A server answers thousands of small questions a second with the same few rows: a key, a graph, its
-freshest job. Whether a commit has come in between is far cheaper to ask than the rows are: SQLite
-counts commits for each connection, and PostgreSQL's snapshot changes with every transaction that
-writes. So an answer from here is never older than the request that it is for.
+freshest job. Whether a commit has come in between is far cheaper to ask than the rows are. So an
+answer from here is never older than the request that it is for.
 """
 
-import sqlite3
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,18 +12,14 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, OperationalError
-
 from peewit.service.database.engine import Database
+from peewit.service.database.revision import Revision
 
 MAX_AGE_SECONDS: Final = 30.0
 """Nothing is kept longer, so that what a reading writes (the last use of a key) is written."""
 
 _MAX_VALUES: Final = 4096
 _NOTHING: Final = object()
-_DATA_VERSION: Final = "PRAGMA data_version"
-_SNAPSHOT: Final = "SELECT CAST(pg_current_snapshot() AS text)"
 _Value = TypeVar("_Value")
 
 _arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
@@ -53,7 +47,7 @@ class Recent:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = Lock()
-        self._connection: Connection | None = None
+        self._revisions = Revision(database)
         self._revision: object = None
         self._looked_at = float("-inf")
         self._began_at = float("-inf")
@@ -92,7 +86,7 @@ class Recent:
         with self._lock:
             self._values = {}
             self._looked_at = float("-inf")
-            self._disconnect()
+            self._revisions.close()
 
     def _present(self) -> dict[Hashable, Any]:
         """The values that hold now, or held when the request of this context was on its way."""
@@ -100,43 +94,8 @@ class Recent:
         with self._lock:
             asked_at = monotonic()
             if arrived_at is None or self._looked_at < arrived_at:
-                revision = self._present_revision()
+                revision = self._revisions.present()
                 self._looked_at = asked_at
                 if revision != self._revision or asked_at - self._began_at > MAX_AGE_SECONDS:
                     self._revision, self._values, self._began_at = revision, {}, asked_at
             return self._values
-
-    def _present_revision(self) -> object:
-        """What differs after every commit of another connection, which is all of them."""
-        connection = self._connection
-        try:
-            return self._read_revision(connection or self._connect())
-        except DBAPIError:
-            self._disconnect()
-            if connection is None:
-                raise
-        return self._read_revision(self._connect())  # the server was started again meanwhile
-
-    def _read_revision(self, connection: Connection) -> object:
-        if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
-            try:
-                found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
-            except sqlite3.Error as error:
-                raise OperationalError(_DATA_VERSION, None, error) from error
-        else:
-            found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
-        # Of a new connection SQLite counts anew, and equal counts would say nothing.
-        return connection, found
-
-    def _connect(self) -> Connection:
-        """A connection of its own, which never begins a transaction."""
-        self._connection = self._database.engine.connect().execution_options(
-            isolation_level="AUTOCOMMIT"
-        )
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.invalidate()  # not one that another transaction should be given
-            self._connection.close()
-            self._connection = None

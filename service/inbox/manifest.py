@@ -7,6 +7,7 @@ file that is being read.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -173,22 +174,8 @@ class Manifest:
 
     def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
         """Whether a file, a push, features or another wish waits, asked for nothing."""
-        offered = select(files.c.id).where(files.c.graph_id == graph_id, _is_offered(passed_over))
-        leaving = select(files.c.id).where(is_leaving(graph_id))
-        pushed = select(pushes.c.position).where(push_waits(graph_id))
-        features = select(feature_sets.c.id).where(set_waits(graph_id))
-        erased = select(erasures.c.id).where(
-            erasures.c.graph_id == graph_id, erasures.c.status == "hidden"
-        )
-        repaired = select(graphs.c.id).where(
-            graphs.c.id == graph_id,
-            graphs.c.repair_wanted.is_not(None) | graphs.c.horizon_wanted.is_not(None),
-        )
         with self._database.read() as connection:
-            return any(
-                connection.execute(each.limit(1)).first() is not None
-                for each in (offered, leaving, pushed, features, erased, repaired)
-            )
+            return bool(connection.execute(_has_pending(graph_id, tuple(passed_over))).scalar())
 
     def list_files(
         self,
@@ -371,6 +358,30 @@ class Manifest:
     def _files_of(self, statement: Select[Any]) -> Sequence[FileRecord]:
         with self._database.read() as connection:
             return [FileRecord.of(row) for row in connection.execute(statement)]
+
+
+@lru_cache(maxsize=256)  # made for each graph again and again
+def _has_pending(graph_id: str, passed_over: tuple[str, ...]) -> Select[tuple[bool]]:
+    """See `Manifest.has_pending`."""
+    return select(
+        or_(
+            select(files.c.id)
+            .where(files.c.graph_id == graph_id, _is_offered(passed_over))
+            .exists(),
+            select(files.c.id).where(is_leaving(graph_id)).exists(),
+            select(pushes.c.position).where(push_waits(graph_id)).exists(),
+            select(feature_sets.c.id).where(set_waits(graph_id)).exists(),
+            select(erasures.c.id)
+            .where(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
+            .exists(),
+            select(graphs.c.id)
+            .where(
+                graphs.c.id == graph_id,
+                graphs.c.repair_wanted.is_not(None) | graphs.c.horizon_wanted.is_not(None),
+            )
+            .exists(),
+        )
+    )
 
 
 def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:

@@ -9,6 +9,7 @@ A store that is slow or away keeps neither the other sources nor the pushes wait
 with a source is stored with the source, for people to see, and never held against its files.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -65,8 +66,8 @@ class _Watched:
     n_read_failures: int = 0
     is_told_slow: bool = False
     is_settled: bool = False
-    given_at: float = float("-inf")
-    read_on_at: float = float("inf")
+    given_at: float = -math.inf
+    read_on_at: float = math.inf
     directory: str | None = None
     registered: dict[str, ListedFile] = field(default_factory=dict)
     passed_over: frozenset[str] = frozenset()
@@ -89,6 +90,8 @@ class SourceLister:
         Monotonic seconds.
     on_listed : callable
         Called with the source and the seconds that its listing took; None when it failed.
+    on_change : callable
+        Called in any thread when `due_at` has changed.
     listing : callable
         Of a source, what surrounds the listing in its thread.
     reader : LiveReader
@@ -103,15 +106,18 @@ class SourceLister:
         reader: LiveReader,
         clock: Callable[[], float] = time.monotonic,
         on_listed: Callable[[SourceRecord, float | None], None] = lambda _source, _seconds: None,
+        on_change: Callable[[], None] = lambda: None,
         listing: Callable[[SourceRecord], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self._manifest = manifest
         self._settings = settings
         self._clock = clock
         self._on_listed = on_listed
+        self._on_change = on_change
         self._listing = listing
         self._reader = reader
         self._is_closed = False
+        self._polled_at = -math.inf
         self._watched: dict[str, _Watched] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._changed = threading.Condition()
@@ -128,6 +134,7 @@ class SourceLister:
         resting : collection of str
             Those that take no files now; labels and features wait for none.
         """
+        self._polled_at = self._clock()
         present: dict[str, _Watched] = {}
         for graph_id in graph_ids:
             sources = self._manifest.sources.list(graph_id)
@@ -153,6 +160,14 @@ class SourceLister:
         """Give listings under way some time; whether all have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: self._n_listing == 0, seconds)
+
+    def due_at(self) -> float:
+        """When `poll` has something to do though nothing has changed; infinite where it never has.
+
+        What was due at the last `poll` and not begun then waits for a change.
+        """
+        times = (time for each in self._watched.values() for time in self._times_of(each))
+        return min((time for time in times if time > self._polled_at), default=math.inf)
 
     def resting(self, graph_id: str) -> list[str]:
         """Ids of sources whose files could not be read and are not tried yet."""
@@ -214,12 +229,18 @@ class SourceLister:
     def _is_due(self, each: _Watched, resting: Collection[str]) -> bool:
         """Whether a source is to be listed, or to be read on, now."""
         now = self._clock()
-        if each.read_on_at == float("inf"):
+        if each.read_on_at == math.inf:
             return each.list_at <= now
         is_resting = each.graph_id in resting and each.source.holds == "edges"
         if is_resting or now < each.read_on_at:
             return False
         return each.list_at <= now or not self._manifest.live.waiting_bytes(each.source.id)
+
+    def _times_of(self, each: _Watched) -> tuple[float, ...]:
+        """When a source may be due, or late."""
+        if each.listing_since is None:
+            return each.list_at, each.read_on_at, each.read_at
+        return () if each.is_told_slow else (each.listing_since + self._settings.stall_seconds,)
 
     def _is_listed(self, each: _Watched) -> bool:
         """Whether a listing takes up one of the places; one that stands still leaves it to others.
@@ -233,7 +254,7 @@ class SourceLister:
         """Begin the listing of a source; whether there is anything to list."""
         if not each.source.follow and (each.is_settled or self._has_given(each.source)):
             each.is_settled = True
-            each.list_at = each.read_on_at = float("inf")
+            each.list_at = each.read_on_at = math.inf
             return False
         each.listing_since = self._clock()
         each.is_told_slow = False
@@ -275,11 +296,12 @@ class SourceLister:
             with self._changed:
                 self._n_listing -= 1
                 self._changed.notify_all()
+            self._on_change()
 
     def _read(self, each: _Watched) -> None:
         """Read a live source on; one that gives chunks is not slow, however long that takes."""
         began = self._clock()
-        each.read_on_at = float("inf")
+        each.read_on_at = math.inf
 
         def go_on() -> None:
             each.listing_since = each.given_at = self._clock()
@@ -375,6 +397,7 @@ class SourceLister:
             for each in self._watched.values():
                 if not each.n_list_failures and each.directory in directories:
                     each.list_at = min(each.list_at, soon)
+        self._on_change()
 
 
 def _reading(source: SourceRecord) -> tuple[object, ...]:

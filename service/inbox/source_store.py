@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
@@ -19,6 +29,11 @@ from peewit.solvers.arguments import BadArgument
 MAX_BAD_ROWS: Final = 1_000_000
 """All of one file are in memory until they are reported."""
 
+_OF_GRAPH: Final = (
+    select(sources)
+    .where(sources.c.graph_id == bindparam("graph"), sources.c.removed_at.is_(None))
+    .order_by(sources.c.url)
+)
 _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
@@ -167,13 +182,9 @@ class SourceStore:
 
     def list(self, graph_id: str) -> Sequence[SourceRecord]:
         """The sources that are not removed, by URL."""
-        statement = (
-            select(sources)
-            .where(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None))
-            .order_by(sources.c.url)
-        )
         with self._database.read() as connection:
-            return [SourceRecord.of(row) for row in connection.execute(statement)]
+            rows = connection.execute(_OF_GRAPH, {"graph": graph_id})
+            return [SourceRecord.of(row) for row in rows]
 
     def confinements(self, graph_id: str) -> Mapping[str, str]:
         """What sources added over HTTP may read, by id; of removed ones too."""

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -26,6 +26,7 @@ from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
+from peewit.service.database.revision import Revision
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
@@ -43,10 +44,21 @@ from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.steps import Steps
 
-POLL_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.1
+"""How often it is asked for whether anything was committed; only then is there anything to do."""
+
+LISTING_SECONDS: Final = 0.2
+"""How long a round waits for the listings that it begins."""
+
+LONGEST_WAIT_SECONDS: Final = 5.0
+"""Between two rounds, whatever anybody says."""
+
 IDLE_SECONDS: Final = 30.0
 BEAT_SECONDS: Final = 2.0
 CLEAN_SECONDS: Final = 60.0
+FIRST_CLEAN_SECONDS: Final = 10.0
+"""After the start, which other processes of the machine share."""
+
 PURGE_GRACE_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 5.0
 """How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone; twice
@@ -133,6 +145,7 @@ class IngestDaemon:
             reader=live_reader(database, settings),
             clock=clock,
             on_listed=self._note_listing,
+            on_change=self._wake,
             listing=self._ingestor.listing,
         )
         self._held: dict[str, _Held] = {}
@@ -140,6 +153,7 @@ class IngestDaemon:
         self._failures: dict[str, _Failure] = {}
         self._outdated: set[str] = set()
         self._clean_at = 0.0
+        self._is_woken = threading.Event()
 
     def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
         """Serve all graphs until ``should_stop``; the work in hand is left and replayed later.
@@ -149,30 +163,48 @@ class IngestDaemon:
         stopped = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
         heart.start()
+        self._clean_at = self._clock() + FIRST_CLEAN_SECONDS
         settings = self._settings
         with metrics_server(
             self._metrics.registry, settings.metrics_port, settings.metrics_host, fault
         ) as port:
             _log.info("ingest daemon started", metrics_port=port)
             try:
-                while not should_stop():
-                    self._serve_or_wait(should_stop)
+                with closing(Revision(self._database)) as revision:
+                    while not should_stop():
+                        self._serve_or_wait(revision, should_stop)
             finally:
                 stopped.set()
                 self.close()
                 heart.join()
         _log.info("ingest daemon stopped")
 
-    def _serve_or_wait(self, should_stop: Callable[[], bool]) -> None:
+    def _serve_or_wait(self, revision: Revision, should_stop: Callable[[], bool]) -> None:
         try:
+            began = self._clock()
+            revision.has_changed()  # what is committed from now on leads to another round
             self.serve_once(should_stop)
+            self._steps.end()
+            until = self._due_at(began)
+            while not (should_stop() or self._is_woken.wait(POLL_SECONDS)):
+                if self._clock() >= until or revision.has_changed():
+                    break
         except OperationalError as error:
             trouble = "disk full" if is_disk_full(error) else "database not reachable"
             _log.warning(trouble, error=str(error.orig))
             until = self._clock() + RETRY_SECONDS
             while self._clock() < until and not should_stop():
                 time.sleep(POLL_SECONDS)
-        time.sleep(POLL_SECONDS)
+
+    def _due_at(self, began: float) -> float:
+        """When there is something to do, after a round, though nobody says so."""
+        idle = (each.idle_since + IDLE_SECONDS for each in self._held.values())
+        rests = (until for until in self._rests_until.values() if until > began)
+        longest = self._clock() + LONGEST_WAIT_SECONDS
+        return min(longest, self._clean_at, self.lister.due_at(), *idle, *rests)
+
+    def _wake(self) -> None:
+        self._is_woken.set()
 
     def serve_once(self, should_stop: Callable[[], bool]) -> int:
         """Look at every graph once; returns how many had something to ingest."""
@@ -182,7 +214,8 @@ class IngestDaemon:
         self._names = {record.id: record.settings.name for record in records}
         resting = {record.id for record in records if self._is_resting(record)}
         self.lister.poll(self._names, resting=resting)
-        self.lister.wait(POLL_SECONDS)  # so that quick ones take part in this round
+        self.lister.wait(LISTING_SECONDS)  # so that quick ones take part in this round
+        self._is_woken.clear()
         if self._clock() >= self._clean_at:
             self._clean(records)
             self._clean_at = self._clock() + CLEAN_SECONDS
@@ -226,6 +259,7 @@ class IngestDaemon:
         except LeaseExpired as reason:
             _log.warning("lease lost", reason=str(reason))
             self._let_go_of({record.id})
+            self._wake()
             return False
         except (Interrupted, GraphNotFound) as reason:
             _log.info("ingest left", reason=type(reason).__name__)
@@ -366,6 +400,8 @@ class IngestDaemon:
         worker_id = f"ingest:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         is_registered = False
         while True:
+            if self._renewer is not None:
+                self._renewer.tend()
             try:
                 if is_registered:
                     registry.beat(worker_id)
@@ -374,7 +410,8 @@ class IngestDaemon:
                     is_registered = True
                     if self._renewer is not None:
                         self._renewer.beat_for(worker_id)
-                if stopped.wait(BEAT_SECONDS):
+                # as all processes of the machine, see peewit.service.worker.heartbeats
+                if stopped.wait(BEAT_SECONDS - time.monotonic() % BEAT_SECONDS):
                     registry.remove(worker_id)
                     return
             except OperationalError as error:

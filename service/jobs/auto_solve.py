@@ -7,6 +7,7 @@ this promise it is asked for again, at longer and longer intervals.
 """
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
@@ -113,6 +114,7 @@ def _renew(connection: Connection, row: Row[Any]) -> list[Job]:
     return [] if still is None else request_auto_solve(connection, row.graph_id, [column])
 
 
+@lru_cache  # asked every few seconds
 def _given_up_jobs(seconds: float) -> Select[Any]:
     """Jobs that used up their attempts so long ago, and that no equal one has followed."""
     followed = (

@@ -51,6 +51,9 @@ _MOST_FOUND: Final = 10
 _FIRST_POLL_SECONDS: Final = 0.02
 _LAST_POLL_SECONDS: Final = 0.25
 
+_UNFINISHED_LANES: Final = (
+    select(jobs.c.lane).distinct().where(jobs.c.status.in_([JobStatus.QUEUED, JobStatus.RUNNING]))
+)
 _is_running = jobs.c.status == JobStatus.RUNNING
 _has_lapsed = _is_running & (jobs.c.lease_expires_at < now())
 
@@ -237,8 +240,8 @@ class JobQueue:
         """Start an attempt at the job that comes first in these lanes, or None.
 
         Waiting jobs and jobs whose worker has stopped answering are offered alike, by priority,
-        then age. With ``job_id`` only that job is considered. An idle look only
-        reads, which leaves SQLite's one writer free.
+        then age. With ``job_id`` only that job is considered. Where there is none this only reads,
+        which leaves SQLite's one writer free.
         """
         offered = _startable_jobs().where(jobs.c.lane.in_(lanes))
         if job_id is not None:
@@ -257,6 +260,11 @@ class JobQueue:
                 .with_for_update(of=jobs, skip_locked=True)
             ).one_or_none()
             return None if row is None else self._start(connection, row, worker_id)
+
+    def unfinished_lanes(self) -> set[Lane]:
+        """Lanes of jobs that wait, or that run, whose workers may die; nothing is written."""
+        with self._database.read() as connection:
+            return set(connection.execute(_UNFINISHED_LANES).scalars())
 
     def heartbeat(self, job_id: str, attempt: int) -> bool:
         """Extend the lease; True when the job was asked to stop."""

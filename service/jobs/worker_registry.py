@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import workers
@@ -15,6 +15,7 @@ SILENT_AFTER_SECONDS: Final = 8.0
 """Longer than a few heartbeats, so that one slow transaction is no death."""
 
 _FORGOTTEN_AFTER_SECONDS: Final = 86_400.0
+_BEAT: Final = update(workers).where(workers.c.id == bindparam("worker")).values(heartbeat_at=now())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,7 @@ class WorkerRegistry:
     def beat(self, worker_id: str) -> None:
         """Say that the worker is alive."""
         with self._database.write() as connection:
-            connection.execute(
-                update(workers).where(workers.c.id == worker_id).values(heartbeat_at=now())
-            )
+            connection.execute(_BEAT, {"worker": worker_id})
 
     def remove(self, worker_id: str) -> None:
         """The worker has stopped; nothing happens when it is not there."""

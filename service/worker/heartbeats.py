@@ -14,7 +14,10 @@ from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.jobs.queue import LEASE_SECONDS
 
 HEARTBEAT_SECONDS: Final = 2.0
-"""A third of a lease: two heartbeats may fail before a job is taken over."""
+"""A third of a lease: two heartbeats may fail before a job is taken over.
+
+All processes of a machine beat at the same moments, as each beat makes those look that wait for a
+commit."""
 
 CANCEL_SECONDS: Final = 0.25
 """How often running jobs are looked up for a cancel."""
@@ -40,14 +43,14 @@ def heartbeats(
     ended = Event()
 
     def beat() -> None:
-        beaten_at = monotonic()
-        while not ended.wait(CANCEL_SECONDS):
-            is_due = monotonic() - beaten_at >= HEARTBEAT_SECONDS
+        last = monotonic() // HEARTBEAT_SECONDS
+        while not ended.wait(CANCEL_SECONDS - monotonic() % CANCEL_SECONDS):
+            present = monotonic() // HEARTBEAT_SECONDS
             try:
-                if not is_due:
+                if present == last:
                     see_cancels()
                     continue
-                beaten_at = monotonic()
+                last = present
                 for each in beats:
                     each()
             except DBAPIError as error:

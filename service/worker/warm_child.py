@@ -17,7 +17,6 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Final
 
-from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.logs import LogChoice, configure_logging, log_choice
 from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
@@ -188,6 +187,8 @@ def _held_back() -> Iterator[None]:
 
 def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> None:
     """What the new process runs; numba reads the environment when it is imported, so not before."""
+    from peewit.service.inbox.confinement import confine_redirects  # noqa: PLC0415 - not the parent's
+
     for number in _GROUP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # which also drops one that has come meanwhile
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _GROUP_SIGNALS)

@@ -1,6 +1,7 @@
 """The worker: claims jobs and has warm children run them, one child and one job at a time per lane.
 
-The child of quick work starts with the worker, the other one with its first job.
+The child of quick work starts as soon as somebody works on a graph, the other one with its first
+job. Until then this process loads little: what attempts need is loaded with the first of them.
 
 Claim, capture what to work on, run, publish, finish. A thread renews the leases of running jobs,
 whatever the children do; the last write of an attempt is refused when the lease was lost.
@@ -10,12 +11,12 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from secrets import token_hex
 from threading import Event, Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -24,28 +25,32 @@ from structlog.contextvars import bound_contextvars
 from peewit.service.catalog import Catalog, GraphNotFound
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
+from peewit.service.database.revision import Revision
 from peewit.service.jobs.auto_solve import renew_given_up
 from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
+from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
-from peewit.service.metrics.store_metrics import metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
-from peewit.service.tasks.kind_list import KINDS, kind_of
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, Stopped
 from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
-from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
 
 if TYPE_CHECKING:
+    from peewit.service.tasks.stores import JobStores
     from peewit.service.worker.task_runner import TaskRunner
+    from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
 
 GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""
 
-_FIRST_POLL_SECONDS: Final = 0.05
-_LAST_POLL_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.1
+"""How often it is asked for whether anything was committed; only then may a job wait."""
+
+_LAPSE_SECONDS: Final = 0.2
+"""How often jobs are looked for that another worker has left, while there are unfinished ones."""
+
 _RETRY_SECONDS: Final = 1.0
 _FULL_DISK_SECONDS: Final = 5.0
 """How long a lane rests that found the disk full."""
@@ -79,12 +84,15 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self._database = database
         self._settings = settings
-        self._stores = JobStores.create(database, settings)
-        self._queue = self._stores.queue
-        self._metrics = WorkerMetrics(database, settings)
+        self._queue = JobQueue(database)
+        self._loaded_stores: JobStores | None = None
+        self._metrics: WorkerMetrics | None = None
         self._sole = SoleWorker(database, self.id)
         self._attempts: list[_Attempt] = []
         self._lock = Lock()
+        self._loading = Lock()
+        self._is_worked_on = Event()
+        self._bells: dict[Lane, Event] = {lane: Event() for lane in LANES}
         self._is_stopping = Event()
         self._gives_up = Event()
 
@@ -104,11 +112,8 @@ class Worker:
             The database is SQLite and another worker runs on it.
         """
         registry = WorkerRegistry(self._database)
-        settings = self._settings
         with (
-            metrics_server(
-                self._metrics.registry, settings.metrics_port, settings.metrics_host, fault
-            ) as port,
+            self._shown_metrics(fault) as port,
             self._sole.held(should_stop),
             self._heartbeats(
                 lambda: registry.beat(self.id), self._sole.renew, self._renew_given_up
@@ -169,44 +174,81 @@ class Worker:
 
     def _is_small(self, job: Job) -> bool:
         """Whether this process may run it."""
+        from peewit.service.tasks.kind_list import KINDS  # noqa: PLC0415 - see the module
+
         try:
             graph = Catalog(self._database).get_by_id(job.graph_id)
         except GraphNotFound:
             return False
-        return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores)
+        return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores())
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
+        has_ended = Event()  # of a lane, which never ends by itself unless it is broken
         with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:
             lanes = [pool.submit(self._run_lane, lane) for lane in LANES]
+            for each in lanes:
+                each.add_done_callback(lambda _: has_ended.set())
             try:
-                while not should_stop() and not self._sole.is_displaced.is_set():
-                    if wait(lanes, timeout=0.1, return_when="FIRST_COMPLETED").done:
-                        break  # a lane never ends by itself unless it is broken
+                self._ring_bells(lambda: should_stop() or has_ended.is_set(), has_ended.wait)
             finally:
                 self._is_stopping.set()
+                for bell in self._bells.values():
+                    bell.set()
                 wait(lanes, timeout=GRACE_SECONDS)
                 self._gives_up.set()
         for lane in lanes:
             lane.result()
 
-    def _run_lane(self, lane: Lane) -> None:
-        child = WarmChild(lane, self._settings, on_start=partial(self._metrics.note_start, lane))
-        pause = _FIRST_POLL_SECONDS
-        try:
-            if lane == "fast":  # of long work the start of a process is a small part
-                child.start()
-            while not self._is_stopping.is_set():
+    def _ring_bells(
+        self, should_stop: Callable[[], bool], pause: Callable[[float], object]
+    ) -> None:
+        """Wake the lanes of jobs that have not ended, as soon as something was committed."""
+        rung: set[Lane] = set()
+        rests_until = looked_at = 0.0
+        catalog = Catalog(self._database)
+        stamp: tuple[Any, ...] | None = None
+        with closing(Revision(self._database)) as revision:
+            while not should_stop() and not self._sole.is_displaced.is_set():
+                present = monotonic()
+                may_lapse = bool(rung) and present >= looked_at + _LAPSE_SECONDS
                 try:
+                    if present >= rests_until and (revision.has_changed() or may_lapse):
+                        looked_at = present
+                        rung = self._queue.unfinished_lanes()
+                        if not self._is_worked_on.is_set():
+                            before, stamp = stamp, catalog.stamp()
+                            if before not in (None, stamp):
+                                self._is_worked_on.set()
+                                self._bells["fast"].set()
+                        for lane in rung:
+                            self._bells[lane].set()
+                except DBAPIError as error:
+                    _log.warning(_trouble(error), error=str(error))
+                    rests_until = monotonic() + _RETRY_SECONDS
+                    rung = set(LANES)  # what has changed was not seen
+                pause(_POLL_SECONDS)
+
+    def _run_lane(self, lane: Lane) -> None:
+        child = WarmChild(lane, self._settings, on_start=partial(self._note_start, lane))
+        bell = self._bells[lane]
+        try:
+            while True:
+                bell.clear()
+                if self._is_stopping.is_set():
+                    break
+                try:
+                    if lane == "fast" and self._is_worked_on.is_set():
+                        child.start()  # of long work the start of a process is a small part
+                        self._stores()
                     job = self._queue.claim(self.id, (lane,))
-                    if job is not None:
+                    if job is None:
+                        bell.wait()
+                    else:
+                        child.start()  # it loads its libraries while this process does
                         self._run_job(job, child, self._gives_up.is_set, waits_for_room=True)
-                        pause = _FIRST_POLL_SECONDS
-                        continue
                 except DBAPIError as error:
                     _log.warning(_trouble(error), lane=lane, error=str(error))
-                    pause = _RETRY_SECONDS
-                self._is_stopping.wait(pause)
-                pause = min(2 * pause, _LAST_POLL_SECONDS)
+                    self._is_stopping.wait(_RETRY_SECONDS)
         finally:
             child.stop()
 
@@ -239,6 +281,8 @@ class Worker:
         *,
         waits_for_room: bool,
     ) -> None:
+        from peewit.service.tasks.kind_list import KINDS  # noqa: PLC0415 - see the module
+
         _log.info("attempt started", kind=job.kind, model=job.model)
         last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
         attempt = _Attempt(job, Forecast(last), traced)
@@ -256,11 +300,11 @@ class Worker:
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
             traced.note_outcome(outcome)
-            if isinstance(answer, Done) and "warm" in answer.result:
+            if self._metrics and isinstance(answer, Done) and "warm" in answer.result:
                 self._metrics.note_solve(job, is_warm=answer.result["warm"])
             _log.info("attempt ended", status=ended.status, error=ended.error)
             if job.kind in KINDS:  # another release may have submitted it
-                KINDS[job.kind].sweep(job.graph_id, self._stores)
+                KINDS[job.kind].sweep(job.graph_id, self._stores())
         except LeaseLost:
             _log.warning("attempt dropped, its lease was lost")
         except (KeyboardInterrupt, SystemExit):
@@ -268,7 +312,8 @@ class Worker:
             outcome = "released"
             raise
         finally:
-            self._metrics.note_attempt(job, outcome, monotonic() - began)
+            if self._metrics:
+                self._metrics.note_attempt(job, outcome, monotonic() - began)
             with self._lock:
                 self._attempts.remove(attempt)
 
@@ -278,11 +323,13 @@ class Worker:
         child: "WarmChild | TaskRunner",
         gives_up: Callable[[], bool],
     ) -> Answer:
+        from peewit.service.tasks.kind_list import kind_of  # noqa: PLC0415 - see the module
+
         job = attempt.job
         attempt.traced.stages.begin("capturing")
         try:
             graph = Catalog(self._database).get_by_id(job.graph_id)
-            task = kind_of(job.kind).capture(job, graph, self._stores)
+            task = kind_of(job.kind).capture(job, graph, self._stores())
         except (ValueError, GraphNotFound) as error:
             return Failed(error=str(error))
 
@@ -324,10 +371,12 @@ class Worker:
 
     def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
         """The last write of the attempt."""
+        from peewit.service.tasks.kind_list import kind_of  # noqa: PLC0415 - see the module
+
         job = attempt.job
         match answer:
             case Done(result=result):
-                return kind_of(job.kind).publish(job, result, self._stores)
+                return kind_of(job.kind).publish(job, result, self._stores())
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
                     _log.error("attempt failed", exception=trace)
@@ -336,6 +385,32 @@ class Worker:
                 return self._queue.cancelled(job.id, job.attempt)
             case Stopped():
                 return self._queue.release(job.id, job.attempt)
+
+    def _stores(self) -> "JobStores":
+        """What kinds of job work on."""
+        from peewit.service.tasks.stores import JobStores  # noqa: PLC0415 - see the module
+
+        with self._loading:
+            if self._loaded_stores is None:
+                self._loaded_stores = JobStores.create(self._database, self._settings)
+            return self._loaded_stores
+
+    def _shown_metrics(self, fault: Callable[[], str]) -> AbstractContextManager[int | None]:
+        """Count, and show what is counted, where a port is set."""
+        settings = self._settings
+        if settings.metrics_port is None:
+            return nullcontext()
+        from peewit.service.metrics.store_metrics import metrics_server  # noqa: PLC0415 - see the module
+        from peewit.service.worker.worker_metrics import WorkerMetrics  # noqa: PLC0415
+
+        self._metrics = WorkerMetrics(self._database, settings)
+        return metrics_server(
+            self._metrics.registry, settings.metrics_port, settings.metrics_host, fault
+        )
+
+    def _note_start(self, lane: Lane) -> None:
+        if self._metrics:
+            self._metrics.note_start(lane)
 
     def _heartbeats(self, *others: Callable[[], None]) -> AbstractContextManager[None]:
         """Renew the leases of running jobs, call the others and see cancels, in a thread."""
@@ -364,7 +439,7 @@ class Worker:
                 attempt.is_lost.set()
 
 
-def _outcome(ended: Job, answer: Answer) -> Outcome:
+def _outcome(ended: Job, answer: Answer) -> "Outcome":
     """How the attempt counts."""
     match ended.status:
         case JobStatus.SUCCEEDED:

@@ -187,14 +187,14 @@ def test_a_connection_that_sqlite_gives_up_is_replaced(
 ) -> None:
     names = Names(database)
     assert recent.get("names", names) == ["a"]
-    connection = recent._connection
+    connection = recent._revisions._connection
     assert connection is not None
     driver = connection.connection.driver_connection
     assert driver is not None
     driver.close()
     add(database, "b")
     assert recent.get("names", names) == ["a", "b"]
-    monkeypatch.setattr("peewit.service.database.read_cache._DATA_VERSION", "SELECT * FROM nowhere")
+    monkeypatch.setattr("peewit.service.database.revision._DATA_VERSION", "SELECT * FROM nowhere")
     with pytest.raises(OperationalError, match="nowhere"):
         recent.get("names", names)
 

@@ -1,5 +1,6 @@
 """Sources are listed in their turn; what is wrong with one is shown on it and stops no other."""
 
+import math
 import os
 import threading
 import time
@@ -154,12 +155,15 @@ def test_a_followed_prefix_is_listed_again_and_again(
 ) -> None:
     put(f"{unruly}/1.parquet", "x")
     Manifest(database).sources.add(graph.id, unruly, follow=True)
+    assert lister.due_at() == math.inf
     poll(lister, graph)
     assert pending(database, graph) == []
+    assert lister.due_at() == clock.now + 4.0
     clock.now += 3.9
     poll(lister, graph)
     assert pending(database, graph) == [], "not settled yet"
     clock.now += 0.1
+    assert lister.due_at() == clock.now
     poll(lister, graph)
     assert pending(database, graph) == ["1.parquet"]
     put(f"{unruly}/2.parquet", "y")
