@@ -30,28 +30,39 @@ that many busy processes starve it: beside fifty of them 10 leaves it a tenth of
 
 _AUTOGROUP: Final = Path("/proc/self/autogroup")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP: Final = b"s"
+_CHILD: Final = b"c"
 
 
 class StopSignal:
     """Remembers SIGTERM, SIGINT and SIGHUP instead of dying of them; a context manager.
 
     Usable as ``should_stop``: calling it tells whether a signal has come. Main thread only.
+
+    Parameters
+    ----------
+    ends_waits_for_children : bool
+        Whether `wait` returns when a child process has ended, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, ends_waits_for_children: bool = False) -> None:
         self.n_signals = 0
-        self._handlers: list[Any] = []
+        self._notes: dict[int, Any] = dict.fromkeys(_SIGNALS, self._note)
+        if ends_waits_for_children:
+            self._notes[signal.SIGCHLD] = self._note_child
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         """Take over the signals."""
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._handlers = [signal.signal(number, self._note) for number in _SIGNALS]
+        for number, note in self._notes.items():
+            self._handlers[number] = signal.signal(number, note)
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Give the signals back."""
-        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
         os.close(self._read)
         os.close(self._write)
@@ -67,16 +78,21 @@ class StopSignal:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return False
-            if select.select([self._read], [], [], remaining)[0]:
-                os.read(self._read, 1)
-        return True
+            is_written = select.select([self._read], [], [], remaining)[0]
+            if is_written and os.read(self._read, 1) == _CHILD:
+                break
+        return self.n_signals >= n_signals
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.n_signals += 1
-        try:
-            os.write(self._write, b".")
-        except BlockingIOError:
-            return  # thousands of signals wait to be read already
+        self._tell(_STOP)
+
+    def _note_child(self, _number: int, _frame: FrameType | None) -> None:
+        self._tell(_CHILD)
+
+    def _tell(self, what: bytes) -> None:
+        with suppress(BlockingIOError):  # thousands of signals wait to be read already
+            os.write(self._write, what)
 
 
 @contextmanager

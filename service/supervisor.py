@@ -32,6 +32,8 @@ STEADY_SECONDS: Final = 60.0
 LAST_PORT: Final = 65535
 
 _POLL_SECONDS: Final = 0.1
+_CALM_SECONDS: Final = 2.0
+"""While all roles run: the end of one is told by the system."""
 
 _log = structlog.get_logger(__name__)
 
@@ -185,9 +187,11 @@ class Supervisor:
         A second signal cuts the time of grace short.
         """
         try:
-            while not stop.wait(_POLL_SECONDS):
+            while not stop():
                 for child in self._children:
                     child.keep_running()
+                is_calm = all(child.is_running() for child in self._children)
+                stop.wait(_CALM_SECONDS if is_calm else _POLL_SECONDS)
             _log.info("stopping")
             self._stop(stop)
         finally:

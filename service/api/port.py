@@ -5,7 +5,6 @@ import socket
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from peewit.service.api.connections import ConnectionLimits
 from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.settings import Settings
@@ -75,6 +74,8 @@ def _max_connections(n_streams: int) -> int:
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """What ``uvicorn.Config`` is told of an API with these settings, besides where it listens."""
+    from peewit.service.api.connections import ConnectionLimits  # noqa: PLC0415 - loads uvicorn
+
     limits = ConnectionLimits(
         head_seconds=settings.head_seconds, max_connections=_max_connections(settings.max_streams)
     )

@@ -54,6 +54,7 @@ class Streams:
         self._open: dict[CancelScope, tuple[str, KeyRecord | None]] = {}
         self._n_open: Counter[str] = Counter()
         self._lookers = CapacityLimiter(_LOOKS_AT_A_TIME)
+        self._is_keyed = anyio.Event()
 
     def open(self, request: Request, caller: str, key: KeyRecord | None) -> None:
         """Count a request as a stream until it ends.
@@ -76,6 +77,8 @@ class Streams:
                 _RETRY_SECONDS,
             )
         self._open[request.state.end] = caller, key
+        if key is not None:
+            self._is_keyed.set()
         self._n_open[caller] += 1
 
     def close(self, end: CancelScope) -> None:
@@ -102,9 +105,11 @@ class Streams:
     async def end_revoked(self) -> None:
         """End the streams of keys that are revoked, for as long as the server runs."""
         while True:
+            await self._is_keyed.wait()
             await anyio.sleep(CHECK_KEYS_SECONDS)
             held = {end: key for end, (_, key) in self._open.items() if key is not None}
             if not held:
+                self._is_keyed = anyio.Event()
                 continue
             prefixes = {key.prefix for key in held.values()}
             try:

@@ -14,9 +14,9 @@ from peewit.service.cli.lazy_group import LazyGroup, Member
 
 _MEMBERS: Final = {
     "demo": Member("demo", "Label 1,797 digits from 100 labels."),
-    "serve": Member("roles", "Run api, ingest and worker on this machine."),
-    "api": Member("roles", "Answer HTTP requests."),
-    "worker": Member("roles", "Run the jobs that wait in the queue."),
+    "serve": Member("serve", "Run api, ingest and worker on this machine."),
+    "api": Member("api", "Answer HTTP requests."),
+    "worker": Member("worker", "Run the jobs that wait in the queue."),
     "ingest": Member("ingest", "Bring edges into a graph."),
     "delete": Member("delete_edges", "Delete all edges between some pairs of nodes."),
     "erase": Member(

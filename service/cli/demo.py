@@ -11,7 +11,8 @@ import typer
 
 from peewit.service.cli.first_run_kernels import DEMO
 from peewit.service.cli.progress import CompileProgress
-from peewit.service.cli.roles import Host, Port, run_serve
+from peewit.service.cli.role_options import Host, Port
+from peewit.service.cli.serve import run_serve
 from peewit.service.cli.session import AsJson, command_group, print_json, say, stderr_console
 from peewit.service.demo.walk import NOT_INHERITED, DemoFiles, demo_settings, run_demo
 from peewit.service.settings import Settings

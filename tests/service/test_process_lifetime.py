@@ -4,8 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from peewit.service.process_lifetime import StopSignal
 
 LONG_COMPUTATION = """
 import hashlib
@@ -85,3 +88,14 @@ def test_giving_way_reaches_the_session_of_the_parent_and_no_other(is_of_parent:
     niceness, of_session = done.stdout.split()
     assert int(niceness) == os.nice(0)  # of the parent itself
     assert of_session in ({"3", "none"} if is_of_parent else {"0", "none"})
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_end_of_a_child_ends_a_wait_for_a_signal() -> None:
+    began = time.monotonic()
+    with StopSignal(ends_waits_for_children=True) as stop:
+        with subprocess.Popen([sys.executable, "-c", ""]):
+            assert not stop.wait(600.0)
+        assert time.monotonic() - began < 600.0
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(600.0)

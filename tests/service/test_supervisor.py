@@ -56,7 +56,7 @@ from peewit.service.logs import configure_logging
 from peewit.service.supervisor import Role, Supervisor
 configure_logging("info")
 roles = [Role(name="child", command=(sys.executable, "-c", sys.argv[2], sys.argv[1]))]
-with StopSignal() as stop:
+with StopSignal(ends_waits_for_children=True) as stop:
     Supervisor(roles).run(stop)
 """
 
@@ -103,7 +103,7 @@ def run_until(supervisor: Supervisor, is_so: Callable[[], bool]) -> float:
             asked_at.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with StopSignal() as stop:
+    with StopSignal(ends_waits_for_children=True) as stop:
         thread = Thread(target=ask)
         thread.start()
         supervisor.run(stop)
@@ -159,7 +159,7 @@ def test_a_second_signal_cuts_the_grace_short(pids: Path) -> None:
 
 
 def test_a_signal_that_comes_before_the_wait_is_not_lost() -> None:
-    with StopSignal() as stop:
+    with StopSignal(ends_waits_for_children=True) as stop:
         assert not stop()
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.wait(0.0)
