@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.client import GraphDetails
+from peewit.service.database.engine import open_database
+from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.settings import Settings
 from tests.end_to_end.processes import (
     Home,
     Server,
@@ -142,9 +146,22 @@ def test_acknowledged_label_outlives_a_killed_api(lasting_server: Server) -> Non
     eventually(lambda: server.client.graph("g").edges_seen == 1)
 
 
-def test_serve_stops_within_seconds_and_leaves_no_process(server: Server) -> None:
+def loaded(process: psutil.Process) -> set[str]:
+    """Those of the heavy packages whose compiled parts a process has in memory."""
+    paths = {part for each in process.memory_maps() for part in Path(each.path).parts}
+    return paths & {"llvmlite", "numpy", "pyarrow", "scipy", "sklearn"}
+
+
+def test_serve_at_rest_is_light_stops_within_seconds_and_leaves_no_process(server: Server) -> None:
+    database = open_database(Settings(home=server.home.directory).database)
+    eventually(lambda: len(WorkerRegistry(database).alive()) == 2)  # ingest and the worker
+    database.close()
+    roles = server.roles()
+    assert loaded(psutil.Process(server.process.pid)) == set()
+    assert loaded(roles["worker"]) == set()
+    assert loaded(roles["ingest"]) | loaded(roles["api"]) <= {"numpy", "pyarrow", "scipy"}
     below = descendants(server.process.pid)
-    assert len(below) >= 3
+    assert {each.pid for each in below} == {each.pid for each in roles.values()}
     started = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=60) == 0
