@@ -34,7 +34,7 @@ ALLOWED = {
     "graph show g": TABLES,
     "labels put g {labels}": TABLES,
     "predictions g": TABLES,
-    "ingest g {more}": READING | {"scipy.linalg"},
+    "ingest g {more}": READING | {"dask", "scipy.linalg"},
     "solve g": SOLVING,
 }
 """By command; it may load less."""
