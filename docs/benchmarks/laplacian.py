@@ -9,7 +9,7 @@ automatic choice: SciPy's conjugate gradients with Jacobi, approximate Cholesky
 (``approx-chol``) alone, and ``pyamg``'s smoothed aggregation where pyamg is installed (and not on
 the graphs with hubs, where its coarse levels fill up for minutes). The last column is the ratio to
 the best of them, by CPU and by clock: at most 1.2 is asked of each; .85 / .69, .58 / .44,
-1.16 / .47 and 1.00 / .98 on a machine of two processors that others used, too.
+1.16 / .47 and 1.00 / .98 with ``OMP_NUM_THREADS=2`` on two processors that others used, too.
 """
 
 import argparse
