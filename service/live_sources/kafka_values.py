@@ -178,6 +178,9 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
     columns = access.columns
     try:
         survey = survey_arrow(BytesIO(value), max_columns=MAX_COLUMNS)
+        if survey.n_columns > MAX_COLUMNS:
+            rule = f"the value must have at most {MAX_COLUMNS} columns"
+            raise BadUpload(rule, value=survey.n_columns)
         _require_decodable(survey.decoded_bytes)
         table = pa.ipc.open_stream(value).read_all()
         table.validate(full=True)

@@ -1,7 +1,8 @@
 """Decoded size of an Arrow IPC stream, from the metadata of its messages.
 
 Nothing is decompressed here: a compressed buffer says in its first bytes how long it will be, and
-the decoder allocates what stands there.
+the decoder allocates what stands there. Names and metadata may all be one long string, of which the
+decoder makes a copy each time that it is named: so it is counted here.
 """
 
 import struct
@@ -14,12 +15,23 @@ from flatbuffers.table import Table
 
 _CONTINUES: Final = 0xFFFFFFFF
 _MAX_METADATA_BYTES: Final = 16 << 20
+_MAX_ENTRIES: Final = 1 << 16
+"""Entries of metadata in a stream; four bytes name one again, and Arrow makes room each time."""
+
 _SCHEMA: Final = 1
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _FIELDS_OF_SCHEMA: Final = 6
 _FIELDS_OF_FIELD: Final = 14
 """Where the tables of a schema and of a field say which fields they have."""
+
+_ENTRIES_OF_SCHEMA: Final = 8
+_ENTRIES_OF_FIELD: Final = 16
+_ENTRIES_OF_MESSAGE: Final = 12
+"""Where they and a message say which metadata they have."""
+
+_TIMESTAMP: Final = 10
+"""The type of field that has a string of its own, the time zone."""
 
 _PLAIN: Final = -1
 """Length that a compressed batch gives for a buffer that is not compressed itself."""
@@ -40,9 +52,9 @@ class ArrowSurvey:
     n_rows : int
         Rows of all record batches.
     decoded_bytes : int
-        Bytes of all buffers once they are decompressed.
+        Bytes of all buffers once they are decompressed, and of names and metadata.
     largest_message_bytes : int
-        Of the buffers of one message, which are decoded together.
+        Of one message, which is decoded at once.
     """
 
     n_columns: int
@@ -60,19 +72,28 @@ def survey_arrow(file: BinaryIO, *, max_columns: int) -> ArrowSurvey:
         The stream is damaged.
     """
     start = file.tell()
-    n_columns = n_rows = decoded_bytes = largest = 0
+    n_columns = n_rows = n_entries = decoded_bytes = largest = 0
     try:
         for message, body, body_bytes in _messages(file):
-            n_columns = max(n_columns, _n_columns(message, max_columns))
-            batch = _batch(message)
-            if batch is None:
-                continue
-            is_dictionary, record = batch
-            size = _decoded_bytes(file, record, body, body_bytes)
+            fields = _fields(message, max_columns - n_columns)
+            n_columns += len(fields)
+            if n_columns > max_columns:
+                break
+            size = sum(_name_bytes(field) for field in fields)
+            for entry in _entries(message, fields):
+                n_entries += 1
+                if n_entries > _MAX_ENTRIES:
+                    raise UnboundedArrow(
+                        f"a stream must have at most {_MAX_ENTRIES} entries of metadata"
+                    )
+                size += _string_bytes(entry, 4) + _string_bytes(entry, 6)
+            if batch := _batch(message):
+                is_dictionary, record = batch
+                size += _decoded_bytes(file, record, body, body_bytes)
+                if not is_dictionary:
+                    n_rows += max(_number(record, 0), 0)
             decoded_bytes += size
             largest = max(largest, size)
-            if not is_dictionary:
-                n_rows += max(_number(record, 0), 0)
     except (struct.error, IndexError, TypeError) as error:
         raise UnboundedArrow(f"the metadata of a message is damaged ({error})") from error
     finally:
@@ -130,23 +151,48 @@ def _header(message: Table) -> Table:
     return Table(message.Bytes, message.Indirect(message.Pos + message.Offset(8)))
 
 
-def _n_columns(message: Table, most: int) -> int:
-    """Fields of a schema, with those below them, counted until there are too many."""
-    if _kind(message) != _SCHEMA:
-        return 0
-    tables = [(_header(message), _FIELDS_OF_SCHEMA)]
-    n_columns = 0
-    while tables:
-        table, slot = tables.pop()
-        at = table.Offset(slot)
-        n_fields = table.VectorLen(at) if at else 0
-        if n_columns + n_fields > most:
-            return most + 1
-        n_columns += n_fields
-        for number in range(n_fields):
-            field = table.Indirect(table.Vector(at) + 4 * number)
-            tables.append((Table(table.Bytes, field), _FIELDS_OF_FIELD))
-    return n_columns
+def _tables(table: Table, slot: int) -> Iterator[Table]:
+    """The tables that a vector of a table names."""
+    at = table.Offset(slot)
+    for number in range(table.VectorLen(at) if at else 0):
+        yield Table(table.Bytes, table.Indirect(table.Vector(at) + 4 * number))
+
+
+def _fields(message: Table, most: int) -> list[Table]:
+    """Fields of a schema, with those below them, until there are too many."""
+    found: list[Table] = []
+    parents = [(_header(message), _FIELDS_OF_SCHEMA)] if _kind(message) == _SCHEMA else []
+    while parents:
+        for field in _tables(*parents.pop()):
+            found.append(field)
+            if len(found) > most:
+                return found
+            parents.append((field, _FIELDS_OF_FIELD))
+    return found
+
+
+def _entries(message: Table, fields: list[Table]) -> Iterator[Table]:
+    """Metadata of a message, and of the schema and the fields that are in it."""
+    for _ in range(2):  # Arrow copies them with the message, and again with its batch
+        yield from _tables(message, _ENTRIES_OF_MESSAGE)
+    if _kind(message) == _SCHEMA:
+        yield from _tables(_header(message), _ENTRIES_OF_SCHEMA)
+    for field in fields:
+        yield from _tables(field, _ENTRIES_OF_FIELD)
+
+
+def _name_bytes(field: Table) -> int:
+    """Of the name of a field, and of its time zone."""
+    at = field.Offset(8)
+    if not at or field.Get(number_types.Uint8Flags, field.Pos + at) != _TIMESTAMP:
+        return _string_bytes(field, 4)
+    kind = Table(field.Bytes, field.Indirect(field.Pos + field.Offset(10)))
+    return _string_bytes(field, 4) + _string_bytes(kind, 6)
+
+
+def _string_bytes(table: Table, slot: int) -> int:
+    at = table.Offset(slot)
+    return int(table.VectorLen(at)) if at else 0
 
 
 def _batch(message: Table) -> tuple[bool, Table] | None:

@@ -2,12 +2,20 @@
 
 Nothing is decompressed here. A footer may lie; page headers may not, since they are what the
 decoder goes by. So every page of the columns that will be read is looked at.
+
+Thrift has no references: names and metadata take no more than the footer, whose bytes are bounded.
+The schema of Arrow that writers keep there has references, and is surveyed as Arrow streams are.
 """
 
+import base64
+import binascii
+import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
+
+from peewit.service.tables.arrow_survey import UnboundedArrow, survey_arrow
 
 _MAGIC: Final = b"PAR1"
 _MAX_FOOTER_BYTES: Final = 4 << 20
@@ -23,6 +31,9 @@ _MAX_HEADER_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 16
 _BYTES_PER_VALUE: Final = 8
 """Of a decoded value beside what its page holds; the widest numbers, offsets of strings."""
+
+_ARROW_SCHEMA: Final = b"ARROW:schema"
+"""Key of the footer's metadata under which Arrow looks for a schema of its own, in base64."""
 
 _DICTIONARY_PAGE: Final = 2
 _DATA_PAGES: Final = {0: 5, 3: 8}
@@ -53,7 +64,8 @@ class ParquetSurvey:
     n_rows : int
         Rows that the row groups claim.
     decoded_bytes : int
-        Most bytes of the values, each string of a dictionary counted once.
+        Most bytes of the values, each string of a dictionary counted once, and of names and
+        metadata of a schema of Arrow.
     largest_page_bytes : int
         Of one page once it is decompressed.
     dictionary_columns : frozenset of str
@@ -89,7 +101,8 @@ def survey_parquet(file: BinaryIO, columns: tuple[str, ...] | None = None) -> Pa
 
 
 def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...] | None) -> ParquetSurvey:
-    n_rows = decoded_bytes = largest = n_pages = 0
+    n_rows = largest = n_pages = 0
+    decoded_bytes = _arrow_schema_bytes(footer)
     dictionaries = set()
     leaves, groups = _leaves(footer[2]), footer.get(4, [])
     if len(groups) > _MAX_ROW_GROUPS:
@@ -122,6 +135,26 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...] | None) -> 
         largest_page_bytes=largest,
         dictionary_columns=frozenset(dictionaries),
     )
+
+
+def _arrow_schema_bytes(footer: Struct) -> int:
+    """Bytes of names and metadata of the schemas of Arrow in a footer."""
+    total, n_elements = 0, len(footer[2])
+    for entry in footer.get(5, []):
+        if entry[1] != _ARROW_SCHEMA:
+            continue
+        try:
+            content = base64.b64decode(entry[2], validate=True)
+            survey = survey_arrow(io.BytesIO(content), max_columns=2 * n_elements)
+        except (binascii.Error, UnboundedArrow) as error:
+            raise UnboundedParquet(f"{_ARROW_SCHEMA.decode()} is damaged ({error})") from error
+        if survey.n_columns > 2 * n_elements:
+            raise UnboundedParquet(
+                f"{_ARROW_SCHEMA.decode()} must have the columns of the file, got more than "
+                f"{2 * n_elements} of {n_elements}"
+            )
+        total += survey.decoded_bytes
+    return total
 
 
 def _leaves(elements: list[Struct]) -> list[tuple[str, bool]]:

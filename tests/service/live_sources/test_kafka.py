@@ -135,6 +135,7 @@ POISON: list[tuple[Any, str]] = [
     (b"\x00\x00\x00\x00\x07{}", "a line of CSV must have the fields"),
     (arrow(pa.table(COLUMNS))[:-40], "whole Arrow IPC stream"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
+    (arrow(pa.table({f"c{number}": ["a"] for number in range(1025)})), "at most 1024 columns"),
     (None, "the key must name the pair"),
 ]
 

@@ -1,5 +1,6 @@
 """Bodies of a few kilobytes that come to gigabytes: refused, and never unpacked."""
 
+import base64
 import io
 import json
 import re
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peewit.service.tables.arrow_survey import survey_arrow
 from peewit.service.tables.formats import encode
 from peewit.service.tables.parquet_survey import survey_parquet
 from peewit.service.tables.uploads import (
@@ -119,6 +121,10 @@ REFUSED: Final = {
     "structs": ("BadUpload", "footer and page headers must have at most 262144 structures"),
     "fields": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
     "deep": ("TableTooLarge", "columns must be at most 10000; .*got 10001"),
+    "metadata": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 20014"),
+    "described": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 10007"),
+    "footer": ("TableTooLarge", "decoded_bytes must be at most 268435456; .*got 10007"),
+    "entries": ("BadUpload", "a stream must have at most 65536 entries of metadata"),
     "line": ("BadUpload", "a line must have at most 16777216 bytes in row 1"),
 }
 
@@ -138,7 +144,49 @@ def write_arrow(path: Path, columns: dict[str, Any], codec: str | None = None) -
         writer.write_batch(batch)
 
 
+def arrow_stream(schema: pa.Schema, metadata: dict[str, str] | None = None) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([], schema), metadata)
+    return sink.getvalue()
+
+
+def many_entries(n_entries: int, n_bytes: int) -> dict[str, str]:
+    return {"x" * n_bytes: "", **{str(number): "" for number in range(1, n_entries)}}
+
+
+def with_one_entry(content: bytes, n_entries: int) -> bytes:
+    """The same with each entry of `many_entries` the first one, which is long."""
+    aliased = bytearray(content)
+    first = aliased.rindex(struct.pack("<I", n_entries), 0, aliased.index(b"x" * 1_000)) + 4
+    (to_entry,) = struct.unpack_from("<I", aliased, first)
+    for number in range(n_entries):
+        struct.pack_into("<I", aliased, first + 4 * number, to_entry - 4 * number)
+    return bytes(aliased)
+
+
+def write_metadata(directory: Path) -> None:
+    """Entries of metadata that are all one and the same."""
+    src, dst, n_entries = pa.field("src", pa.int64()), pa.field("dst", pa.int64()), 10_007
+    long = many_entries(n_entries, 100_000)
+    edges = pa.schema([src, dst])
+    content = arrow_stream(edges, long)
+    (directory / "edges-int64-metadata.arrows").write_bytes(with_one_entry(content, n_entries))
+    below = pa.schema([src, dst, pa.field("more", pa.struct([src.with_metadata(long)]))])
+    content = with_one_entry(arrow_stream(below), n_entries)
+    (directory / "edges-int64-described.arrows").write_bytes(content)
+    described = pa.schema([src.with_metadata(long), dst]).serialize().to_pybytes()
+    kept = base64.b64encode(with_one_entry(described, n_entries))
+    path = directory / "edges-int64-footer.parquet"
+    with pq.ParquetWriter(path, edges, store_schema=False) as writer:
+        writer.add_key_value_metadata({"ARROW:schema": kept.decode()})
+        writer.write_table(edges.empty_table())
+    content = arrow_stream(edges.with_metadata(many_entries(70_001, 1)))
+    (directory / "edges-int64-entries.arrows").write_bytes(content)
+
+
 def write_bombs(directory: Path) -> None:
+    write_metadata(directory)
     ones = pa.array(np.ones(1_000_000, dtype=np.int64))
     edges = pa.table({"src": ones, "dst": ones})
     with pq.ParquetWriter(directory / "edges-int64-equal.parquet", edges.schema) as writer:
@@ -251,6 +299,48 @@ def test_no_such_body_takes_much_memory(answers: dict[str, Any]) -> None:
 
 def test_memory_comes_back_after_such_bodies(answers: dict[str, Any]) -> None:
     assert answers["kept_mib"] < 100, answers["told"]
+
+
+LONGER: Final = "y" * 10_000
+FIELD: Final = pa.field("src", pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("schema", "metadata", "n_times"),
+    [
+        (pa.schema([FIELD], metadata={LONGER: LONGER}), None, 2),
+        (pa.schema([FIELD.with_metadata({"key": LONGER})]), None, 1),
+        (pa.schema([pa.field("a", pa.list_(FIELD.with_metadata({LONGER: ""})))]), None, 1),
+        (pa.schema([FIELD]), {"key": LONGER}, 2),  # once with the message, once with its batch
+        (pa.schema([FIELD.with_name(LONGER)] * 3), None, 3),
+        (pa.schema([pa.field("a", pa.struct([FIELD.with_name(LONGER)]))]), None, 1),
+        (pa.schema([pa.field("a", pa.timestamp("s", LONGER))]), None, 1),
+    ],
+    ids=["schema", "field", "nested", "batch", "names", "nested name", "time zone"],
+)
+def test_names_and_metadata_count_wherever_they_stand(
+    schema: pa.Schema, metadata: dict[str, str] | None, n_times: int
+) -> None:
+    told = survey_arrow(io.BytesIO(arrow_stream(schema, metadata)), max_columns=9)
+    assert 0 <= told.decoded_bytes - n_times * len(LONGER) < 100
+
+
+@pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET])
+def test_metadata_as_pandas_writes_it_is_no_fault(table_format: Format) -> None:
+    pandas = json.dumps({"index_columns": ["day"], "pandas_version": "2.3.3", "columns": []})
+    schema = pa.schema(
+        [
+            pa.field("src", pa.string(), metadata={"unit": "person"}),
+            pa.field("dst", pa.string()),
+            pa.field("day", pa.timestamp("us", "Europe/Paris")),
+        ],
+        metadata={"pandas": pandas},
+    )
+    table = pa.table([["a", "b"], ["b", "c"], [0, 0]], names=schema.names).cast(schema)
+    content = b"".join(encode(schema, table.to_batches(), table_format))
+    limits = UploadLimits(rows=9, label_rows=9, columns=3, decoded_bytes=MIB, batch_bytes=100_000)
+    batches = edge_batches(io.BytesIO(content), table_format, "string", limits=limits)
+    assert [row["dst"] for batch in batches for row in batch.to_pylist()] == ["b", "c"]
 
 
 def test_what_a_chunk_calls_itself_hides_nothing(tmp_path: Path) -> None:
