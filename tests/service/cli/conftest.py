@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     compiled = os.environ.get("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba-cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", compiled)  # for the processes that solve
     return directory
+
+
+@pytest.fixture
+def no_home(home: Path) -> Path:
+    """PEEWIT_HOME where nothing is yet."""
+    shutil.rmtree(home)
+    return home
 
 
 @pytest.fixture

@@ -157,14 +157,14 @@ def test_names_come_from_either_kind_of_database(
 )
 def test_without_a_database_there_is_nothing_to_say(
     complete: Callable[[str], list[str]],
-    home: Path,
+    no_home: Path,
     monkeypatch: pytest.MonkeyPatch,
     url: str | None,
 ) -> None:
     if url is not None:
         monkeypatch.setenv("PEEWIT_DATABASE_URL", url)
     assert complete("peewit graph show ") == []
-    assert not home.exists()
+    assert not no_home.exists()
 
 
 @pytest.mark.usefixtures("processes")

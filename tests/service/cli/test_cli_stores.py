@@ -29,13 +29,13 @@ def edges(tmp_path: Path) -> Path:
     return path
 
 
-def test_help_lists_every_command_but_hidden_ones(peewit: Peewit, home: Path) -> None:
+def test_help_lists_every_command_but_hidden_ones(peewit: Peewit, no_home: Path) -> None:
     done = peewit("--help")
     assert done.exit_code == 0
     for name in _MEMBERS.keys() - {"warm", "health"}:
         assert f"\n  {name} " in done.out
     assert "warm" not in done.out
-    assert not home.exists()
+    assert not no_home.exists()
 
 
 def test_unknown_command_is_wrong_usage(peewit: Peewit) -> None:
@@ -115,20 +115,20 @@ def test_environment_that_breaks_a_rule_is_named(
 
 @pytest.mark.parametrize("what", ["a file", "a directory", "garbage"])
 def test_a_database_that_cannot_be_opened_is_named_in_one_line(
-    peewit: Peewit, home: Path, what: str
+    peewit: Peewit, no_home: Path, what: str
 ) -> None:
     if what == "a file":
-        home.write_text("not a directory")
+        no_home.write_text("not a directory")
     elif what == "a directory":
-        (home / "peewit.db").mkdir(parents=True)
+        (no_home / "peewit.db").mkdir(parents=True)
     else:
-        home.mkdir()
-        (home / "peewit.db").write_text("no database " * 1000)
+        no_home.mkdir()
+        (no_home / "peewit.db").write_text("no database " * 1000)
     for command in (("graph", "list"), ("serve",), ("worker",), ("ingest", "--follow")):
         done = peewit(*command)
         assert done.exit_code == 1
         assert done.err.count("\n") == 1
-        assert f"the database {home / 'peewit.db'} must be a SQLite file" in done.err
+        assert f"the database {no_home / 'peewit.db'} must be a SQLite file" in done.err
         assert "PEEWIT_HOME" in done.err
     examined = peewit("doctor", "--json")
     assert (examined.exit_code, examined.json["healthy"]) == (1, False)
