@@ -91,6 +91,7 @@ def test_auto_solve_takes_what_json_can_say(parameters: dict[str, Any]) -> None:
         AutoSolve(model="")
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         GraphSettings,

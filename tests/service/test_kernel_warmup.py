@@ -23,6 +23,7 @@ def kernels(package: ModuleType) -> Iterator[tuple[str, Any]]:
                 yield f"{module.name}.{name}", value
 
 
+@pytest.mark.slow
 def test_every_kernel_is_compiled() -> None:
     everything = dict(kernels(peewit.solvers.kernels)) | dict(kernels(peewit.streaming.kernels))
     if not everything:

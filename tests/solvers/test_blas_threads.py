@@ -88,6 +88,7 @@ def test_what_the_caller_sets_meanwhile_stays() -> None:
         assert numbers_of_threads() == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "filtered-ridge", "hfs", "lapsvm"])  # each `prepare`
 def test_a_model_prepares_and_solves_with_one_thread(name: str) -> None:
     seen: list[set[int]] = []

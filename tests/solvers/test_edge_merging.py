@@ -79,6 +79,7 @@ def test_ranges_hold_every_pair_once_in_order_with_its_sum(
     assert listed(merged) == summed_pairs(edges.u, edges.v, edges.weight)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("n_nodes", [3, 300, 5_000, 300_000])
 @pytest.mark.parametrize("n_hubs", [0, 2])
 @pytest.mark.parametrize("max_records", [1_000, 10**9])

@@ -72,6 +72,7 @@ def test_classes_are_those_of_fractions_or_a_status_says_so(kind, penalty, seeds
     assert n_reported <= (0 if kind is HFS else 0.25 * len(seeds))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize(("kind", "penalty"), LINEAR)
 def test_numbers_are_those_of_fractions_or_a_status_says_so(kind, penalty, seeds) -> None:

@@ -228,6 +228,7 @@ JUDGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(5)
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("name", JUDGED)

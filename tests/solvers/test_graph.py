@@ -82,6 +82,7 @@ def test_graph_takes_little_memory_beyond_itself(dtype: type) -> None:
     assert peak <= result + unmerged + 2 * n_records + 40 * n_nodes + 100_000
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_sorted_edges_make_the_graph_again(graph: Graph) -> None:
     u, v, weight = graph.edges()

@@ -114,6 +114,7 @@ def live_of(paths: GraphPaths, kind: str) -> dict[frozenset[str], float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("parallel", ["sum", "replace"])
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])

@@ -222,6 +222,7 @@ def test_asked_to_stop_it_raises_and_goes_on_later(tmp_path: Path, data: Path) -
     assert edges_of(ingest(paths.root, files, settings(), Recorder())) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 @pytest.mark.parametrize("name", ["00.parquet", "15.parquet", "9.parquet"])

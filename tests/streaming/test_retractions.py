@@ -59,6 +59,7 @@ def weights_of(seeds: set[int]) -> dict[frozenset[str], float]:
     return twin.weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_left_is_what_a_dictionary_of_files_holds(tmp_path: Path, seed: int) -> None:
     chosen = settings()
@@ -227,6 +228,7 @@ class DyingSteps(Steps):
         self._live()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["retract", "replace", "duplicate"])
 def test_killed_anywhere_a_file_leaves_once_and_nothing_else_does(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "edges"

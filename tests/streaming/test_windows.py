@@ -466,6 +466,7 @@ def sampled(**changes: object) -> StreamSettings:
     return settings(60, **values)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])
 def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
@@ -504,6 +505,7 @@ def comparable(meta: SnapshotMeta) -> SnapshotMeta:
     return replace(meta, created_at=0.0, log_bytes=0, number=1, last_repair=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1.0, 6.0])
 def test_a_half_absorbed_file_is_begun_again_where_the_window_has_changed(
     tmp_path: Path, paths: GraphPaths, length: float

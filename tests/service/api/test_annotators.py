@@ -41,6 +41,7 @@ def side(node: Any) -> str:
     return "left" if int(str(node)[1:]) < 30 else "right"
 
 
+@pytest.mark.slow
 def test_people_who_label_at_once_are_never_asked_about_one_node(
     served: Api, people: tuple[Client, Client]
 ) -> None:

@@ -100,6 +100,7 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+@pytest.mark.slow
 def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
     stores = api.stores
     others: dict[Scope, str] = {

@@ -75,6 +75,7 @@ def test_edges_that_come_after_a_delete_stay(graph: Api) -> None:
     assert edges_of(graph)[0] == '"a","b",7'
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("path", "told"),
     [

@@ -50,6 +50,7 @@ def graph(api: Api) -> Api:
     return api
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("media_type", CONTENT)
 def test_a_push_of_any_format_ends_in_the_graph(graph: Api, media_type: str) -> None:
     pushed = graph.push(CONTENT[media_type], media_type)

@@ -85,6 +85,7 @@ def test_features_that_come_after_an_erasure_wait_for_it(api: Api) -> None:
     assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 2
 
 
+@pytest.mark.slow
 def test_erasures_that_wait_together_take_each_what_came_before_it(api: Api) -> None:
     api.create_graph("g")
     api.push(f"src,dst\n{WHO},a\n{OTHER},b\na,b\n".encode(), CSV)

@@ -64,6 +64,7 @@ def test_a_column_may_be_called_as_that_of_origins_is(api: Api) -> None:
         assert api.call("GET", path, 200).text == told
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("media_type", CONTENT)
 def test_columns_of_any_format_are_stored_by_name(api: Api, media_type: str) -> None:
     bring_communities(api)

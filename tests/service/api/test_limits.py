@@ -36,6 +36,7 @@ def bomb() -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.slow
 def test_a_small_body_of_many_rows_is_too_large(api: Api) -> None:
     api.create_graph("g", node_ids="int64")
     headers = {"Content-Type": PARQUET}
@@ -302,6 +303,7 @@ def test_calls_without_a_key_are_counted_though_they_are_refused(settings: Setti
         assert [code(api.client, "/v1/graphs") for _ in range(2)] == [401, 429]
 
 
+@pytest.mark.slow
 def test_without_a_rate_refused_calls_are_slowed_and_lock_no_key_out(api: Api) -> None:
     key = api.stores.keys.create("one", ["read"])
     codes = [code(api.client, "/v1/graphs") for _ in range(3 * KEYLESS)]

@@ -8,6 +8,7 @@ from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -57,6 +58,7 @@ def test_readiness_looks_at_the_schema_and_leaves_it_as_it_is(settings: Settings
         assert found == "0001"
 
 
+@pytest.mark.slow
 def test_readiness_ends_with_the_disk(settings: Settings) -> None:
     free = shutil.disk_usage(settings.home.parent).free
     full = settings.model_copy(update={"min_free_bytes": 2 * free})

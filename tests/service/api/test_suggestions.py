@@ -175,6 +175,7 @@ def test_where_to_begin_is_told_before_the_first_label(api: Api) -> None:
     assert taken not in {each["node"] for each in after["suggestions"]}
 
 
+@pytest.mark.slow
 def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
     bring_communities(api)
     located(api)

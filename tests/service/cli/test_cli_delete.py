@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.service.cli.conftest import Peewit
 
 ROWS = "src,dst,weight,op\nann,bob,1,c\nbob,cay,2,c\ncay,dan,1,c\nann,cay,,d\nann,bob,3,u\n"
@@ -53,6 +55,7 @@ def test_what_came_of_deletes_is_told(peewit: Peewit, tmp_path: Path) -> None:
     assert "damage" not in shown
 
 
+@pytest.mark.slow
 def test_what_cannot_be_deleted_is_told(peewit: Peewit, tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("src,dst\n")

@@ -108,6 +108,7 @@ def test_edges_and_two_labels_become_predictions(
     assert peewit("graph", "export", "g", "-o", exported, "--snapshot", 9).exit_code == 1
 
 
+@pytest.mark.slow
 def test_bad_file_is_refused_with_its_reason_and_taken_once_it_is_mended(
     peewit: Peewit, edges: Path, tmp_path: Path
 ) -> None:

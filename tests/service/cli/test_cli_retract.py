@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.service.cli.conftest import Peewit
 from tests.service.cli.test_cli_delete import edges_of
 
 
+@pytest.mark.slow
 def test_files_leave_by_path_and_by_id_and_come_again_by_name(
     peewit: Peewit, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_graphs_come_change_and_go(client: Client) -> None:
         client.delete_graph("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

@@ -292,6 +292,7 @@ def test_who_may_not_look_sees_no_labels_beside_a_fault(keyed: Api) -> None:
         assert ("Labeled nodes" in refused.text) is is_shown
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "headers",
     [

@@ -317,6 +317,7 @@ def origins_of(api: Api) -> list[tuple[str, str]]:
     return list(zip(current.nodes.to_pylist(), current.origins.to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 def test_every_tenth_question_is_a_random_node(pages: Api) -> None:
     bring_communities(pages)
     locate(pages)
@@ -404,6 +405,7 @@ def signed_in(api: Api, key: str, name: str) -> Iterator[httpx.Client]:
         yield browser
 
 
+@pytest.mark.slow
 def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -> None:
     bring_communities(pages)
     locate(pages)

@@ -611,6 +611,7 @@ def test_classes_that_are_digits_have_themselves_as_keys(pages: Api) -> None:
     assert re.findall(r'data-key="(\d)"', card) == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_every_model_is_listed_once_and_has_a_page_of_its_parameters(pages: Api) -> None:
     text = look(pages, "/models")
     listed = re.findall(r'<li><a href="/models/([a-z-]+)">', text)

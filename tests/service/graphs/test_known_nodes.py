@@ -85,6 +85,7 @@ def test_a_node_is_known_from_its_push_on_and_found_from_its_commit_on(
     assert external == (nodes[:2])
 
 
+@pytest.mark.slow
 def test_a_node_is_never_lost_between_its_push_and_its_commit(graphs: Graphs) -> None:
     """Readers ask all the time, while pushes turn into checkpoints under their hands."""
     graph = graphs.create("g")

@@ -117,6 +117,7 @@ def block(rows: dict[str, Any]) -> FeatureBlock:
     return read_features(table, node_kind="string", max_nodes=MAX_NODES)
 
 
+@pytest.mark.slow
 def test_features_create_nodes_and_a_snapshot_without_edges(home: Home) -> None:
     given = home.give({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     assert (given.status, home.graph.features_version) == ("pending", 0)

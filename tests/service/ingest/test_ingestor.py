@@ -243,6 +243,7 @@ def test_a_new_snapshot_asks_for_the_automatic_solve(
     assert [job.model for job in page.jobs] == ["stable-hfs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_pushed_blocks_stay_only_where_raw_edges_are_kept(
     database: Database, settings: Settings, keep_raw: bool

@@ -201,6 +201,7 @@ def test_a_bad_new_version_leaves_the_earlier_one(place: Place) -> None:
     place.holds(0)
 
 
+@pytest.mark.slow
 def test_files_that_deleted_edges_leave_as_to_their_inserts_only(place: Place) -> None:
     place.follow()
     place.write("a", 0)
@@ -270,6 +271,7 @@ def test_what_ingest_cannot_take_out_stays_and_says_why(place: Place) -> None:
     place.holds(0)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("asked", ["a", "b", "c"])
 @pytest.mark.parametrize("when", [0, 1, 2])
 def test_a_retraction_that_comes_during_a_pass_is_carried_out_in_it(
@@ -355,6 +357,7 @@ class Mortal:
             raise Crash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["retract", "replace", "duplicate", "both"])
 def test_killed_anywhere_it_is_done_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, how: str, tmp_path: Path
@@ -405,18 +408,18 @@ def test_killed_anywhere_it_is_done_once(
     assert allowed > 8
 
 
-def test_a_checkpoint_from_before_a_retraction_carries_it_out_again(place: Place) -> None:
+def test_a_graph_from_before_a_retraction_carries_it_out_again(place: Place) -> None:
     place.follow()
     place.write("a", 0)
     place.write("b", 1)
     place.ingest()
     saved = place.settings.home / "saved"
-    shutil.copytree(place.paths.checkpoints, saved)
+    shutil.copytree(place.paths.root, saved)
     place.want("a")
     place.ingest()
     place.holds(1)
-    shutil.rmtree(place.paths.checkpoints)
-    shutil.move(saved, place.paths.checkpoints)
+    shutil.rmtree(place.paths.root)
+    shutil.move(saved, place.paths.root)
     assert place.ingest().n_retracted == 1
     assert place.statuses() == {"a": "retracted", "b": "committed"}
     place.holds(1)

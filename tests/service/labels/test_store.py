@@ -284,6 +284,7 @@ def test_labels_remember_where_they_come_from(
     assert store.current(graph_id).origins.to_pylist()[-1] == "given"
 
 
+@pytest.mark.slow
 def test_many_labels_are_one_batch(store: LabelStore, graph_id: str) -> None:
     """More rows than a statement has parameters, on either back end."""
     n_nodes = 120_000

@@ -40,6 +40,7 @@ START: list[Row] = [("a", "b", 1.0), ("b", "c", 2.0), ("c", "d", 3.0)]
 N_NODES = 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feed", [True, False], ids=["feed", "files"])
 @pytest.mark.parametrize("seed", range(4))
 def test_changes_from_any_position_lead_to_the_table(
@@ -61,6 +62,7 @@ def test_changes_from_any_position_lead_to_the_table(
         assert rest[-1].position == found[-1].position
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_changes_are_those_of_the_feed_as_the_library_reads_it(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -276,6 +278,7 @@ def test_nodes_are_looked_for_in_the_last_version(tmp_path: Path) -> None:
     assert not source.holds(pa.array(["a", "x"], pa.large_string()))
 
 
+@pytest.mark.slow
 def test_a_graph_follows_a_table_edge_for_edge(
     settings: Settings, manifest: Manifest, graph: GraphRecord, tmp_path: Path
 ) -> None:

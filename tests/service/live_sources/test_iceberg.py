@@ -69,6 +69,7 @@ def warehouse(tmp_path: Path) -> Iterator[SqlCatalog]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_changes_from_any_position_lead_to_the_table(warehouse: SqlCatalog, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -512,6 +513,7 @@ def test_nodes_are_looked_for_in_the_newest_snapshot(warehouse: SqlCatalog) -> N
     assert not source.holds(pa.array(["a", "x"], pa.large_string()))
 
 
+@pytest.mark.slow
 def test_a_graph_follows_a_table_edge_for_edge(
     settings: Settings, manifest: Manifest, graph: GraphRecord, warehouse: SqlCatalog
 ) -> None:

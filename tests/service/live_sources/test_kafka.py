@@ -171,6 +171,7 @@ def test_an_arrow_value_that_comes_to_too_much_is_not_decoded(
     assert ["once it is decoded" in each.reason for each in found.refused] == [True, True]
 
 
+@pytest.mark.slow
 def test_whatever_a_message_holds_it_stops_no_other() -> None:
     rng = np.random.default_rng(5)
     times = pa.array([2**62, -(2**62)], pa.timestamp("s"))
@@ -320,6 +321,7 @@ def test_a_topic_leads_to_the_graph_and_its_poison_to_the_refusals(
     assert {file.status for file in manifest.list_files(graph.id)} == {"committed"}
 
 
+@pytest.mark.slow
 def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
     cluster: MockCluster, topic: str, settings: Settings, graph: GraphRecord, tmp_path: Path
 ) -> None:

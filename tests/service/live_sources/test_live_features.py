@@ -84,6 +84,7 @@ def refusals(manifest: Manifest, graph: GraphRecord) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_sets_come_once_wherever_the_reading_dies(
     settings: Settings,
     database: Database,

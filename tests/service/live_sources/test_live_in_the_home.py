@@ -46,6 +46,7 @@ def test_chunks_stay_as_pushes_do(
     assert len(chunk_files(settings, graph)) == keep_raw
 
 
+@pytest.mark.slow
 def test_a_refused_chunk_is_kept_and_can_be_taken_with_fewer_rows(
     settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def refusals(manifest: Manifest, graph: GraphRecord) -> list[tuple[str, str]]:
     return [(each.place, each.reason) for each in reversed(found)]
 
 
+@pytest.mark.slow
 def test_labels_come_once_wherever_the_reading_dies(
     settings: Settings,
     database: Database,
@@ -258,6 +259,7 @@ def test_labels_of_a_column_start_its_solve_alone_and_only_once(told: Told) -> N
     assert n_jobs_after(("b", "x")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["string", "dense"])
 def test_an_erased_node_has_no_label_until_it_comes_anew(told: Told, kind: Any) -> None:
     who, other = ("somebody-who-leaves", "b") if kind == "string" else (7, 8)

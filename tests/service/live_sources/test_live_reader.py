@@ -90,6 +90,7 @@ def dying_at(line: int, run: Callable[[], object], *, watched: tuple[str, ...] =
     return n_lines
 
 
+@pytest.mark.slow
 def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
     settings: Settings,
     manifest: Manifest,
@@ -210,6 +211,7 @@ def test_an_error_closes_the_source_and_the_next_reading_goes_on(
         reader.read(source)
 
 
+@pytest.mark.slow
 def test_the_last_refusals_are_kept_and_all_are_counted(
     settings: Settings,
     manifest: Manifest,

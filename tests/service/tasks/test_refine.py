@@ -127,6 +127,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("kind", "model", "penalty"), CASES, indirect=["kind"])
 def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
     graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs, model: str, penalty: float

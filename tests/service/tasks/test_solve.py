@@ -254,6 +254,7 @@ def test_a_new_snapshot_replaces_the_old_one_and_starts_from_its_solution(
     assert solver.n_graphs == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
@@ -306,6 +307,7 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
         np.testing.assert_allclose(first["score:1"], second["score:1"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_graphs_beyond_the_memory_are_forgotten(tmp_path: Path) -> None:
     for name in ("a", "b"):
         publish_snapshot(tmp_path / name, 1, *two_communities())
@@ -347,6 +349,7 @@ def test_no_work_is_done_ahead_where_no_label_changed(directory: Path, solver: W
     assert not solver.work_ahead(lambda: False)
 
 
+@pytest.mark.slow
 def test_work_ahead_keeps_to_the_memory(tmp_path: Path) -> None:
     solver = graphs_within(1, resident_bytes=2)
     changed_once(tmp_path / "g", solver)
@@ -561,6 +564,7 @@ def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmGra
     assert bounds[1]["empirical_risk"] == pytest.approx(100 * bounds[0]["empirical_risk"], rel=1e-3)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("model", sorted(CATALOGUE))
 def test_labels_left_out_are_predicted_by_every_model(
     directory: Path, solver: WarmGraphs, model: str

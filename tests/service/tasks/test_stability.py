@@ -59,6 +59,7 @@ def asked(
     return answer, predictions(directory, answer).table()
 
 
+@pytest.mark.slow
 def test_nodes_that_coins_decide_are_marked(directory: Path, solver: WarmGraphs) -> None:
     answer, table = asked(directory, solver, 2, replicas=12)
     assert table.schema.names[4:6] == ["reachable", "stability"]

@@ -172,6 +172,7 @@ def test_smoothed_features_which_can_be_made_again_are_left_out(
     assert not sqlite_other.paths().filtered_features.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_the_sparsifier_goes_on_to_the_same_edges(
     place: Place, other: Place, tmp_path: Path, keep_raw: bool
@@ -193,6 +194,7 @@ def test_the_sparsifier_goes_on_to_the_same_edges(
     assert other.edges().equals(place.edges())
 
 
+@pytest.mark.slow
 def test_a_file_half_absorbed_is_gone_on_with(
     place: Place, sqlite_other: Place, tmp_path: Path
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_file_half_absorbed_is_gone_on_with(
     assert sqlite_other.catalog.get("g").progress == place.catalog.get("g").progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_ahead", [False, True])
 def test_a_retraction_that_waits_is_carried_out_where_it_is_restored(
     place: Place, other: Place, tmp_path: Path, *, is_ahead: bool
@@ -293,6 +296,7 @@ def test_running_jobs_wait_again_and_end_once(
     assert place.queue.get(alone.id).status is JobStatus.RUNNING
 
 
+@pytest.mark.slow
 def test_deleted_graphs_leases_and_workers_stay_behind(
     place: Place, sqlite_other: Place, tmp_path: Path
 ) -> None:

@@ -220,6 +220,7 @@ def test_a_snapshot_that_is_gone_or_damaged(place: Place) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_nothing_names_and_that_lacks_a_file(place: Place) -> None:
     directory = place.paths().snapshots / "00000001"
     (directory / "edges.arrow").unlink()

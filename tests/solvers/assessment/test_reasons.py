@@ -123,6 +123,7 @@ def test_ways_are_those_of_networkx(graph: Graph) -> None:
             assert own == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_way_that_is_too_far_or_leads_nowhere_is_none(graph: Graph) -> None:
     rows = WalkRows.of_graph(graph)
     assert likeliest_ways(rows, 0, [52]) == [None]

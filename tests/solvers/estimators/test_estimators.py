@@ -167,6 +167,7 @@ def vector_of(labels: Labels, n_nodes: int) -> np.ndarray:
     return y
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(5)
 @both
 @settings(max_examples=20)
@@ -310,6 +311,7 @@ def columns_of_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images[:600], truth, known
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "estimator", [HFS, StableHFS, HarmonicMBO, Poisson, LapSVM, FilteredRidge, Auto]
@@ -507,6 +509,7 @@ def test_a_second_fit_forgets_the_first(estimator) -> None:
     assert vars(made).keys() == vars(again).keys()
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(5)
 @both
 def test_a_search_over_parameters_in_a_pipeline(estimator) -> None:

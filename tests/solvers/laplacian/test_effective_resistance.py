@@ -65,6 +65,7 @@ def test_local_terms_and_remainder_are_the_resistance(edges: EdgeList, ridge: fl
     )
 
 
+@pytest.mark.slow
 @given(edge_lists(), st.sampled_from([0.0, 0.5]), st.integers(-(2**70), 2**70))
 def test_vectors_are_the_smoothed_projection(edges: EdgeList, ridge: float, seed: int) -> None:
     """Parallel records count each with its own signs, loops and isolated nodes not at all."""
@@ -118,6 +119,7 @@ def test_less_conductance_than_there_is_never_makes_an_estimate_smaller() -> Non
     assert (without > estimates(edges, embedding)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 def test_estimates_are_unbiased_and_the_remainder_has_the_deviation_of_a_projection(
     ridge: float,

@@ -50,6 +50,7 @@ def spectrum_of(graph: Graph, *, ridge: float = 0.0) -> np.ndarray:
     return values[n_null:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 @pytest.mark.parametrize(
     "edges",

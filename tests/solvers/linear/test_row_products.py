@@ -110,6 +110,7 @@ def made(case: str, path: Path, **form: Any) -> tuple[LinearRows, np.ndarray]:
     return rows, formed(matrix, **form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("constant", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("is_unit", [False, True])

@@ -193,6 +193,7 @@ def test_densities_without_a_fold_are_those_of_the_other_labels() -> None:
     np.testing.assert_allclose(found, alone, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_few_labels_try_classes_of_even_sizes() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 1, seed=7)

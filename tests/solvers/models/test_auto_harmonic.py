@@ -218,6 +218,7 @@ def test_a_stop_is_one() -> None:
         harmonic_arm(prepared, poisson, Watch(cancelled=lambda: True), rtol=1e-4, max_iter=1_000)
 
 
+@pytest.mark.slow
 def test_on_a_grid_labels_far_from_most_nodes_are_read_by_harmonic_functions() -> None:
     """Which are right where densities reach nothing and potentials weigh every label alike."""
     graph, classes = grid(120)

@@ -270,6 +270,7 @@ def digits() -> tuple[Graph, np.ndarray]:
     return Graph.from_edges(u, v, weight, n_nodes=600), classes[:600].astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", BASELINES, ids=lambda model: type(model).__name__)
 def test_digits_are_read_from_their_graph(model, digits) -> None:
     graph, classes = digits

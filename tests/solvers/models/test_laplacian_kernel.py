@@ -186,6 +186,7 @@ def test_a_cancelled_solve_keeps_what_was_known() -> None:
     assert kernel.n_missing(labels.nodes) == labels.n_labeled - 5
 
 
+@pytest.mark.slow
 def test_columns_survive_labels_that_come_and_go() -> None:
     graph, labels, _ = digits(4)
     rng = np.random.default_rng(0)
@@ -206,6 +207,7 @@ def test_columns_survive_labels_that_come_and_go() -> None:
                 )
 
 
+@pytest.mark.slow
 def test_one_more_label_beyond_the_sample_costs_few_columns() -> None:
     graph, labels, truth = digits(30)
     model = StableHFS()
@@ -222,6 +224,7 @@ def test_one_more_label_beyond_the_sample_costs_few_columns() -> None:
     assert np.mean(costs) < 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph_penalty", [1e9, 1e12])
 def test_a_huge_penalty_leaves_the_constant_right(graph_penalty: float) -> None:
     graph, labels, _ = digits(2)
@@ -235,6 +238,7 @@ def test_an_infinite_penalty_is_named() -> None:
         HFS(graph_penalty=1e308).solve(HFS().prepare(graph), labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [HFS(graph_penalty=0), StableHFS(graph_penalty=0.3), Poisson()])
 def test_work_done_ahead_leaves_a_warm_solve_nothing_but_the_new_label(model) -> None:
     graph, labels, truth = digits(5)

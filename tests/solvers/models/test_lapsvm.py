@@ -244,6 +244,7 @@ def test_new_points_need_features() -> None:
         model.predict(prepared, solution, points)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
 def test_kernels_and_precisions_agree(kernel: str, precision: str) -> None:
@@ -281,6 +282,7 @@ def test_a_mapped_file_is_read_in_blocks(tmp_path) -> None:
     assert (solution.scores.argmax(axis=1) == classes).mean() > 0.8
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("gram", ["landmarks", "dense", "blocked"])
 def test_rows_of_parquet_files_are_read_as_they_are_needed(tmp_path, gram: str, sparse) -> None:

@@ -144,6 +144,7 @@ def test_large_label_sets_are_sampled_by_class() -> None:
     np.testing.assert_array_equal(stratified_sample(labels, n_labeled), np.arange(n_labeled))
 
 
+@pytest.mark.slow
 def test_a_sample_of_labels_carries_its_choice_to_all() -> None:
     graph, classes = digits_graph()
     labels = Labels.from_pairs(np.arange(1000), classes[:1000])

@@ -258,6 +258,7 @@ def left_out_twin(rows: np.ndarray, labels: Labels, unit: float) -> float:
     )
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (2, 2), (3, 0), (3, 1)])
 def test_the_penalty_is_that_which_predicts_most_labels_left_out(n_classes: int, seed: int) -> None:
     matrix, classes = points(n_classes, seed=seed, shift=1.2)
@@ -317,6 +318,7 @@ def test_units_of_features_change_no_score(factor: float) -> None:
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-3)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_have_sum_1(machine, n_classes: int) -> None:
@@ -532,6 +534,7 @@ def written(path: Path, matrix, *, group: int = 50) -> ParquetFeatures:
     return ParquetFeatures.open(path / "points.parquet", n_columns=matrix.shape[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(
     ("machine", "settings"),
@@ -728,6 +731,7 @@ def test_pairs_at_once_change_the_work_and_hardly_the_objective() -> None:
     assert one["n_trainings"] > every["n_trainings"]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("settings", [{"graph_penalty": 0.1}, {"scores": "probability"}])
 def test_a_cancelled_solve_ends_wherever_it_is(machine, settings) -> None:

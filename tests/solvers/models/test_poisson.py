@@ -81,6 +81,7 @@ def test_scaling_all_weights_scales_the_potentials_back(problem, factor: float) 
     np.testing.assert_allclose(other * factor, one, atol=1e-6 * max(1.0, np.abs(one).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @given(problem=problems())
 def test_no_class_wins_in_a_component_without_its_label(model, problem) -> None:
@@ -172,6 +173,7 @@ def test_estimated_sizes_save_a_class_that_free_cuts_lose() -> None:
     assert (estimated == classes).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_pairs_that_start_across_their_border_are_split_anew() -> None:
     images, classes = load_digits(return_X_y=True)
     graph = Graph.from_edges(*neighbor_edges(images, 10), n_nodes=len(images))
@@ -233,6 +235,7 @@ def test_a_start_saves_steps() -> None:
     np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-4 * np.abs(cold.scores).max())
 
 
+@pytest.mark.slow
 def test_one_label_per_class_is_enough_on_digits() -> None:
     graph, classes = digits_graph()
     found = {model: [] for model in MODELS[:2]}
@@ -254,6 +257,7 @@ def test_a_class_with_most_of_the_labels_does_not_take_most_of_the_nodes() -> No
     assert shares(solved(Poisson(), graph, labels).scores)[3] < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Poisson(class_balance="labels"), MODELS[2]])
 def test_class_sizes_follow_the_labels_where_asked(model) -> None:
     graph, classes = digits_graph()
@@ -266,6 +270,7 @@ def test_class_sizes_follow_the_labels_where_asked(model) -> None:
     assert np.abs(shares(solved(free, graph, labels).scores) - asked).max() > 3 * balanced
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_class", [Poisson, PoissonMBO])
 def test_class_sizes_that_are_known_are_met_or_what_misses_is_told(model_class) -> None:
     graph, classes = digits_graph()

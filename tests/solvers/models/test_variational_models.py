@@ -260,6 +260,7 @@ def shares_hinge(given: Clouds, weight: float) -> Hinge:
 # ------------------------------------------------------------------------------- TV-RLS, TV-SVM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("energy", [0.05, 0.5])
 def test_tv_rls_without_rescaling_is_a_conic_program(n_classes, features, energy) -> None:
@@ -290,6 +291,7 @@ def test_tv_rls_without_rescaling_is_a_conic_program(n_classes, features, energy
     np.testing.assert_allclose(found[labeled], expected[labeled], atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [False, True])
 def test_tv_svm_without_rescaling_is_a_conic_program(n_classes, features) -> None:
     given = clouds(n_classes, size=24 // n_classes)
@@ -358,6 +360,7 @@ def cheeger_energy(given: Clouds, classes: np.ndarray, weight: np.ndarray) -> fl
     return float((cuts / np.minimum((n_classes - 1) * sizes, weight.sum() - sizes)).sum())
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kind", [CheegerRLS, CheegerSVM])
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("balance", ["degrees", "nodes"])
@@ -439,6 +442,7 @@ def test_the_scale_of_weights_changes_nothing(model, n_classes, features) -> Non
     np.testing.assert_allclose(other.scores, one.scores, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 def test_renaming_classes_permutes_the_columns(model) -> None:
     given = clouds(3, size=12, n_labels=2)
@@ -449,6 +453,7 @@ def test_renaming_classes_permutes_the_columns(model) -> None:
         np.testing.assert_allclose(other[:, names], one, atol=1e-4)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("n_labels", [1, 6])
 def test_opposite_labels_have_opposite_scores(model, features, n_labels) -> None:
@@ -470,6 +475,7 @@ def test_two_runs_have_equal_bits_and_one_preparation_serves_both(
     assert dict(one.stats) == dict(other.stats)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(5)
 def test_threads_change_no_bit(model, n_classes, monkeypatch) -> None:
     monkeypatch.setattr("peewit.solvers.row_ranges._LEAST_WORK", 1)  # many ranges of few rows

@@ -68,6 +68,7 @@ def test_labels_are_those_that_networkx_converges_to(function: Function, seed: i
         assert ours == function(graph, max_iter=CONVERGED, backend="networkx"), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.99])
 def test_alpha_says_how_much_comes_from_neighbors(alpha: float) -> None:
     """Also on a path, whose far nodes have scores that no solver of the whole tells apart."""

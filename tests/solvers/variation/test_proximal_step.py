@@ -37,6 +37,7 @@ def test_steps_are_those_of_a_conic_program(graph, n_columns, seed, penalty) -> 
     np.testing.assert_allclose(found.values.mean(axis=0), target.mean(axis=0), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(graphs(), st.integers(2, 4), st.integers(0, 99))
 def test_steps_on_the_simplex_are_those_of_a_conic_program(graph, n_columns, seed) -> None:

@@ -185,6 +185,7 @@ def test_dense_ids_beyond_max_nodes_are_refused() -> None:
 # Files
 
 
+@pytest.mark.slow
 def test_files_come_out_in_order_whatever_their_row_groups_and_the_threads(tmp_path: Path) -> None:
     values = np.random.default_rng(1).normal(size=(1_000, 7)).astype(np.float32)
     table = dense_table(range(1_000), values)

@@ -221,6 +221,7 @@ def test_arrivals_follow_the_reference(buffer: Buffer, is_leaning: bool) -> None
         np.testing.assert_allclose(table[:, 0], surplus, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_leaning", [False, True])
 @pytest.mark.parametrize("n_edges", [0, 1, 63, 64, 65, 130])
 def test_batches_of_arrivals_do_not_show(buffer: Buffer, n_edges: int, is_leaning: bool) -> None:
@@ -367,6 +368,7 @@ def test_every_arrival_keeps_its_probability(is_leaning: bool) -> None:
     assert 0.7 < np.mean(score**2) < 1.3  # a fair coin's spread, neither more nor less
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="takes minutes uncompiled")
 @pytest.mark.parametrize("n_blocks", [5, 50, 500])
 def test_degrees_stray_by_half_a_share_however_many_blocks_arrive(n_blocks: int) -> None:
@@ -416,6 +418,7 @@ def test_stale_leverages_follow_the_reference(buffer: Buffer) -> None:
     np.testing.assert_allclose(leverage, expected, rtol=1e-5)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("local_factor", "is_shortable"),
     [(1.0, True), (1.0, False), (0.3, True), (0.3, False), (0.0, False)],

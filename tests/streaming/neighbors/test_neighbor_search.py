@@ -93,6 +93,7 @@ def stopping_after(n_steps: int, phases: list[str]) -> Watch:
     return Watch(progress=note, cancelled=lambda: len(phases) >= n_steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_probes", [None, 3])
 def test_a_search_that_was_stopped_goes_on_where_it_saved(
     n_probes: int | None, tmp_path: Path

@@ -362,6 +362,7 @@ def test_first_files_need_as_many_files(tmp_path: Path, checkpoint: Checkpoint) 
         store.first_files(3)
 
 
+@pytest.mark.slow
 def test_readers_ask_while_the_writer_replaces(tmp_path: Path) -> None:
     store, checkpoint = CheckpointStore(tmp_path), grown(EMPTY, 5)
     store.save(checkpoint)
