@@ -29,13 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave nothing out where the command line chooses; workers of xdist are told."""
+    """Leave nothing out where the command line chooses, which workers of xdist are given, too."""
     config.stash[_LEFT_OUT] = Counter()
-    if not hasattr(config, "workerinput"):
-        chosen = config.args_source is pytest.Config.ArgsSource.ARGS
-        marks = any(each.startswith("-m") for each in config.invocation_params.args)
-        if chosen or marks or config.option.keyword:
-            config.option.quick, config.option.nightly = False, True
+    chosen = config.args_source is pytest.Config.ArgsSource.ARGS
+    marks = any(each.startswith("-m") for each in config.invocation_params.args)
+    if chosen or marks or config.option.keyword:
+        config.option.quick, config.option.nightly = False, True
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -88,3 +88,9 @@ def test_workers_tell_what_they_left_out(suite: pytest.Pytester) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1")
     ran.assert_outcomes(passed=5)
     ran.stdout.fnmatch_lines("left out tests/end_to_end and 11 tests*")
+
+
+@pytest.mark.usefixtures("processes")
+def test_workers_leave_nothing_out_of_what_was_chosen(suite: pytest.Pytester) -> None:
+    ran = suite.runpytest_inprocess(*PLUGINS, "--quick", "-n", "1", "tests")
+    ran.assert_outcomes(passed=9, failed=8)
