@@ -93,6 +93,7 @@ def of_a_half(edges: EdgeList, rng: np.random.Generator) -> BoolArray:
     return rng.random(edges.n_edges) < 0.5
 
 
+@pytest.mark.slow
 def test_snapshots_tell_damage_repairs_and_the_log(tmp_path: Path) -> None:
     place = Place(tmp_path, "exact")
     assert (place.meta.damage, place.meta.last_repair) == (Damage(), None)

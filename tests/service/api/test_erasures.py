@@ -303,6 +303,7 @@ def test_an_id_that_comes_again_is_another_node(full: Api) -> None:
     assert told["prediction"]["label"] == "right"
 
 
+@pytest.mark.slow
 def test_unknown_nodes_are_taken_and_count_as_unknown(api: Api) -> None:
     api.create_graph("g")
     api.push(b"src,dst\na,b\n", CSV)

@@ -118,6 +118,7 @@ def test_an_answer_can_wait_for_the_graph(api: Api, daemon: None) -> None:
     assert (ended["features_version"], ended["kind"], ended["n_columns"]) == (2, "sparse", 5)
 
 
+@pytest.mark.slow
 def test_what_only_ingest_can_see_is_told_to_whoever_waits(api: Api, daemon: None) -> None:
     api.create_graph()
     problem = give(api, b"node,x\na,1\nb,2\na,3\n", 422, wait=30).json()

@@ -64,6 +64,7 @@ def test_what_is_read_can_be_put_again(graph: Api, media_type: str) -> None:
     assert graph.stores.labels.current(graph.stores.catalog.get("g").id).labels == [1, -2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
 def test_what_is_put_again_is_judged_by_as_before(graph: Api, media_type: str) -> None:
     put = "/graphs/g/labels?unknown=keep"

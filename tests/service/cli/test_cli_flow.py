@@ -136,6 +136,7 @@ def test_running_again_adds_nothing(peewit: Peewit, edges: Path) -> None:
     assert listed["source"]["listed_at"] is not None
 
 
+@pytest.mark.slow
 def test_files_that_came_later_are_found(peewit: Peewit, edges: Path) -> None:
     peewit("graph", "create", "g")
     peewit("ingest", "g", edges.parent)

@@ -44,6 +44,7 @@ def test_unknown_command_is_wrong_usage(peewit: Peewit) -> None:
     assert "No such command 'frobnicate'" in done.err
 
 
+@pytest.mark.slow
 def test_graph_is_created_shown_changed_and_deleted(peewit: Peewit) -> None:
     created = peewit("graph", "create", "g", "--epsilon", "0.5", "--seed", "7", "--json")
     assert created.exit_code == 0

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import orjson
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def pieces(content: bytes, cuts: list[int]) -> Iterator[bytes]:
         position, number = position + n_bytes, number + 1
 
 
+@pytest.mark.slow
 @given(TABLES, CUTS)
 def test_batches_come_whole_from_any_pieces(reader: pa.RecordBatchReader, cuts: list[int]) -> None:
     batches = list(reader)

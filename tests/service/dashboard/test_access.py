@@ -106,6 +106,7 @@ def sign_in(api: Api, *scopes: Any, path: str = "/") -> None:
     assert answer.headers["location"] == path
 
 
+@pytest.mark.slow
 def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
     for path in PAGES:
         answer = keyed.client.get(path)
@@ -271,6 +272,7 @@ def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> N
     assert 'id="auto-solve"' in look(keyed, "/graphs/g/label-next")
 
 
+@pytest.mark.slow
 def test_who_may_not_look_cancels_their_own_jobs_only(keyed: Api) -> None:
     sign_in(keyed, "read", "label")
     send(keyed, "/graphs/g/jobs")

@@ -339,6 +339,7 @@ def test_every_tenth_question_is_a_random_node(pages: Api) -> None:
     assert asked(card)[1] == "random"
 
 
+@pytest.mark.slow
 def test_a_random_node_that_is_skipped_or_undone_is_asked_at_random_again(pages: Api) -> None:
     bring_communities(pages)
     locate(pages)

@@ -27,6 +27,7 @@ def choices(monkeypatch: pytest.MonkeyPatch) -> list[Strategy]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["coverage", "variance"])
 def test_nodes_chosen_together_are_shown_one_after_another(
     pages: Api, choices: list[Strategy], strategy: Strategy

@@ -150,6 +150,7 @@ def test_a_second_pass_takes_only_what_is_new(
     assert ingestor.ingest_graph(graph.id).n_committed == 0
 
 
+@pytest.mark.slow
 def test_a_missing_source_is_an_error_that_names_it(
     database: Database, settings: Settings, graph: GraphRecord, tmp_path: Path
 ) -> None:

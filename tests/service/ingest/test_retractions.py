@@ -271,6 +271,7 @@ def test_what_ingest_cannot_take_out_stays_and_says_why(place: Place) -> None:
     place.holds(0)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("asked", ["a", "b", "c"])
 @pytest.mark.parametrize("when", [0, 1, 2])

@@ -101,6 +101,7 @@ def test_a_backup_goes_on_where_the_source_was(
     restored.close()
 
 
+@pytest.mark.slow
 def test_an_erased_node_leaves_chunks_and_is_told_of_the_table(
     settings: Settings, database: Database, graph: GraphRecord, tmp_path: Path
 ) -> None:

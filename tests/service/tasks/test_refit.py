@@ -55,6 +55,7 @@ def test_flipped_labels_are_dropped_and_predicted(directory: Path, model: str) -
     assert all(shown[node] == SIDES[node] for node in FLIPPED)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("model", sorted(CATALOGUE))
 def test_the_answer_is_that_of_the_other_labels(directory: Path, model: str) -> None:

@@ -157,6 +157,7 @@ def test_reports_of_bad_rows_come_back(place: Place, sqlite_other: Place, tmp_pa
     assert (sqlite_other.paths().bad_rows / report.name).read_bytes() == report.read_bytes()
 
 
+@pytest.mark.slow
 def test_smoothed_features_which_can_be_made_again_are_left_out(
     place: Place, sqlite_other: Place, tmp_path: Path
 ) -> None:
@@ -607,6 +608,7 @@ def test_a_home_that_was_served_empty_takes_a_restore(backed_up: Path, sqlite_ot
     assert restore(sqlite_other.database, sqlite_other.settings, backed_up).rows["graphs"] == 1
 
 
+@pytest.mark.slow
 def test_another_backup_does_not_finish_the_restore_of_this(
     backed_up: Path, sqlite_other: Place
 ) -> None:

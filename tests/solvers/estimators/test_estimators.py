@@ -335,6 +335,7 @@ def test_columns_are_predicted_as_each_alone(estimator) -> None:
     assert len(fitted.status_) == len(fitted.stats_) == len(fitted.estimators_) == 3
 
 
+@pytest.mark.slow
 def test_several_labels_of_a_node_are_columns_of_zeros_and_ones() -> None:
     images, truth, known = columns_of_digits()
     tags = np.where(known[:, 1:] < 0, -1, known[:, 1:] > 0)

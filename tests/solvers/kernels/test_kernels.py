@@ -83,6 +83,7 @@ def block(n_rows: int, n_columns: int, dtype=np.float64) -> np.ndarray:
     return np.random.default_rng(n_columns).standard_normal((n_rows, n_columns)).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_columns", [0, 1, 2, 4, 5])
 def test_both_products_are_the_shifted_laplacian(run, graph, dtype, n_columns) -> None:
@@ -417,6 +418,7 @@ def test_what_many_neighbors_hold_is_not_rounded_away(run) -> None:
     np.testing.assert_allclose(after.mean(axis=1).mean(), 0.32, atol=0.003)
 
 
+@pytest.mark.slow
 def test_lanczos_rows_are_one_step_of_the_recurrence(run, graph) -> None:
     dense, matrix = normalized(run, graph)
     current, previous = block(N_NODES, 2, np.float32), block(N_NODES, 2, np.float32)[::-1].copy()

@@ -85,6 +85,7 @@ def test_vectors_are_the_smoothed_projection(edges: EdgeList, ridge: float, seed
     np.testing.assert_allclose(embedding.inverse_degree, inverse, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preconditioner", ["jacobi", "approx-chol"])
 @pytest.mark.parametrize("n_probes", [64, 70, 130])
 def test_probes_beyond_one_word_of_signs_are_projected_too(

@@ -125,6 +125,7 @@ def test_jacobi_takes_many_times_the_steps() -> None:
     assert jacobi > 10 * multigrid
 
 
+@pytest.mark.slow
 def test_components_of_one_node_are_solved_exactly() -> None:
     """Many components, some with a shift: the coarse graphs end in single nodes."""
     rng = np.random.default_rng(0)

@@ -327,6 +327,7 @@ def test_steps_in_float32_give_what_is_asked_in_float64() -> None:
     assert (true_residual(solver, rhs, warm.x) <= 1e-7).all()
 
 
+@pytest.mark.slow
 def test_where_float32_comes_to_no_more_float64_goes_on() -> None:
     solver, rhs, before = with_one_more_label(8, grid(40, decades=6.0))
     with products() as seen:

@@ -135,6 +135,7 @@ def test_products_are_those_of_the_explicit_matrix(
     assert rows.passes.count == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_rows_that_cost_nothing_are_left_alone(tmp_path: Path, case: str) -> None:
     rows, _ = made(case, tmp_path, is_unit=True, constant=1.0)

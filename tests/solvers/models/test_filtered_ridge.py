@@ -456,6 +456,7 @@ def test_progress_of_columns_is_told() -> None:
     assert {report.phase for report in reports} == {"columns", "scores"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("cora", 83.0), ("citeseer", 72.0)])
 def test_the_public_split_is_as_good_as_a_graph_network(peewit_data: Path, name, least) -> None:
     graph, classes = labeled_graph(peewit_data, name)

@@ -318,6 +318,7 @@ def test_units_of_features_change_no_score(factor: float) -> None:
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("n_classes", [2, 3])

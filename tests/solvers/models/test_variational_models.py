@@ -322,6 +322,7 @@ def test_tv_svm_without_rescaling_is_a_conic_program(n_classes, features) -> Non
     assert reached + constant == pytest.approx(least, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_without_variation_tv_rls_is_rls() -> None:
     """(I42), by the closed form (G1)."""
     given = clouds(2)

@@ -238,6 +238,7 @@ def test_batches_of_arrivals_do_not_show(buffer: Buffer, n_edges: int, is_leanin
         assert np.array_equal(getattr(some, column.name), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_without_cards_every_edge_but_loops_is_kept(buffer: Buffer, is_taken: bool) -> None:
     """The short way and the long one name records alike, too."""
@@ -255,6 +256,7 @@ def test_without_cards_every_edge_but_loops_is_kept(buffer: Buffer, is_taken: bo
     assert (kept.keep_probability == 1.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_leaning", [False, True])
 def test_degrees_grow_by_all_that_arrives(buffer: Buffer, is_leaning: bool) -> None:
     columns = buffer.take("u", "v", "weight")
@@ -418,6 +420,7 @@ def test_stale_leverages_follow_the_reference(buffer: Buffer) -> None:
     np.testing.assert_allclose(leverage, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("local_factor", "is_shortable"),

@@ -59,6 +59,7 @@ def _settings(
     return SparsifierSettings(epsilon=epsilon, seed=seed, expected_nodes=edges.n_nodes, coins=coins)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("coins", COINS)
 @pytest.mark.parametrize("epsilon", [0.9, 0.5])
