@@ -241,6 +241,7 @@ def test_every_kind_holds_rows_of_nodes(
     assert not source.holds(pa.array(["no"], pa.large_string()))
 
 
+@pytest.mark.slow
 def test_reading_on_from_any_chunk_gives_the_rest(kind: str, world: World) -> None:
     source = opened(kind, world)
     found = read(source, None)

@@ -154,6 +154,7 @@ def test_one_preparation_serves_many_label_sets(model: Model) -> None:
     np.testing.assert_allclose(scores, fresh, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 def test_columns_of_labels_are_solved_as_each_alone(model: Model) -> None:
     graph, classes = communities()
@@ -254,6 +255,7 @@ def test_features_are_used_and_edges_by_models_of_both_only(featured: Model) -> 
     assert (other.scores == solution.scores).all() != uses_edges
 
 
+@pytest.mark.slow
 def test_nodes_without_features_get_the_class_prior(featured: Model) -> None:
     if isinstance(featured, Auto | FilteredRidge):
         pytest.skip("their neighbors' features and labels reach them")
@@ -285,12 +287,14 @@ def test_a_class_whose_nodes_have_no_features_is_named(featured: Model) -> None:
         featured.solve(prepared, labels)
 
 
+@pytest.mark.slow
 def test_without_features_the_stats_say_what_stood_for_them(featured: Model) -> None:
     graph, classes = communities()
     stats = solve(featured, graph, some_labels(classes)).stats
     assert stats["input"] in {"shortest paths", "spectral embedding", "graph"}
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:
     graph, classes = communities()
@@ -309,6 +313,7 @@ def test_sparse_features_give_the_scores_of_dense_ones(featured: Model) -> None:
         np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_shifting_and_turning_features_changes_no_scores(featured: Model) -> None:
     graph, classes = communities()
     labels = some_labels(classes)

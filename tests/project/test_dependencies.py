@@ -1,7 +1,8 @@
 import ast
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.project.sources import ROOT, import_statements
+
 PACKAGES = ("service", "streaming", "solvers", ".src/peewit")
 
 # Imported beside the library that is made of them and chooses their versions.
@@ -76,17 +78,23 @@ def closure(requirements: list[Requirement]) -> set[str]:
 def imported_modules(package: str) -> Iterator[tuple[str, Path]]:
     """Top-level name of every absolute import, and the file that has it."""
     for path in (ROOT / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
+        for statement in import_statements(path):
+            if isinstance(statement, ast.Import):
+                for alias in statement.names:
                     yield alias.name.partition(".")[0], path
-            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-                yield node.module.partition(".")[0], path
+            elif statement.module and statement.level == 0:
+                yield statement.module.partition(".")[0], path
+
+
+@cache
+def providers_of_modules() -> Mapping[str, list[str]]:
+    """Distributions that hold each top-level module on this machine."""
+    return metadata.packages_distributions()
 
 
 def undeclared_imports(package: str, requirements: list[Requirement]) -> set[str]:
     names = {canonicalize_name(requirement.name) for requirement in requirements}
-    distributions = metadata.packages_distributions()
+    distributions = providers_of_modules()
     undeclared = set()
     for module, path in imported_modules(package):
         if module in sys.stdlib_module_names or module in ("docs", "peewit", "tests"):

@@ -4,11 +4,11 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.project.sources import ROOT, import_statements
+
 MOST_NAMES = 8
 """In one layer; more of them are a list that nobody reads."""
 
@@ -36,20 +36,20 @@ def arrows(container: str) -> Iterator[tuple[str, str, str]]:
     packages = ("service", "streaming", "solvers") if container == "peewit" else (".",)
     for path in (path for package in packages for path in (folder / package).rglob("*.py")):
         rooms = path.relative_to(folder).with_suffix("").parts
-        for node in ast.walk(ast.parse(path.read_text())):
-            for name in imported(node):
+        for statement in import_statements(path):
+            for name in imported(statement):
                 if name.startswith(f"{container}."):
                     target = name.removeprefix(f"{container}.").split(".")[0]
                     if target != rooms[0]:
                         yield rooms[0], target, str(path.relative_to(ROOT))
 
 
-def imported(node: ast.AST) -> list[str]:
+def imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
     """Modules that a statement imports, and the names that it takes from them."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
+    if isinstance(statement, ast.Import):
+        return [alias.name for alias in statement.names]
+    if statement.module:
+        return [f"{statement.module}.{alias.name}" for alias in statement.names]
     return []
 
 

@@ -9,10 +9,12 @@ ROOT = Path(__file__).parents[2]
 UNPICKLING = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 
 
-def faults(tree: ast.AST) -> list[int]:
+def faults(text: str) -> list[int]:
     """Lines that import what unpickles, or allow numpy to."""
+    if not any(name in text for name in (*UNPICKLING, "allow_pickle")):
+        return []
     found = []
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = {each.name.partition(".")[0] for each in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -32,7 +34,7 @@ def faults(tree: ast.AST) -> list[int]:
     "line", ["import pickle", "from joblib import load", "np.load(p, allow_pickle=True)"]
 )
 def test_the_search_finds_what_it_is_for(line: str) -> None:
-    assert faults(ast.parse(line)) == [1]
+    assert faults(line) == [1]
 
 
 def test_no_module_unpickles_files() -> None:
@@ -42,7 +44,7 @@ def test_no_module_unpickles_files() -> None:
     told = {
         str(path.relative_to(ROOT)): lines
         for path in modules
-        if (lines := faults(ast.parse(path.read_text())))
+        if (lines := faults(path.read_text()))
     }
     assert len(modules) > 100
     assert told == {}

@@ -382,6 +382,7 @@ def test_empty_files_are_committed_and_make_no_snapshot(tmp_path: Path) -> None:
     assert SnapshotStore(paths.snapshots).latest() is None
 
 
+@pytest.mark.slow
 def test_a_half_absorbed_file_that_changes_is_undone(tmp_path: Path, data: Path) -> None:
     write_edges(data / "9.parquet", 9, n_rows=10 * ROW_GROUP)
     files = listing(data)
@@ -439,6 +440,7 @@ def test_a_half_absorbed_file_that_was_cut_in_another_way_is_begun_again(
     assert n_rows == 3 * ROW_GROUP
 
 
+@pytest.mark.slow
 def test_a_half_absorbed_file_that_becomes_a_copy_of_another_is_undone(
     tmp_path: Path, data: Path
 ) -> None:
@@ -463,6 +465,7 @@ def _is_progress_of(event: IngestEvent, name: str) -> bool:
     return isinstance(event, Progress) and event.path.endswith(name)
 
 
+@pytest.mark.slow
 def test_a_half_absorbed_file_that_is_not_given_again_is_undone(tmp_path: Path, data: Path) -> None:
     expected = unbroken(tmp_path, listing(data))
     write_edges(data / "05.parquet", 9, n_rows=10 * ROW_GROUP)

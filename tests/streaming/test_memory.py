@@ -118,6 +118,7 @@ def test_groups_of_small_graphs_have_a_block_for_each_lane_and_no_more_than_aske
         assert plan.part_rows == 8_192
 
 
+@pytest.mark.slow
 def test_a_plan_is_the_same_for_any_threads_and_after_reopening(tmp_path: Path) -> None:
     sparsifier = SparsifierSettings(epsilon=0.9, expected_nodes=1_000)
     limited = StreamSettings(

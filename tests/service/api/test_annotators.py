@@ -80,6 +80,7 @@ def test_people_who_label_at_once_are_never_asked_about_one_node(
     assert people[1].suggestions("g", "random", n_more, reserve=True).nodes == rest
 
 
+@pytest.mark.slow
 def test_second_opinions_are_blind_and_tell_how_far_people_agree(
     served: Api, people: tuple[Client, Client], keys: dict[str, str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_erasures_that_wait_together_take_each_what_came_before_it(api: Api) -> 
     assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 1
 
 
+@pytest.mark.slow
 def test_what_is_new_comes_in_however_often_somebody_asks(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

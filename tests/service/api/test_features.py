@@ -92,6 +92,7 @@ def test_features_are_on_disk_when_they_are_accepted_and_in_the_graph_after_inge
     assert graph["features"]["n_rows"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("media_type", [ARROW, PARQUET, NDJSON])
 def test_posted_rows_join_those_there_are(api: Api, media_type: str) -> None:
     api.create_graph()

@@ -448,6 +448,7 @@ def _wait_for_edges(database: Database, n_edges: int) -> None:
         threading.Event().wait(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "every", [SnapshotEvery(edges=5_000), SnapshotEvery(seconds=8.0)], ids=["edges", "seconds"]
 )

@@ -158,6 +158,7 @@ def test_a_file_leaves_and_comes_again_only_as_another_content(place: Place) -> 
     assert place.statuses()["c"] == "retracted"
 
 
+@pytest.mark.slow
 def test_a_changed_file_takes_the_place_of_the_earlier_one_where_the_source_says_so(
     place: Place,
 ) -> None:

@@ -146,6 +146,7 @@ class Holders(RuleBasedStateMachine):
             assert others == set(self.holder) - own
 
 
+@pytest.mark.slow
 def test_no_node_ever_has_two_holders(database: Database) -> None:
     machine = type("Machine", (Holders,), {"database": database})
     checks = [HealthCheck.too_slow]

@@ -184,6 +184,7 @@ def test_who_is_asked_are_others_and_what_is_asked_was_given_by_hand(told: Annot
     assert unanswered == ["b", "c", "d"]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**63 - 1))
 def test_a_share_of_the_nodes_is_drawn_and_a_smaller_one_is_within_it(seed: int) -> None:
     parts = [random_part(f"n{each}", seed=seed) for each in range(2_000)]

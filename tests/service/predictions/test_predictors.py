@@ -61,6 +61,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, kernel: KernelName, is_sp
     assert [each.name for each in path.parent.iterdir()] == ["a.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize(

@@ -288,6 +288,7 @@ class Crash(Exception):
     """The process dies here."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", [Progress, Committed])
 def test_a_kill_loses_neither_the_edges_before_nor_those_after(
     deleting: Featured, dies_at: type[IngestEvent]
@@ -308,6 +309,7 @@ def test_a_kill_loses_neither_the_edges_before_nor_those_after(
     holds(deleting, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "reason"),
     [

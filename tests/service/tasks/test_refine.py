@@ -256,6 +256,7 @@ def test_passes_are_told_with_their_fraction(graph: StreamedGraph, solver: WarmG
     assert answer.result["seconds"].keys() >= {"solving", "refining"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "string"], indirect=True)
 @pytest.mark.parametrize("keep_raw", [True, False])
 def test_missing_parts_are_named_and_nothing_is_stored(

@@ -101,6 +101,7 @@ def test_a_class_keeps_its_last_label(directory: Path) -> None:
     assert answer.result["n_classes"] == 3
 
 
+@pytest.mark.slow
 def test_sets_of_nodes_that_lose_all_labels_hold_all_classes(tmp_path: Path) -> None:
     directory = tmp_path / "g"
     u, v = two_communities(120)

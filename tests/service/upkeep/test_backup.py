@@ -260,6 +260,7 @@ def test_a_retraction_that_waits_is_carried_out_where_it_is_restored(
     assert source.replaces
 
 
+@pytest.mark.slow
 def test_numbers_of_files_go_on_after_those_restored(
     place: Place, other: Place, tmp_path: Path
 ) -> None:
@@ -317,6 +318,7 @@ def test_deleted_graphs_leases_and_workers_stay_behind(
     assert LeaseStore(sqlite_other.database).holder("x") is None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_ahead_of_its_rows_is_told_again(
     place: Place, sqlite_other: Place, tmp_path: Path
 ) -> None:
@@ -386,6 +388,7 @@ def backed_up(tmp_path: Path) -> Path:
     return tmp_path / "backup"
 
 
+@pytest.mark.slow
 def test_a_directory_that_holds_something_is_refused(backed_up: Path, tmp_path: Path) -> None:
     place = Place(tmp_path / "home")
     with pytest.raises(BackupRefused, match=rf"must be empty .* holds {DATABASE}, {GRAPHS}"):

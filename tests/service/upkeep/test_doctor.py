@@ -152,6 +152,7 @@ def test_a_log_that_is_gone_or_damaged(tmp_path: Path) -> None:
     place.database.close()
 
 
+@pytest.mark.slow
 def test_a_log_whose_files_have_expired_is_whole(tmp_path: Path) -> None:
     place = Place(tmp_path / "home")
     create(place, deletions="exact", window=Window.of(2.0, buckets=2))
@@ -303,6 +304,7 @@ def test_a_file_that_rows_name_and_that_is_gone(place: Place, table: str) -> Non
     assert f"{Path(path).name} is missing" in found.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", ["pushes", "feature_sets"])
 def test_a_block_that_no_row_names_is_put_aside(place: Place, directory: str) -> None:
     orphan = place.settings.graphs_directory / place.catalog.get("g").id / directory / "x.parquet"

@@ -76,6 +76,7 @@ def test_fitted_samples_are_predicted_as_they_were_found(estimator, digits) -> N
     np.testing.assert_allclose(sparse.decision_, fitted.decision_, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", LAPLACIAN)
 def test_new_samples_are_predicted_as_well_as_those_fitted(estimator, digits) -> None:
     points, classes, y = digits

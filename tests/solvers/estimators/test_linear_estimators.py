@@ -37,6 +37,7 @@ def test_scikit_learn_checks(estimator, check) -> None:
     check(estimator)
 
 
+@pytest.mark.slow
 @each
 def test_scikit_learn_check_of_classes_with_another_marker(estimator) -> None:
     check_classifiers_classes(estimator.__name__, estimator(unlabeled=None))

@@ -125,6 +125,7 @@ def test_predicted_numbers_are_a_table_too(friends: Sparsified) -> None:
     assert table["label"].to_pylist() == pytest.approx([0.0, 1.0, 2.0, 3.0, None, None], abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [StableHFS(affinity="knn"), LapRLSC(), FilteredRidge()], ids=repr)
 def test_probabilities_of_scores_are_calibrated(model: Any) -> None:
     """Truer than a softmax of the scores, on labels that were not given."""

@@ -36,6 +36,7 @@ def test_scikit_learn_checks(estimator, check) -> None:
     check(estimator)
 
 
+@pytest.mark.slow
 @each
 @settings(max_examples=20)
 @given(problems())

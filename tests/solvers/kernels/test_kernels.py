@@ -406,6 +406,7 @@ def test_what_does_not_fit_a_byte_is_cut(run) -> None:
     assert (after[1] == -127).all()
 
 
+@pytest.mark.slow
 def test_what_many_neighbors_hold_is_not_rounded_away(run) -> None:
     n_leaves = 3_000
     indptr = np.arange(n_leaves + 1)

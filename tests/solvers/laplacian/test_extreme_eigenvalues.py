@@ -138,6 +138,7 @@ def test_promise_is_kept_with_nothing_to_spare_where_one_eigenvalue_stands_apart
     assert 1 <= n_misses <= 22  # 10 expected, standard deviation 3.2
 
 
+@pytest.mark.slow
 def test_bounds_close_in_with_every_step_and_every_vector() -> None:
     spectrum = semicircle(20_000)
     widths = []

@@ -61,6 +61,7 @@ def test_blocks_lie_apart() -> None:
     assert (nearest == block).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_whatever_the_threads() -> None:
     graph, _ = blocks(120, 100)  # several ranges of rows
     first = layout(graph, seed=3)

@@ -116,6 +116,7 @@ def test_steps_do_not_grow_with_the_graph(weight_scale: float) -> None:
     assert steps[1] <= 1.6 * steps[0]
 
 
+@pytest.mark.slow
 def test_jacobi_takes_many_times_the_steps() -> None:
     graph, rhs = clouds(10_000), np.random.default_rng(2).standard_normal(10_000)
     jacobi, multigrid = (

@@ -79,6 +79,7 @@ def test_bounds_hold_for_every_small_graph(graph: Graph) -> None:
         assert bounds.highest >= spectrum[-1] * (1 - 1e-4)
 
 
+@pytest.mark.slow
 def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
     """Its direction is one part in 400 of a random vector, and of some much less."""
     graph = two_communities(400, 0.3, 3, seed=0).graph()
@@ -100,6 +101,7 @@ def test_a_spectrum_below_the_limit_is_noticed_early() -> None:
     assert bounds.n_iter <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_nodes", "weight"),
     [(5, 0.1), (10, 1e-6), (12, 1e-6), (20, 1e-6), (30, 1e-5), (50, 1e-4), (150, 1e-4)],

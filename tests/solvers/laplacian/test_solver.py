@@ -59,6 +59,7 @@ def test_solutions_agree_with_the_pseudo_inverse(name, graph, data, scale) -> No
     np.testing.assert_allclose(solution.x, inverse @ rhs, atol=2 * bound)
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_every_component_is_solved_by_itself_with_zero_mean(graph: Graph) -> None:
     solution = LaplacianSolver(graph, rtol=1e-10).solve(random_rhs(graph.n_nodes), project=True)
@@ -169,6 +170,7 @@ def test_jacobi_serves_well_connected_graphs() -> None:
     assert solution.x.dtype == np.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_stalling_jacobi_is_replaced_and_the_choice_kept(dtype) -> None:
     graph = grid(150, decades=4)
@@ -382,6 +384,7 @@ def test_a_common_factor_of_the_matrix_divides_the_solution(name: str, scale: fl
     np.testing.assert_allclose(scale * found.x, expected.x, atol=1e-8 * np.abs(expected.x).max())
 
 
+@pytest.mark.slow
 def test_weights_are_shared_by_solvers_of_a_graph() -> None:
     graph = random_regular(50, 4)
     for scale in (1.0, 0.3):

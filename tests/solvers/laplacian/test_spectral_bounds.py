@@ -67,6 +67,7 @@ def test_bounds_hold_for_every_small_graph(graph: Graph) -> None:
         assert bounds.highest >= spectrum[-1] * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_hardly_a_seed_overlooks_a_weak_cut() -> None:
     """Its direction is one part in 400 of a random vector, and of some much less."""
     graph = two_communities(400, 0.3, 3, seed=0).graph()

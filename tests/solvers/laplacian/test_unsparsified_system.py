@@ -152,6 +152,7 @@ def test_poisson_refined_is_poisson_of_the_full_graph(data) -> None:
         assert found.stats.get("share_miss") == exact.stats.get("share_miss")
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(st.data())
 def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:

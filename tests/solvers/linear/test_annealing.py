@@ -223,6 +223,7 @@ def test_beliefs_keep_their_mean_and_end_decided(trainings, seed: int) -> None:
     assert means[-2] < 0.1 * means[0]
 
 
+@pytest.mark.slow
 def test_annealing_finds_no_larger_objective_than_switching_among_local_minima() -> None:
     gaps = []
     for seed in range(8):

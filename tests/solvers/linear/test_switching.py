@@ -127,6 +127,7 @@ def test_one_pair_at_a_time_and_all_at_once_end_alike(seed: int) -> None:
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_it_comes_close_to_the_best_of_all_labelings(seed: int) -> None:
     case = small(seed, n_rows=14, n_labeled=6, n_columns=4, shift=2.5)

@@ -390,6 +390,7 @@ def test_rings_that_no_label_reaches_get_the_majority() -> None:
     assert np.mean(gains) > 0.01
 
 
+@pytest.mark.slow
 def test_one_label_in_each_of_half_the_rings_answers_for_these_rings() -> None:
     graph, classes = rings(300, 20, 0.5)
     prepared, poisson = Auto().prepare(graph), Poisson().prepare(graph)
@@ -409,6 +410,7 @@ def test_one_label_in_each_of_half_the_rings_answers_for_these_rings() -> None:
         assert not [each for each in told if "no more than chance" in each]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [[500, 500], [900, 100], [250, 250, 250, 250]], ids=["even", "uneven", "four"]
 )

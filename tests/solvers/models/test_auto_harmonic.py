@@ -49,6 +49,7 @@ def arm_of(prepared: PreparedAuto, labels: Labels, *, rtol: float = 1e-5) -> Har
     return harmonic_arm(prepared, poisson, UNWATCHED, rtol=rtol, max_iter=1_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [15, 60])
 @pytest.mark.parametrize("width", [30, 2])
 def test_the_arm_is_the_hard_harmonic_function(

@@ -237,6 +237,7 @@ def test_landmarks_give_orthonormal_eigenvectors_of_their_approximation() -> Non
     np.testing.assert_allclose(approximation @ vectors, vectors * values, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_few_landmarks_do_nearly_as_well_as_many() -> None:
     rows, classes = load_digits(return_X_y=True)
     nodes = draw_per_class(classes, 20, seed=0)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 
 from peewit.solvers.graph import Graph
@@ -110,6 +111,7 @@ def test_flat_masses_with_unequal_shares_elect_the_largest_class() -> None:
     assert np.unique(contrasts(flat, labels, graph).argmax(axis=1)).size == 3
 
 
+@pytest.mark.slow
 def test_class_masses_repair_hfs_at_one_label_per_class_on_digits() -> None:
     graph, classes = digits_graph()
     gained = []

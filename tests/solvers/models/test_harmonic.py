@@ -160,6 +160,7 @@ def test_every_node_may_be_labeled(model) -> None:
     assert np.isfinite(scores_of(model, graph, labels)).all()
 
 
+@pytest.mark.slow
 def test_an_automatic_penalty_is_recorded_and_reproduces_its_scores() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 5, seed=0)
@@ -236,6 +237,7 @@ def test_untuned_accuracy_on_real_graphs(peewit_data, name, per_class, least) ->
     assert np.mean(accuracies) >= least
 
 
+@pytest.mark.slow
 def test_hard_solves_of_weights_over_many_decades_are_warm_and_right() -> None:
     """Weights that multigrid gives up on: approximate Cholesky must not lose its digits."""
     model = HFS(graph_penalty=0, rtol=1e-8)

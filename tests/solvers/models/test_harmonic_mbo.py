@@ -67,6 +67,7 @@ def test_scores_are_distributions_that_keep_the_labels(problem) -> None:
     np.testing.assert_array_equal(solution.scores[labels.nodes], labels.targets())
 
 
+@pytest.mark.slow
 @given(problems())
 def test_no_class_wins_in_a_component_without_its_label(problem) -> None:
     graph, labels = problem

@@ -427,6 +427,7 @@ def test_validation_needs_validation_nodes() -> None:
         EarlyStop(rule="mixed", unlabeled=np.ones(5, bool))
 
 
+@pytest.mark.slow
 def test_early_stops_end_before_the_optimum_with_its_predictions() -> None:
     case = small(0, n_nodes=300, n_labeled=40)
     problem = case.problem(norm_penalty=1e-4, graph_penalty=1e-3)

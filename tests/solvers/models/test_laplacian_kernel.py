@@ -121,6 +121,7 @@ def test_changed_labels_give_what_a_fresh_fit_gives(model) -> None:
     assert True in forms  # the kernel form came into use
 
 
+@pytest.mark.slow
 def test_columns_beyond_the_budget_are_not_kept() -> None:
     graph, labels, _ = digits(2)
     kernel = kernel_of(graph, column_bytes=8 * graph.n_nodes * (labels.n_labeled - 1))
@@ -260,6 +261,7 @@ def test_work_done_ahead_leaves_a_warm_solve_nothing_but_the_new_label(model) ->
     np.testing.assert_allclose(third.scores, fresh.scores, atol=1e-5 * np.abs(fresh.scores).max())
 
 
+@pytest.mark.slow
 def test_work_ahead_that_is_cut_short_leaves_what_was_known() -> None:
     graph, labels, truth = digits(5)
     model = StableHFS(graph_penalty=0.3)
@@ -273,6 +275,7 @@ def test_work_ahead_that_is_cut_short_leaves_what_was_known() -> None:
     np.testing.assert_array_equal(prepared.kernel.nodes, known)
 
 
+@pytest.mark.slow
 def test_nothing_is_done_ahead_that_may_not_be_kept() -> None:
     graph, labels, truth = digits(5)
     model = StableHFS(graph_penalty=0.3)

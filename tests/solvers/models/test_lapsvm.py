@@ -66,6 +66,7 @@ def test_an_early_stop_makes_conjugate_gradients_the_method(model, gram: str) ->
     assert not np.allclose(stopped.scores, exact.scores, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_penalty", [1e-2, 1e-4, 1e-6])
 def test_what_single_precision_cannot_carry_is_not_called_converged(norm_penalty: float) -> None:
     points, classes = clouds(700, n_classes=2)
@@ -129,6 +130,7 @@ def test_a_start_from_fewer_points_is_used() -> None:
     assert unused.stats["n_iter"] == cold.stats["n_iter"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -149,6 +151,7 @@ def test_a_start_of_another_space_is_not_used(first, second) -> None:
     np.testing.assert_array_equal(started.scores, cold.scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", ["free", "penalized"])
 def test_a_start_with_an_intercept_leaves_none_where_there_is_none(bias: str) -> None:
     points, classes = clouds()
@@ -261,6 +264,7 @@ def test_kernels_and_precisions_agree(kernel: str, precision: str) -> None:
         np.testing.assert_allclose(solution.scores, expected.scores, atol=atol)
 
 
+@pytest.mark.slow
 def test_float32_products_stop_with_a_status_when_they_can_no_more() -> None:
     points, classes = clouds()
     model = LapSVM(method="pcg", precision="float32", norm_penalty=1e-6, rtol=1e-12, max_iter=5_000)
@@ -319,6 +323,7 @@ def test_landmarks_answer_alike_whether_kernel_values_are_kept(kept_bytes: int) 
     np.testing.assert_allclose(solution.scores, expected.scores, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["gram matrix", "factoring", "conjugate gradients"])
 def test_a_cancelled_solve_ends_in_every_phase(phase: str) -> None:
     points, classes = clouds(700)

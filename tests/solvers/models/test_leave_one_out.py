@@ -73,6 +73,7 @@ def test_kernel_entries_are_those_of_the_pseudo_inverse(problem) -> None:
         np.testing.assert_allclose(entries, inverse[np.ix_(nodes, nodes)], atol=1e-6 * scale)
 
 
+@pytest.mark.slow
 def test_nodes_whose_entries_are_known_cost_no_solve() -> None:
     graph, _ = digits_graph()
     kernel = kernel_of(graph, rtol=1e-4)
@@ -84,6 +85,7 @@ def test_nodes_whose_entries_are_known_cost_no_solve() -> None:
     assert {step.phase for step in steps} == {"kernel"}
 
 
+@pytest.mark.slow
 def test_scaling_all_weights_scales_the_penalty_and_nothing_else() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 3, seed=0)

@@ -258,6 +258,7 @@ def left_out_twin(rows: np.ndarray, labels: Labels, unit: float) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (2, 2), (3, 0), (3, 1)])
 def test_the_penalty_is_that_which_predicts_most_labels_left_out(n_classes: int, seed: int) -> None:
@@ -410,6 +411,7 @@ def test_probabilities_that_say_little_are_warned_of() -> None:
     ).warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_never_turn_decisions_around(n_classes: int) -> None:
     """Few labels left out are easily predicted worse than by chance."""
@@ -648,6 +650,7 @@ def test_a_graph_of_the_classes_lowers_the_error(machine) -> None:
     assert errors[:, 1].mean() < errors[:, 0].mean() - 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_threads_change_no_score(machine) -> None:
     matrix, classes = sparse_points(3000, 300, shift=4.0)
@@ -761,6 +764,7 @@ def test_a_cancelled_solve_ends_wherever_it_is(machine, settings) -> None:
     np.testing.assert_array_equal(model.solve(prepared, labels).scores, whole.scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_start_changes_no_answer(machine) -> None:
     matrix, classes = points(3)
@@ -794,6 +798,7 @@ def test_a_start_whose_margins_hold_every_label_is_solved(seed: int) -> None:
     np.testing.assert_allclose(warm.scores, model.solve(prepared, labels).scores, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nodes_without_features_get_the_class_prior(machine) -> None:
     matrix, classes = points(3)

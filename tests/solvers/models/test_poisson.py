@@ -222,6 +222,7 @@ def test_mixing_is_newmans_assortativity_and_the_normalized_cut() -> None:
     assert mixing.retention == pytest.approx(3 - cut.sum())
 
 
+@pytest.mark.slow
 def test_a_start_saves_steps() -> None:
     graph, classes = digits_graph()
     nodes = draw_per_class(classes, 3, seed=0)

@@ -519,6 +519,7 @@ def test_without_edges_labels_reach_themselves(model, n_classes, initial) -> Non
     assert solution.reachable[labels.nodes].all()
 
 
+@pytest.mark.slow
 def test_nodes_beyond_reach_get_the_prior_and_change_nothing(model, n_classes) -> None:
     given = clouds(n_classes)
     u, v, weight = given.graph.edges()

@@ -158,6 +158,7 @@ def test_other_components_are_a_status_and_no_figure(tmp_path: Path, lost: str) 
     assert found.n_passes == 1
 
 
+@pytest.mark.slow
 def test_too_few_passes_are_a_status_with_bounds_that_hold(tmp_path: Path) -> None:
     file = raw_file(GRAPHS["random"]())
     graph = ingested(tmp_path, [file], epsilon=0.9, expected_nodes=220, max_edges=6_000)
@@ -184,6 +185,7 @@ def outcome(certificate: Certificate) -> Certificate:
     return replace(certificate, seconds=0.0, created_at=0.0)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(certifiable: StreamedGraph) -> None:
     found = [outcome(certify(certifiable.paths, 1, n_threads=n)) for n in (1, 2, 3)]
     assert found[0] == found[1] == found[2]
@@ -203,6 +205,7 @@ class Stopper:
         return len({report.phase for report in self.seen}) > self.n_phases
 
 
+@pytest.mark.slow
 def test_stopped_in_every_phase_and_started_again_it_ends_as_the_unbroken_run(
     certifiable: StreamedGraph,
 ) -> None:

@@ -269,6 +269,7 @@ def test_wrong_arguments_are_named(graph: StreamedGraph) -> None:
         graph.raw_edges().laplacian_product(np.ones(60))
 
 
+@pytest.mark.slow
 @dense_only
 @pytest.mark.parametrize("n_columns", [4, 10])
 def test_product_keeps_to_the_memory_that_is_told(

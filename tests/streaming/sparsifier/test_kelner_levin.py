@@ -151,6 +151,7 @@ def test_about_as_many_copies_as_printed() -> None:
     assert 0.5 * 1_500 < np.mean(copies) <= 1_500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_blocks", [1, 5, 20])
 def test_kelner_levin_errs_as_measured(n_blocks: int) -> None:
     edges, errors = complete(60), []
@@ -163,6 +164,7 @@ def test_kelner_levin_errs_as_measured(n_blocks: int) -> None:
     assert np.mean(errors) == pytest.approx(0.40, abs=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("copies_per_edge", "n_leaves", "epsilon"),
     [

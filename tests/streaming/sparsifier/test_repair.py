@@ -302,6 +302,7 @@ def test_a_cut_that_lost_its_support_is_found_and_scattered_deletes_are_not_take
     assert any(is_bad for _, is_bad in cut)
 
 
+@pytest.mark.slow
 def test_where_bounds_suspect_records_an_embedding_decides() -> None:
     edges, settings = ring(5_000, 20, 400_000, 0), settings_of(ring(5_000, 20, 1, 0), epsilon=0.9)
     log = Log(edges=edges, lives=~at_random(edges, 0.0005, 0))

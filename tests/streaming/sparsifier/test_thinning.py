@@ -184,6 +184,7 @@ FAMILIES: dict[str, Callable[[int], EdgeList]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("most_excess", [-1.0, None], ids=["embedded", "bounds where they serve"])
 @pytest.mark.parametrize("growth", [1.0, 2.0], ids=["cards of before", "half the graph since"])
