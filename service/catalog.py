@@ -32,7 +32,9 @@ from peewit.service.graph_settings import (
     GraphConflict,
     GraphSettings,
     SnapshotEvery,
+    is_raised,
     require_same_fixed,
+    with_budget,
 )
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.windows import Window
@@ -137,10 +139,20 @@ class GraphRecord:
 
 
 class Catalog:
-    """Graphs by name and by id; deleted ones are not there."""
+    """Graphs by name and by id; deleted ones are not there.
 
-    def __init__(self, database: Database) -> None:
+    Parameters
+    ----------
+    database : Database
+        That holds them.
+    memory_bytes : int, optional
+        Memory of ingest and solves, of which the budget of a new graph follows; that of this
+        machine or container by default.
+    """
+
+    def __init__(self, database: Database, *, memory_bytes: int | None = None) -> None:
         self._database = database
+        self._memory_bytes = memory_bytes
 
     def create(self, settings: GraphSettings, *, max_graphs: int | None = None) -> GraphRecord:
         """A new, empty graph.
@@ -162,6 +174,7 @@ class Catalog:
         if settings.seed is None:
             seed = secrets.randbits(53)  # any JSON reader keeps it exact
             settings = replace(settings, seed=seed)
+        settings = with_budget(settings, self._memory_bytes)
         with _unique_name(settings.name), self._database.write() as connection:
             present = select(func.count()).where(graphs.c.state == "active")
             n_graphs = connection.execute(present).scalar_one()
@@ -217,8 +230,11 @@ class Catalog:
         change: Callable[[GraphSettings], GraphSettings],
         *,
         request_solve: Callable[[Connection, str], object] | None = None,
+        require_edges: Callable[[GraphRecord], object] | None = None,
     ) -> GraphRecord:
         """The graph with other settings.
+
+        A budget that is raised after edges were thrown away has ingest read all of them again.
 
         Parameters
         ----------
@@ -233,22 +249,32 @@ class Catalog:
             id, in the transaction, when ``auto_solve`` has changed: labels that are there already
             count.
 
+        require_edges : callable, optional
+            Called with the graph before its budget is raised in this way; raises where its edges
+            are kept nowhere.
+
         Raises
         ------
         GraphNotFound, GraphOutdated
             There is no such graph, or it can only be deleted.
         GraphConflict
-            The change touches a setting that is fixed.
+            The change touches a setting that is fixed, or what ``require_edges`` raises.
         GraphExists
             Another graph has the new name.
         ValueError
             A setting breaks its rule.
         """
         with self._database.write() as connection:
-            present = _record(lock_graph(connection, graph_id)).settings
-            wanted = change(present)
+            record = _record(lock_graph(connection, graph_id))
+            present = record.settings
+            wanted = with_budget(change(present), self._memory_bytes)
             require_same_fixed(present, wanted)
-            statement = update(graphs).where(graphs.c.id == graph_id).values(**asdict(wanted))
+            values = asdict(wanted)
+            if record.progress.epsilon_expected and is_raised(present, wanted):
+                if require_edges is not None:
+                    require_edges(record)
+                values["repair_wanted"] = "all"
+            statement = update(graphs).where(graphs.c.id == graph_id).values(**values)
             with _unique_name(wanted.name):
                 changed = _record(connection.execute(statement.returning(graphs)).one())
             if request_solve is not None and wanted.auto_solve != present.auto_solve:
@@ -320,7 +346,7 @@ class Catalog:
                     f"is fixed at {record.settings.node_ids!r} once something has come to the "
                     "graph; create another graph",
                 )
-            wanted = change(record.settings)
+            wanted = with_budget(change(record.settings), self._memory_bytes)
             mine = graphs.c.id == graph_id
             gone = update(graphs).where(mine).values(state="deleted", deleted_at=now())
             connection.execute(gone)

@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.windows import Window
@@ -97,11 +98,12 @@ class GraphSettings:
         1 to 63 of a-z, 0-9, ``_`` and ``-``, the first a letter or digit; unique.
     node_ids : {"string", "int64", "dense"}
         Kind of the external node ids.
-    epsilon : float
-        Spectral error asked for, in (0, 1).
+    epsilon : float, optional
+        Spectral error asked for, in (0, 1); without it every edge is kept while they are within
+        ``max_edges``.
     max_edges : int, optional
-        Most edges that the sparsifier keeps; wins over ``epsilon``. A spanning forest is kept even
-        so.
+        The budget: most edges that the sparsifier keeps; wins over ``epsilon``. A spanning forest
+        is kept even so. Without it, and without ``epsilon``, `with_budget` computes it.
     expected_nodes : int
         Nodes to be ready for, at least 2; more may come.
     max_nodes : int
@@ -136,7 +138,7 @@ class GraphSettings:
 
     name: str
     node_ids: NodeKind = "string"
-    epsilon: float = 0.7
+    epsilon: float | None = None
     max_edges: int | None = None
     expected_nodes: int = 1_000_000
     max_nodes: int = 100_000_000
@@ -169,8 +171,8 @@ class GraphSettings:
             raise BadArgument(
                 "node_ids", f"must be one of {', '.join(NODE_KINDS)}, got {self.node_ids!r}"
             )
-        if not 0 < self.epsilon < 1:
-            raise BadArgument("epsilon", f"must lie in (0, 1), got {self.epsilon}")
+        if self.epsilon is not None and not 0 < self.epsilon < 1:
+            raise BadArgument("epsilon", f"must lie in (0, 1) or be null, got {self.epsilon}")
         if self.max_edges is not None and not 1 <= self.max_edges < 2**63:
             raise BadArgument("max_edges", f"must be at least 1 or null, got {self.max_edges}")
         if not 2 <= self.expected_nodes <= MAX_NODES:
@@ -208,6 +210,33 @@ class GraphSettings:
                 )
             if column in (other for key, other in self.columns.items() if key != name):
                 raise BadArgument(f"columns.{name}", f"must be of its own, got {column!r} twice")
+
+
+def with_budget(settings: GraphSettings, memory_bytes: int | None = None) -> GraphSettings:
+    """Settings with a budget of edges where neither that nor an epsilon is given.
+
+    Parameters
+    ----------
+    settings : GraphSettings
+        As people chose them.
+    memory_bytes : int, optional
+        What ingest and solves may use; the memory of this machine or container by default.
+    """
+    if settings.epsilon is not None or settings.max_edges is not None:
+        return settings
+    budget = edge_budget(memory_bytes, deletions=settings.deletions)
+    return replace(settings, max_edges=budget)
+
+
+def is_raised(present: GraphSettings, wanted: GraphSettings) -> bool:
+    """Whether edges that the present budget has thrown away are wanted now."""
+    if wanted.epsilon is not None or wanted.max_edges is None:
+        return False
+    return (
+        present.epsilon is not None
+        or present.max_edges is None
+        or wanted.max_edges > present.max_edges
+    )
 
 
 def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:

@@ -286,6 +286,17 @@ class Settings(BaseSettings):
         return self.items or self.home / "items"
 
     @property
+    def graph_memory_bytes(self) -> int | None:
+        """Memory that ingest or solves are limited to, where somebody has set a limit.
+
+        The default of ``child_memory_bytes`` is none: it bounds what a process keeps, not a solve.
+        """
+        limits = [] if self.memory_limit is None else [int(self.memory_limit)]
+        if "child_memory_bytes" in self.model_fields_set:
+            limits.append(int(self.child_memory_bytes))
+        return min(limits, default=None)
+
+    @property
     def n_threads(self) -> int:
         """Threads that one process computes with."""
         return self.threads or n_usable_processors()

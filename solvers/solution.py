@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, RealArray
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
@@ -34,6 +34,29 @@ class Functions(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decisive:
+    """Columns of a linear system in the Laplacian, the largest of which decides a node's class.
+
+    Attributes
+    ----------
+    values : (n_nodes, n_classes)
+        Solutions f, or what a class makes of its own alone.
+    shift : (n_nodes,) float64
+        What the system's diagonal has beside degrees, in units of weight.
+    is_reached, is_free : (n_nodes,) bool
+        Nodes that a label reaches, and those of them whose class is not given.
+    name : str
+        What the columns are.
+    """
+
+    values: RealArray
+    shift: FloatArray
+    is_reached: BoolArray
+    is_free: BoolArray
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solution:
     """Scores of every node.
 
@@ -56,6 +79,8 @@ class Solution:
         On what rounding may have done to each score, where weights lie far apart.
     densities : (n_nodes, n_classes) float32 or None
         How often walks from each node stop at labels of each class (K6), of `auto` on the snapshot.
+    decisive : Decisive or None
+        By what the classes of nodes were decided, where that is a linear system.
     """
 
     scores: FloatArray
@@ -66,6 +91,18 @@ class Solution:
     warnings: tuple[str, ...] = ()
     bound: FloatArray | None = None
     densities: Float32Array | None = None
+    decisive: Decisive | None = None
+
+
+def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:
+    """Give nodes that no label reaches, in place, what classes are predicted to have of the others.
+
+    The shares among the labels would say more of who labels than of these nodes.
+    """
+    if not reachable.all():
+        n_classes = probabilities.shape[1]
+        reached = probabilities[reachable]
+        probabilities[~reachable] = reached.mean(axis=0) if len(reached) else 1.0 / n_classes
 
 
 def grown(solution: Solution, adjacency: Any) -> Solution:
@@ -92,4 +129,6 @@ def grown(solution: Solution, adjacency: Any) -> Solution:
         scores[n_old:] = (rows @ scores) / np.where(weight > 0, weight, 1.0)[:, None]
         known[n_old:] = weight > 0
     reachable = np.pad(solution.reachable, (0, n_new))
-    return replace(solution, scores=scores, reachable=reachable, bound=None, densities=None)
+    return replace(
+        solution, scores=scores, reachable=reachable, bound=None, densities=None, decisive=None
+    )

@@ -33,6 +33,8 @@ from peewit.streaming.events import (
 )
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
+from peewit.streaming.passes.edge_passes import RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import present_file, require_files
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
@@ -41,7 +43,7 @@ from peewit.streaming.snapshots.checkpoints import (
     living,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.degrees import present_damage
+from peewit.streaming.sparsifier.degrees import is_whole, present_damage
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
@@ -239,14 +241,7 @@ class Stream:
         self._commitment.begin_run()
         with (
             self._absorption.workers(),
-            Staging(
-                self._staging_directory,
-                node_kind=self._settings.node_kind,
-                max_nodes=self._settings.max_nodes,
-                part_rows=self._absorption.part_rows,
-                check=self._stop_if_asked,
-                on_progress=self._steps.move_on,
-            ) as staging,
+            self._staging() as staging,
         ):
             if self.is_between_files:
                 # the window may have become shorter
@@ -430,26 +425,60 @@ class Stream:
             self._save_clean(publish=True)
 
     def repair(self, *, everything: bool = False) -> None:
-        """Repair the sparsifier now, where deletions are on, and publish what has changed.
+        """Repair the sparsifier now, and publish what has changed.
 
         Parameters
         ----------
         everything : bool
-            Whether all edges are sampled anew from the log, in any case.
+            Whether all edges are sampled anew in any case: from the log, or, where deletions are
+            off, from all files.
 
         Raises
         ------
+        RawEdgesGone
+            Of a graph without a log, files are missing or changed; it is as before.
         RuntimeError
             A file is half absorbed, or the stream is not usable.
         """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("a graph can be repaired only between files, of a usable stream")
         with self._absorption.workers():
-            started = self._clock()
-            repair = self._absorption.settle(self._digests, everything=everything)
-            self._tell(repair, started)
-            self._commitment.is_dirty |= repair is not None
+            if everything and self._settings.deletions == "off":
+                self._read_again()
+            else:
+                started = self._clock()
+                repair = self._absorption.settle(self._digests, everything=everything)
+                self._tell(repair, started)
+                self._commitment.is_dirty |= repair is not None
             self._save_clean(publish=True)
+
+    def _read_again(self) -> None:
+        """Absorb all files anew, as a stream with the present settings would have."""
+        if is_whole(self.state):
+            return
+        if self.state.n_erased:
+            raise RawEdgesGone([("all files", "they may still hold nodes that were erased")])
+        require_files(self.files)
+        self._save_clean(publish=False)  # what it goes back to
+        self._absorption.begin_again()
+        try:
+            with self._staging() as staging:
+                for file in self.files:
+                    with self._stage(present_file(file), staging, None) as staged:
+                        if staged.digest != file.digest:
+                            fault = "its content has changed since it was ingested"
+                            raise RawEdgesGone([(file.path, fault)])
+                        with closing(self._absorption.groups(staged, next_part=0)) as groups:
+                            for _ in groups:
+                                pass
+        except BadEdges as error:
+            self._return_to_clean()
+            raise RawEdgesGone([("a file", str(error))]) from error
+        except BaseException:
+            self._return_to_clean()
+            raise
+        self._absorption.take_nodes()
+        self._commitment.is_dirty = True
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":
@@ -578,6 +607,16 @@ class Stream:
         publish_json(
             self._bad_rows / bad_rows_name(staged.digest),
             {"path": staged.file.path, "rows": [asdict(row) for row in staged.bad_rows]},
+        )
+
+    def _staging(self) -> Staging:
+        return Staging(
+            self._staging_directory,
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            part_rows=self._absorption.part_rows,
+            check=self._stop_if_asked,
+            on_progress=self._steps.move_on,
         )
 
     def _stage(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> StagedFile:

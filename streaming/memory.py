@@ -117,11 +117,16 @@ def plan_memory(
     )
     buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions)
     if buffer_edges < least:
+        if settings.epsilon is None:
+            kept = f"at most {settings.max_edges:,} edges"
+            way_out = "raise it or lower max_edges"
+        else:
+            kept = f"epsilon {settings.epsilon:g}"
+            way_out = "raise it, raise epsilon or set max_edges"
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
-            f"{nodes:,} nodes at epsilon {settings.epsilon:g}, got {limit_bytes:,}; raise it, "
-            "raise epsilon or set max_edges; expected_nodes counts as nodes, and is fixed once a "
-            "graph exists: one made with fewer takes less"
+            f"{nodes:,} nodes at {kept}, got {limit_bytes:,}; {way_out}; expected_nodes counts as "
+            "nodes, and is fixed once a graph exists: one made with fewer takes less"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)
 

@@ -11,7 +11,8 @@ from peewit.streaming.edges.windows import Window
 from peewit.streaming.memory import plan_memory
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES
 from peewit.streaming.sparsifier.sample_size import ROOM, expected_size
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.sparsifier import buffer_cap
 
 SMALLEST_PART_ROWS = 1 << 13
 
@@ -19,7 +20,8 @@ LIMITED_READERS = 2
 """Threads that read, at most, where memory is limited: its plan must not depend on threads."""
 
 GROUP_SHARE = 1 / 16
-"""Where memory is limited, the buffer grows by at most this part of it before it is looked at."""
+"""Where memory or edges are limited, the buffer grows by at most this part of what it may hold
+before it is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,9 @@ class StreamSettings:
     def blocks_per_group(self) -> int:
         """Blocks of a group, which holds about two sparsifiers' edges (section B.3)."""
         rows, cap = self._group_rows, self.sparsifier.buffer_edges
+        if self.sparsifier.epsilon is None:  # it is full at so many records, or before
+            budget = math.ceil(buffer_cap(SparsifierState(), self.keeping))
+            cap = budget if cap is None else min(cap, budget)
         if cap is not None:
             rows = min(rows, GROUP_SHARE * cap)
         return min(max(math.ceil(rows / self.part_rows), ARRIVAL_LANES), self.group_blocks)

@@ -26,6 +26,7 @@ from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
+from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
@@ -41,7 +42,11 @@ from peewit.streaming.sparsifier.kelner_levin import (
     copies_graph,
     kelner_levin,
 )
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import (
+    EXPECTED_NODES,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
 
 sp = LateModule("scipy.sparse")
@@ -75,8 +80,10 @@ class Sparsified(EdgeTable):
         Rows that came, and those of them dropped as self-loops.
     epsilon_expected : float
         Spectral error to expect from what was kept ((B10'), (B19)); 0 where every edge was.
+    max_edges : int or None
+        The budget; None where ``epsilon`` alone decided.
     max_edges_bound : bool
-        Whether ``max_edges`` kept fewer edges than ``epsilon`` asked for.
+        Whether the budget threw edges away that ``epsilon``, if given, would have kept.
     """
 
     graph: Graph
@@ -84,6 +91,7 @@ class Sparsified(EdgeTable):
     edges_seen: int
     self_loops: int
     epsilon_expected: float
+    max_edges: int | None
     max_edges_bound: bool
 
     @property
@@ -107,11 +115,16 @@ class Sparsified(EdgeTable):
     def _node_names(self) -> pa.Array | None:
         return self.external_ids
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no edge was thrown away."""
+        return self.epsilon_expected == 0.0
+
     def _facts(self) -> dict[str, Any]:
         return {
             "nodes": self.n_nodes,
             "edges seen": self.edges_seen,
-            "kept": self.edges_kept,
+            "different edges, all kept" if self.is_whole else "kept": self.edges_kept,
             "epsilon expected": self.epsilon_expected,
             "components": self.graph.n_components,
         }
@@ -137,7 +150,7 @@ class Sparsified(EdgeTable):
 
 def sparsify(
     edges: Edges,
-    epsilon: float = 0.7,
+    epsilon: float | None = None,
     *,
     method: Method = "dependent",
     seed: int = 0,
@@ -153,10 +166,10 @@ def sparsify(
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Sparsified:
-    """Spectral sparsifier of some edges: every quadratic form of the graph within ``1 +- epsilon``.
+    """Graph of some edges: all of them while they are within the budget, else a sparsifier.
 
+    A sparsifier has every quadratic form of the graph within ``1 +- epsilon``, and its components.
     Undirected: parallel edges and both orientations of an edge sum, self-loops are dropped.
-    Components are kept exactly.
 
     Parameters
     ----------
@@ -171,17 +184,21 @@ def sparsify(
           ``weight`` weigh 1, nodes without edges are left out.
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
         - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
-    epsilon : float
-        Spectral error asked, in (0, 1).
+    epsilon : float or None
+        Spectral error asked, in (0, 1). None asks for none: every edge is kept until they pass
+        ``max_edges``, and then as many as that; ``epsilon_expected`` tells what came of it.
     method : {"dependent", "bernoulli", "kelner-levin"}
         - ``dependent``: coins that even out the degrees of nodes (section B.6).
         - ``bernoulli``: one independent coin for each edge, hence many more of them.
         - ``kelner-levin``: N copies of each edge, as printed (section B.3), to compare with. For
-          edges in memory. It may lose bridges; ``max_edges``, if given, is N.
+          edges in memory. It may lose bridges; it needs an ``epsilon``; ``max_edges``, if given,
+          is N.
     seed : int
         Equal seeds and edges give equal sparsifiers, whatever the number of threads or workers.
     max_edges : int or None
-        Most edges to keep; wins over ``epsilon``. A spanning forest is kept even so.
+        Most edges to keep; wins over ``epsilon``. A spanning forest is kept even so. None where
+        ``epsilon`` is None, too: 2.5 million for each GiB of the memory of this machine or
+        container, at least one and at most 20 million; ``Sparsified.max_edges`` tells which.
     n_nodes : int or None
         Number of nodes, where it is known: more are refused, and nodes ``0 .. n_nodes - 1`` need
         not all have edges. Of files it also sets the logarithm in the sampling constant, which is
@@ -220,11 +237,14 @@ def sparsify(
 
     Examples
     --------
-    The complete graph on 1,000 nodes has 499,500 edges. A tenth of them is enough:
+    The complete graph on 1,000 nodes has 499,500 edges. All of them fit; a tenth is enough for an
+    error of .7:
 
     >>> import numpy as np
     >>> from peewit.streaming import sparsify
     >>> u, v = np.triu_indices(1000, 1)
+    >>> sparsify((u, v)).edges_kept
+    499500
     >>> result = sparsify((u, v), epsilon=0.7)
     >>> result.edges_seen, result.edges_kept < 50_000, result.graph.n_components
     (499500, True, 1)
@@ -251,6 +271,10 @@ def sparsify(
     n_threads = n_usable_processors() if n_threads is None else n_threads
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    if method == "kelner-levin" and epsilon is None:
+        raise ValueError("epsilon must lie in (0, 1) for method kelner-levin, got None")
+    if epsilon is None and max_edges is None:
+        max_edges = edge_budget()
     with ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
         call = _Call(
             epsilon=epsilon,
@@ -280,7 +304,7 @@ def sparsify(
 class _Call:
     """Checked arguments of one call."""
 
-    epsilon: float
+    epsilon: float | None
     method: Method
     seed: int
     max_edges: int | None
@@ -337,6 +361,8 @@ def _of_copies(
     blocks: Sequence[EdgeBlock], call: _Call, nodes: Nodes, kind: NodeKind, n_nodes: int
 ) -> Sparsified:
     """Sparsifier of edges in memory by Kelner-Levin as printed."""
+    if call.epsilon is None:
+        raise AssertionError("copies were refused without epsilon")
     settings = KelnerLevinSettings(
         epsilon=call.epsilon, n_nodes=max(n_nodes, 2), n_copies=call.max_edges, seed=call.seed
     )
@@ -350,6 +376,7 @@ def _of_copies(
         edges_seen=n_rows,
         self_loops=sum(block.n_self_loops for block in blocks),
         epsilon_expected=_expected_of_copies(state, settings),
+        max_edges=call.max_edges,
         max_edges_bound=call.max_edges is not None,
     )
 
@@ -380,7 +407,7 @@ def _of_files(
         warnings.warn(f"passed over {path}: the name of a file must be UTF-8", stacklevel=3)
     if not files:
         raise ValueError(f"edges must name at least one table, got {source.url!r}")
-    settings = call.settings(SparsifierSettings().expected_nodes)
+    settings = call.settings(EXPECTED_NODES)
     state = SparsifierState()
     nodes: Nodes | None = None
     digests: set[str] = set()
@@ -484,6 +511,7 @@ def _result(
         edges_seen=state.n_edges,
         self_loops=state.n_self_loops,
         epsilon_expected=expected_epsilon(state, settings),
+        max_edges=call.max_edges,
         max_edges_bound=bool(np.isfinite(state.constant)),
     )
 

@@ -113,7 +113,7 @@ def follow(
 ) -> list[Point]:
     """Stream the edges of ``data`` as they stand, and solve after each block."""
     paths = GraphPaths(root=root / "graph")
-    sparsifier = SparsifierSettings(seed=0, expected_nodes=data.classes.size)
+    sparsifier = SparsifierSettings(epsilon=0.7, seed=0, expected_nodes=data.classes.size)
     stream = Stream(paths, StreamSettings(node_kind="int64", sparsifier=sparsifier))
     warm = WarmGraphs(memory_bytes=MEMORY_BYTES)
     points = []

@@ -38,7 +38,7 @@ def show_strikes(n_nodes: int, console: Console) -> None:
     n_edges = 10 * n_nodes
     u, v = rng.integers(0, n_nodes, (2, n_edges), dtype=np.int32)
     block = EdgeBlock(u=u, v=v, weight=np.ones(n_edges, np.float32), n_self_loops=0, n_rows=n_edges)
-    state = absorb(SparsifierState(), SparsifierSettings(), [block], n_nodes=n_nodes)
+    state = absorb(SparsifierState(), SparsifierSettings(epsilon=0.7), [block], n_nodes=n_nodes)
     strike(state, u[:10], v[:10])  # compiles
     table = Table(title=f"a strike from {state.n_records:,} records of {n_nodes:,} nodes")
     table.add_column("pairs", justify="right")
@@ -109,7 +109,7 @@ def _stream(
 
     settings = StreamSettings(
         node_kind="dense",
-        sparsifier=SparsifierSettings(expected_nodes=n_nodes),
+        sparsifier=SparsifierSettings(epsilon=0.7, expected_nodes=n_nodes),
         deletions=deletions,
         n_threads=1,
     )

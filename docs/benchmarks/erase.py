@@ -43,7 +43,7 @@ def opened(
     """The stream of a graph."""
     settings = StreamSettings(
         node_kind="dense",
-        sparsifier=SparsifierSettings(expected_nodes=n_nodes),
+        sparsifier=SparsifierSettings(epsilon=0.7, expected_nodes=n_nodes),
         deletions=deletions,
         n_threads=min(2, os.cpu_count() or 1),
     )

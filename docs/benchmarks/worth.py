@@ -2,8 +2,8 @@
 
 ``python -m docs.benchmarks.worth`` prints, as means over draws of labels: the accuracy of HFS on
 the quarter of nodes that is surest and on that which is least sure, by posterior variance and by
-margin; cross-validated accuracy over the labels beside that on all other nodes; the bound of
-Theorem 1 beside the squared miss that it bounds; and the seconds of each.
+margin; cross-validated accuracy over the labels beside that on all other nodes; and the seconds of
+each.
 """
 
 import argparse
@@ -16,10 +16,9 @@ from rich.table import Table
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.assessment.cross_validation import cross_validate
-from peewit.solvers.assessment.generalization import generalization_bound
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic import HFS
 from peewit.solvers.models.posterior_variance import posterior_variance
 from tests.data_sets import digits_graph, draw_per_class
 
@@ -37,11 +36,8 @@ class Draw:
     surest_by_margin: float
     least_sure_by_margin: float
     cross_validated: float
-    squared_miss: float
-    bound: float
     seconds_solve: float
     seconds_variance: float
-    seconds_bound: float
     seconds_cross_validation: float
 
 
@@ -60,17 +56,10 @@ def measure(graph: Graph, classes: np.ndarray, per_class: int, seed: int) -> Dra
     times.append(perf_counter())
     folds = cross_validate(model, prepared, labels, n_folds=N_FOLDS, seed=seed, start=solution)
     times.append(perf_counter())
-    stable = StableHFS(graph_penalty=penalty)
-    answer = stable.solve(stable.prepare(graph), labels)
-    predicted = answer.scores + labels.class_prior()
-    times.append(perf_counter())
-    found = generalization_bound(graph, labels, predicted, graph_penalty=penalty)
-    times.append(perf_counter())
     right = (solution.scores.argmax(axis=1) == classes)[others]
     best = np.sort(solution.scores[others], axis=1)
     by_variance = _quarters(right, variance[others])
     by_margin = _quarters(right, best[:, -2] - best[:, -1])
-    truth = np.eye(labels.n_classes)[classes[others]]
     seconds = np.diff(times)
     return Draw(
         accuracy=float(right.mean()),
@@ -79,11 +68,8 @@ def measure(graph: Graph, classes: np.ndarray, per_class: int, seed: int) -> Dra
         surest_by_margin=by_margin[0],
         least_sure_by_margin=by_margin[-1],
         cross_validated=folds.mean,
-        squared_miss=float(np.square(predicted[others] - truth).sum(axis=1).mean()),
-        bound=float("nan") if found.bound is None else found.bound,
         seconds_solve=seconds[0],
         seconds_variance=seconds[1],
-        seconds_bound=seconds[4],
         seconds_cross_validation=seconds[2],
     )
 

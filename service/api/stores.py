@@ -106,7 +106,7 @@ class Stores:
                 batch_bytes=settings.max_body_bytes,
             ),
             database=database,
-            catalog=Catalog(database),
+            catalog=Catalog(database, memory_bytes=settings.graph_memory_bytes),
             manifest=manifest,
             pushes=PushStore(
                 manifest=manifest,

@@ -58,7 +58,7 @@ WORDS: Final = {
     "labels disagreements": "GRAPH -k= --label-column= --json",
     "labels decide": "GRAPH NEW NEW --annotator= --label-column= --json",
     "labels rename-annotator": "GRAPH NEW NEW --json",
-    "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --json",
+    "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
     "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
     "jobs list": "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
     "--json",

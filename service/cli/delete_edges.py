@@ -25,6 +25,7 @@ from peewit.service.inbox.pushes import PushStore
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
+from peewit.service.wire.graphs import epsilon_text
 from peewit.streaming.edges.column_mapping import CHANGES, NO_COLUMN
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
@@ -92,8 +93,7 @@ def delete(
         typer.echo(
             f"{name}: rows that delete {push.n_rows:,}, edges kept {progress.edges_kept:,}, before "
             f"{graph.progress.edges_kept:,}; "
-            f"epsilon {progress.epsilon_expected or 0:.2f} expected, "
-            f"{graph.settings.epsilon:g} asked"
+            + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
         )
 
 

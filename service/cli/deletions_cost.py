@@ -1,6 +1,6 @@
 """Cost of exact deletions: what they add to an ingest, in a graph that has them or might."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
@@ -48,7 +48,7 @@ class DeletionsCost:
         """The cost for a graph that ``n_more`` rows are to come to."""
         n_edges = graph.progress.edges_seen + n_more
         least, most = (n_edges * each for each in LOG_EDGE_BYTES)
-        memory = partial(ingest_memory, graph, settings)
+        memory = partial(ingest_memory, graph, settings, n_more=n_more)
         return cls(
             are_on=graph.settings.deletions == "exact",
             n_edges=n_edges,
@@ -70,15 +70,24 @@ class DeletionsCost:
 
 
 def ingest_memory(
-    graph: GraphRecord, settings: Settings, deletions: Deletions | None = None
+    graph: GraphRecord,
+    settings: Settings,
+    deletions: Deletions | None = None,
+    *,
+    n_more: int,
 ) -> int:
     """Least bytes of an ingest into a graph, with other deletions than it has where they are given.
 
-    It counts the nodes that it has, or those that it is to be ready for.
+    It counts the nodes that it has, or those that it is to be ready for; and, where every edge is
+    kept, the edges that it has and ``n_more``.
     """
     chosen = stream_settings(graph, settings)
+    sparsifier = chosen.sparsifier
+    if sparsifier.epsilon is None and sparsifier.max_edges is not None:
+        n_edges = max(graph.progress.edges_seen + n_more, 1)
+        sparsifier = replace(sparsifier, max_edges=min(sparsifier.max_edges, n_edges))
     return least_memory(
-        chosen.sparsifier,
+        sparsifier,
         node_kind=chosen.node_kind,
         n_nodes=max(graph.progress.n_nodes, graph.settings.expected_nodes),
         block_rows=chosen.part_rows * (2 * chosen.n_readers + 1),

@@ -41,8 +41,8 @@ def dry_run(
     times = FileTimes.of(graph, session.settings.graphs_directory)
     reports = list(_reports(graph, sources, max_bad_rows, times))
     seconds = time.monotonic() - started
-    n_bytes = ingest_memory(graph, session.settings)
     n_rows = sum(report.n_rows for report in reports if report.refusal is None)
+    n_bytes = ingest_memory(graph, session.settings, n_more=n_rows)
     cost = DeletionsCost.of(graph, session.settings, n_more=n_rows)
     if as_json:
         value = {

@@ -30,13 +30,23 @@ def list_graphs(json: AsJson = False) -> None:
         print_json(records)
         return
     print_rows(
-        ("name", "nodes", "edges seen", "edges kept", "epsilon", "snapshot", "labels_seq"),
+        (
+            "name",
+            "nodes",
+            "edges seen",
+            "edges kept",
+            "max_edges",
+            "epsilon",
+            "snapshot",
+            "labels_seq",
+        ),
         (
             (
                 each.settings.name,
                 each.progress.n_nodes,
                 each.progress.edges_seen,
                 each.progress.edges_kept,
+                each.settings.max_edges,
                 each.settings.epsilon,
                 each.progress.snapshot,
                 each.labels_seq,

@@ -9,11 +9,17 @@ from peewit.service.cli.table_files import parsed_settings
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
-Epsilon = Annotated[float | None, typer.Option(help="Spectral error asked, in (0, 1).")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="Spectral error asked, in (0, 1), instead of all edges that fit. 0 takes it back."
+    ),
+]
 MaxEdges = Annotated[
     int | None,
     typer.Option(
-        help="Most edges to keep, but for a spanning forest; wins over --epsilon. 0 takes it back."
+        help="Most edges to keep, but for a spanning forest; wins over --epsilon. By default what "
+        "the memory allows; 0 computes it anew."
     ),
 ]
 KeepRaw = Annotated[
@@ -114,7 +120,7 @@ class SettingOptions:
             "auto_solve": self._auto_solve(settings.auto_solve),
         }
         if self.epsilon is not None:
-            changes["epsilon"] = self.epsilon
+            changes["epsilon"] = self.epsilon or None
         if self.max_edges is not None:
             changes["max_edges"] = self.max_edges or None
         if self.keep_raw is not None:

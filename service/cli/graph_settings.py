@@ -37,12 +37,13 @@ from peewit.service.cli.session import (
     tell,
 )
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.graphs.all_edges import require_all_edges
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
-from peewit.service.wire.graphs import DeletedEdges, WindowState
+from peewit.service.wire.graphs import DeletedEdges, WindowState, edges_text
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
@@ -149,12 +150,18 @@ def set_settings(
 
     with open_session() as session:
         record = session.catalog.update(
-            session.graph(name).id, change, request_solve=request_auto_solve
+            session.graph(name).id,
+            change,
+            request_solve=request_auto_solve,
+            require_edges=lambda graph: require_all_edges(graph, session.settings.graphs_directory),
         )
+        is_read_again = session.manifest.repairs.wanted(record.id) == "all"
     if json:
         print_json(record)
     else:
         print_fields(_setting_fields(record.settings))
+    if is_read_again:
+        say(f"all edges will be read again; `peewit ingest {record.settings.name}` does it now")
 
 
 @app.command()
@@ -188,17 +195,25 @@ def show(name: GraphName, json: AsJson = False) -> None:
             }
         )
         return
-    progress = record.progress
+    progress, settings = record.progress, record.settings
+    kept = edges_text(
+        n_edges=progress.edges_seen - progress.self_loops
+        if meta is None or meta.n_live is None
+        else meta.n_live,
+        n_kept=progress.edges_kept,
+        expected=progress.epsilon_expected,
+        asked=settings.epsilon,
+        max_edges=settings.max_edges,
+    )
     print_fields(
         {
             **_setting_fields(record.settings, meta),
             "nodes": progress.n_nodes,
-            "edges seen": progress.edges_seen,
-            "edges kept": progress.edges_kept,
+            "edges": kept,
+            "rows seen": progress.edges_seen,
             "self-loops dropped": progress.self_loops,
             **({} if meta is None else _deletes(record.settings, meta)),
             **({} if meta is None else _passed(record.settings, meta)),
-            "epsilon expected": progress.epsilon_expected,
             "epsilon certified": certificate
             and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
             "snapshot": progress.snapshot,
@@ -310,14 +325,16 @@ def _setting_fields(
 ) -> dict[str, object]:
     """The settings, and what the newest snapshot was asked where they have changed since."""
     every, auto = settings.snapshot_every, settings.auto_solve
-    epsilon = as_text(settings.epsilon)
+    epsilon, max_edges = as_text(settings.epsilon), as_text(settings.max_edges)
     if newest is not None and newest.epsilon_asked != settings.epsilon:
         epsilon += f" (snapshot {newest.number}: {as_text(newest.epsilon_asked)})"
+    if newest is not None and newest.max_edges != settings.max_edges:
+        max_edges += f" (snapshot {newest.number}: {as_text(newest.max_edges)})"
     return {
         "name": settings.name,
         "node_ids": settings.node_ids,
         "epsilon asked": epsilon,
-        "max_edges": settings.max_edges,
+        "max_edges": max_edges,
         "expected_nodes": settings.expected_nodes,
         "max_nodes": settings.max_nodes,
         "seed": str(settings.seed),

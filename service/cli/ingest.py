@@ -18,6 +18,7 @@ from peewit.service.cli.session import (
     INTERRUPTED,
     AsJson,
     Session,
+    as_text,
     command_group,
     given,
     open_session,
@@ -49,6 +50,7 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
+from peewit.service.wire.graphs import edges_text
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -381,13 +383,18 @@ def _tell_outcome(
     else:
         has_window = graph.settings.window is not None
         n_live = meta.n_live if has_window and meta is not None else None
-        n_edges = progress.edges_seen if n_live is None else n_live
-        share = progress.edges_kept / n_edges if n_edges else 0.0
-        live = "" if n_live is None else f"{n_live:,} live, "
-        typer.echo(
-            f"{name}: {progress.edges_seen:,} edges in, {live}{progress.edges_kept:,} kept "
-            f"({share:.1%}), {progress.n_nodes:,} nodes, {seconds:.1f} s"
+        settings = graph.settings
+        kept = edges_text(
+            n_edges=progress.edges_seen - progress.self_loops if n_live is None else n_live,
+            n_kept=progress.edges_kept,
+            expected=progress.epsilon_expected,
+            asked=settings.epsilon,
+            max_edges=settings.max_edges,
         )
+        typer.echo(
+            f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
+        )
+        typer.echo(f"snapshot {as_text(progress.snapshot)}: {kept}")
         if n_self_loops or n_bad_rows or n_late:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
@@ -396,11 +403,8 @@ def _tell_outcome(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
-        if meta is not None:
-            typer.echo(
-                f"snapshot {meta.number}: epsilon {meta.epsilon_asked:g} asked, "
-                f"{meta.epsilon_expected:.2f} expected"
-            )
+        if meta is not None and meta.note:
+            say(f"note: {meta.note}")
 
 
 def _refused_files(session: Session, graph_id: str, paths: Collection[str]) -> list[FileRecord]:

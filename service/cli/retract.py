@@ -11,6 +11,7 @@ from peewit.service.cli.session import AsJson, Session, command_group, open_sess
 from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.redaction import shown_url
+from peewit.service.wire.graphs import epsilon_text
 
 app = command_group()
 
@@ -72,7 +73,7 @@ def retract(
         typer.echo(f"{file.status} {shown_url(file.path)}: {file.n_rows or 0:,} edges")
     typer.echo(
         f"{name}: edges kept {progress.edges_kept:,}, before {graph.progress.edges_kept:,}; "
-        f"epsilon {progress.epsilon_expected or 0:.2f} expected, {graph.settings.epsilon:g} asked"
+        + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
     )
 
 

@@ -64,7 +64,7 @@ class Session:
         """The graphs."""
         from peewit.service.catalog import Catalog  # noqa: PLC0415 - slow; not every command needs it
 
-        return Catalog(self.database)
+        return Catalog(self.database, memory_bytes=self.settings.graph_memory_bytes)
 
     @cached_property
     def manifest(self) -> "Manifest":

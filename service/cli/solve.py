@@ -24,7 +24,7 @@ from peewit.service.cli.table_files import LabelColumnOption, parsed_settings, w
 from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
-from peewit.service.wire.jobs import Estimate
+from peewit.service.wire.jobs import Estimate, solve_lines
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 app = command_group()
@@ -59,21 +59,25 @@ def solve(
         int,
         typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="Of the job; higher runs earlier."),
     ] = 0,
+    details: Annotated[
+        bool, typer.Option("--details", help="Say all that is known of the answer.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Predict every node's label: a class, or with --model hfs --set target=real a number.
 
-    Works on the newest snapshot and the present labels. The job goes through the queue. While no
-    worker is alive this command runs it itself.
+    Says first how often labels that are left out are right. Works on the newest snapshot and the
+    present labels. The job goes through the queue. While no worker is alive this command runs it
+    itself.
     """
     columns = label_columns or []
     if len(columns) > 1:
         values = _check_parameters(model, parameters)
-        tell = partial(_tell_result, name)
+        tell = partial(_tell_result, name, details=details)
         run_columns(name, columns, values, tell, model=model, priority=priority, json=json)
         return
     values = _check_parameters(model, parameters, *columns)
-    tell_result = partial(_tell_result, name, values.get(LABEL_COLUMN, ""))
+    tell_result = partial(_tell_result, name, values.get(LABEL_COLUMN, ""), details=details)
     run_job(name, _KIND, values, tell_result, model=model, priority=priority, json=json)
 
 
@@ -140,7 +144,23 @@ def _size(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:,.0f} MiB"
 
 
-def _tell_result(name: str, label_column: str, result: Mapping[str, Any]) -> None:
+def _tell_result(
+    name: str, label_column: str, result: Mapping[str, Any], *, details: bool = False
+) -> None:
+    for line in solve_lines(result, graph=name):
+        say(line)
+    if result["warning"]:
+        say(f"warning: {result['warning']}")
+    if details or result["judged"] is None:
+        _tell_details(result)
+    for line in _worth(result["stats"]):
+        say(line)
+    of_column = f" --label-column {quote(label_column)}" if label_column else ""
+    more = "" if details else "; --details says more of them"
+    say(f"`peewit predictions {name}{of_column} -o FILE` writes them{more}")
+
+
+def _tell_details(result: Mapping[str, Any]) -> None:
     seconds = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in result["seconds"].items())
     n_classes = result["n_classes"]
     kind = "real numbers" if n_classes is None else f"labels of {n_classes} classes"
@@ -161,8 +181,6 @@ def _tell_result(name: str, label_column: str, result: Mapping[str, Any]) -> Non
         )
     if result["class_shares"] is not None:
         say(f"predicted, and of the labels: {_shares(result['class_shares'], n_classes)}")
-    if result["warning"]:
-        say(f"warning: {result['warning']}")
     n_bare, reads_neighbors = result["n_without_features"], "teleport" in stats
     if result["features_version"]:
         fate = "get their neighbors'" if reads_neighbors else "get no label"
@@ -175,10 +193,6 @@ def _tell_result(name: str, label_column: str, result: Mapping[str, Any]) -> Non
         say(f"{n_unreachable:,} nodes cannot be reached by any label")
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
-    for line in _worth(result["stats"]):
-        say(line)
-    of_column = f" --label-column {quote(label_column)}" if label_column else ""
-    say(f"`peewit predictions {name}{of_column} -o FILE` writes them")
 
 
 def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
@@ -220,12 +234,6 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
             f"{replicas['n_unstable']:,} nodes have another label in one of "
             f"{replicas['n_replicas']} replicas of the sparsifier; `peewit predictions --sort "
             "stability` puts them first"
-        )
-    if (bound := stats.get("bound")) is not None:
-        yield (
-            f"mean squared miss {as_text(bound['empirical_risk'])} on the labels; on the others at "
-            f"most {as_text(bound['bound'])} (as printed: {as_text(bound['bound_of_paper'])}), "
-            f"{bound['kind']}"
         )
     if (variance := stats.get("variance")) is not None:
         yield f"variances have a standard deviation of {variance['relative_error']:.1%} or less"

@@ -28,6 +28,7 @@ from peewit.service.graphs.ingest_history import IngestHistory, IngestPoint, edg
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.process_lifetime import StopSignal
+from peewit.service.wire.graphs import epsilon_text
 
 app = command_group()
 
@@ -136,10 +137,8 @@ def _spectral_error(graph: GraphRecord) -> str:
     progress = graph.progress
     if progress.snapshot is None or progress.epsilon_expected is None:
         return "none yet"
-    return (
-        f"{progress.snapshot}: epsilon {graph.settings.epsilon:g} asked, "
-        f"{progress.epsilon_expected:.2f} expected"
-    )
+    error = epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
+    return f"{progress.snapshot}: {error}"
 
 
 def _speeds(points: Sequence[IngestPoint]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from pathlib import Path
@@ -23,6 +23,7 @@ from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
+from peewit.service.wire.jobs import solve_lines
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -219,6 +220,8 @@ def _environment() -> Environment:
         "size": _size,
         "figure": _figure,
         "percent": _percent,
+        "solve_lines": partial(solve_lines, door="page"),
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "seconds": _seconds,
         "iso": _iso,
         "position": shown_position,

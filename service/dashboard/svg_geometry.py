@@ -41,7 +41,7 @@ class Spectrum:
         Where 1 is.
     """
 
-    asked: tuple[float, float]
+    asked: tuple[float, float] | None
     expected: tuple[float, float] | None
     certified: tuple[float, float] | None
     least: tuple[float, float] | None
@@ -53,7 +53,7 @@ class Spectrum:
     def of(cls, details: GraphDetails) -> Self:
         """The picture of a graph's newest certificate, or without one."""
         certificate = details.certificate
-        spans: list[float] = [details.epsilon_asked, details.epsilon_expected or 0.0]
+        spans: list[float] = [details.epsilon_asked or 0.0, details.epsilon_expected or 0.0]
         if certificate is not None:
             spans += [certificate.epsilon_certified or 0.0]
         widest = max(0.1, *spans) * 1.1
@@ -75,7 +75,7 @@ class Spectrum:
         n_steps = math.floor(widest / step)
         values = [1.0 + step * number for number in range(-n_steps, n_steps + 1)]
         return cls(
-            asked=(at(1.0 - details.epsilon_asked), at(1.0 + details.epsilon_asked)),
+            asked=around(details.epsilon_asked),
             expected=around(details.epsilon_expected),
             certified=certified,
             least=least,

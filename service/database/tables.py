@@ -92,7 +92,7 @@ graphs = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False),
     Column("node_ids", Text, nullable=False),
-    Column("epsilon", Float(53), nullable=False),
+    Column("epsilon", Float(53)),
     Column("max_edges", BigInteger),
     Column("expected_nodes", BigInteger, nullable=False),
     Column("max_nodes", BigInteger, nullable=False),

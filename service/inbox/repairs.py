@@ -34,11 +34,11 @@ class Repairs:
         GraphNotFound
             There is no such graph.
         RepairRefused
-            Its deletions are off.
+            Its deletions are off, and not all edges are wanted anew.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
-            if graph.deletions == "off":
+            if graph.deletions == "off" and kind != "all":
                 raise RepairRefused(
                     f"deletions of {graph.name} must be exact to repair it, they are off: no log "
                     "tells which edges live"

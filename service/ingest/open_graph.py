@@ -48,6 +48,7 @@ from peewit.streaming.graph_stream import (
     NotRetractable,
     Stream,
 )
+from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
@@ -314,7 +315,12 @@ class OpenGraph:
         """Repair the graph if somebody asked for it."""
         wanted = self._manifest.repairs.wanted(self.record.id)
         if wanted is not None:
-            self._stream.repair(everything=wanted == "all")
+            try:
+                self._stream.repair(everything=wanted == "all")
+            except RawEdgesGone as error:
+                _log.warning(
+                    "edges not read again", graph=self.record.settings.name, reason=str(error)
+                )
             self._books.record_snapshot(self._stream.summary())
             self._manifest.repairs.done(self.record.id, wanted, lease=self.lease)
 

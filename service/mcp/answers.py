@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from peewit.service.client import Graph, GraphDetails, Job, Prediction, Suggestions
+from peewit.service.wire.jobs import solve_lines
 from peewit.service.wire.labels import LabelColumn, LabelOrigin
 from peewit.service.wire.predictions import (
     LabelReason,
@@ -101,6 +102,7 @@ class JobState(Answer):
     n_nodes: int | None
     n_labels: int | None = Field(description="Labels that it learned from.")
     seconds: float | None = Field(description="From start to end.")
+    said: list[str] = Field(description="What is to be known first of the answer of a solve.")
     warning: str | None = Field(description="What makes the answer doubtful.")
     accuracy: Accuracy | None
     classes: list[ClassShare] = Field(description="The 20 largest.")
@@ -128,6 +130,7 @@ class JobState(Answer):
             seconds=(job.finished_at - job.started_at).total_seconds()  # type: ignore[operator]
             if is_over
             else None,
+            said=solve_lines(result),
             warning=result.get("warning"),
             accuracy=_accuracy(result.get("stats") or {}),
             classes=[
@@ -155,7 +158,10 @@ class GraphState(GraphLine):
 
     node_ids: str = Field(description="string, int64 or dense.")
     n_edges_kept: int = Field(description="Edges of the sparsifier.")
-    epsilon_asked: float = Field(description="Spectral error asked for; 0 is exact.")
+    edges: str = Field(description="What is kept of the edges, in words.")
+    epsilon_asked: float | None = Field(
+        description="Spectral error asked for; null keeps every edge within the budget."
+    )
     epsilon_expected: float | None
     epsilon_certified: float | None = Field(description="Measured, if it was.")
     n_files_waiting: int = Field(description="Files of edges that are not in the graph yet.")
@@ -169,6 +175,7 @@ class GraphState(GraphLine):
             **GraphLine.of(graph).model_dump(),
             node_ids=graph.settings.node_ids,
             n_edges_kept=graph.edges_kept,
+            edges=graph.edges_text,
             epsilon_asked=graph.epsilon_asked,
             epsilon_expected=graph.epsilon_expected,
             epsilon_certified=graph.epsilon_certified,

@@ -70,8 +70,10 @@ class PredictionMeta:
         All hyperparameters, defaults included.
     snapshot, labels_seq, features_version : int
         What was solved.
-    epsilon_asked, epsilon_expected : float
-        Spectral error of the snapshot.
+    epsilon_asked : float or None
+        Spectral error asked of the snapshot; None where it keeps edges within a budget.
+    epsilon_expected : float
+        The one to expect; 0 where it has all edges.
     solver_status : str
         ``converged`` or what kept the solver from it.
     score : "probability", "class score" or "value"
@@ -99,7 +101,7 @@ class PredictionMeta:
     snapshot: int
     labels_seq: int
     features_version: int
-    epsilon_asked: float
+    epsilon_asked: float | None
     epsilon_expected: float
     solver_status: str
     score: ScoreKind

@@ -1,6 +1,6 @@
-"""Assessment of a solve's own answer: cross-validation, bounds and uncertainty.
+"""Assessment of a solve's own answer: cross-validation and uncertainty.
 
-Variance, bound and cross-validation speak of the snapshot that was solved, H, whatever the job
+Variance and cross-validation speak of the snapshot that was solved, H, whatever the job
 refined on the full graph.
 """
 
@@ -22,7 +22,6 @@ from peewit.solvers.assessment.calibration import (
 )
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
-from peewit.solvers.assessment.generalization import generalization_bound, sparsifier_distance
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
 from peewit.solvers.models.base import Model
@@ -170,13 +169,10 @@ def assess(
     progress: Progress,
     cancelled: Cancelled,
 ) -> None:
-    """Add the variance and the bound that the options ask for, each in a phase of its own."""
+    """Add the variance that the options may ask for, in a phase of its own."""
     if options.variance:
         with phase("variance"):
             _variance(answer, assessment, progress, cancelled)
-    if options.bound:
-        with phase("bound"):
-            _bound(answer, assessment, cancelled)
 
 
 def _variance(
@@ -192,28 +188,6 @@ def _variance(
     assessment.variance = found.variance
     figures = {"relative_error": found.relative_error, "n_probes": found.n_probes}
     assessment.note("variance", figures, found.status)
-
-
-def _bound(answer: Answered, assessment: Assessment, cancelled: Cancelled) -> None:
-    """Class scores lie around the class prior, which puts them on the scale of the targets."""
-    predicted = answer.solution.scores
-    if isinstance(answer.labels, Labels):
-        predicted = predicted + answer.labels.class_prior()
-    found = generalization_bound(
-        answer.snapshot.graph,
-        answer.labels,
-        predicted,
-        graph_penalty=answer.graph_penalty,
-        cancelled=cancelled,
-    )
-    epsilon = answer.snapshot.meta.epsilon_expected
-    figures = asdict(found) | {
-        "bound_of_paper": "vacuous" if found.bound_of_paper is None else found.bound_of_paper,
-        "epsilon_expected": epsilon,
-        "sparsifier_distance": sparsifier_distance(epsilon),
-        "kind": "a diagnostic, not a certificate",
-    }
-    assessment.note("bound", figures, found.status)
 
 
 def share_out(

@@ -244,6 +244,7 @@ class ModelKind(Kind[LabelsTaskT]):
             keep_raw=graph.settings.keep_raw,
             n_threads=stores.settings.n_threads,
             scheduler=stores.settings.scheduler,
+            is_automatic=job.coalesce_key is not None,
         )
 
     def named(self, model: str | None) -> str:

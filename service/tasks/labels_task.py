@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,8 @@ class LabelsTask(Task):
         Threads to read raw edges with.
     scheduler : str or None
         Address of a dask scheduler whose workers read them instead.
+    is_automatic : bool
+        Whether it follows a change by itself, and nobody waits for it.
     """
 
     snapshot: int
@@ -54,12 +56,20 @@ class LabelsTask(Task):
     keep_raw: bool = True
     n_threads: int = 1
     scheduler: str | None = None
+    is_automatic: bool = False
+
+
+class Origins(NamedTuple):
+    """(n_labeled,) by node: labels of suggested nodes, and of nodes drawn at random."""
+
+    is_suggested: BoolArray
+    is_random: BoolArray
 
 
 def labels_in_snapshot(
     task: LabelsTask, nodes: Nodes, kind: NodeKind, target: str
-) -> tuple[Labels | RealLabels, BoolArray, int]:
-    """The labels whose nodes the snapshot has, which were suggested, and how many others there are.
+) -> tuple[Labels | RealLabels, Origins, int]:
+    """The labels whose nodes the snapshot has, where they come from, and how many others there are.
 
     Raises
     ------
@@ -77,14 +87,18 @@ def labels_in_snapshot(
         )
     n_waiting = len(task.nodes) - n_known
     values = [label for label, known in zip(task.labels, is_known, strict=True) if known]
-    is_suggested = pc.equal(task.origins, "suggested").to_numpy(zero_copy_only=False)
-    is_suggested = is_suggested[is_known][np.argsort(dense[is_known])]
+    order = np.argsort(dense[is_known])
+    is_suggested, is_random = (
+        pc.equal(task.origins, origin).to_numpy(zero_copy_only=False)[is_known][order]
+        for origin in ("suggested", "random")
+    )
+    origins = Origins(is_suggested=is_suggested, is_random=is_random)
     if target == "real":
         real = RealLabels.from_pairs(dense[is_known], np.array(values, np.float64))
-        return real, is_suggested, n_waiting
+        return real, origins, n_waiting
     labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
     label_values(labels.class_names)  # refuses names that show alike, before the work and not after
-    return labels, is_suggested, n_waiting
+    return labels, origins, n_waiting
 
 
 def _check_target(task: LabelsTask, target: str) -> None:

@@ -32,13 +32,15 @@ def refined(
     meta: SnapshotMeta,
     *,
     max_passes: int,
+    looks: bool = True,
     progress: Progress,
     cancelled: Callable[[], bool],
 ) -> Solution:
     """The model's answer on the graph of all raw edges of the snapshot.
 
-    ``progress`` is told the pass and how much of it is done; ``cancelled`` is asked between chunks
-    of a pass and in every step of a solve.
+    The last pass measures the residual where it ``looks``. ``progress`` is told the pass and how
+    much of it is done; ``cancelled`` is asked between chunks of a pass and in every step of a
+    solve.
 
     Raises
     ------
@@ -74,6 +76,7 @@ def refined(
                 passes,
                 passes.degrees,
                 max_passes=max_passes,
+                looks=looks,
                 progress=passes.report_solving,
                 cancelled=cancelled,
             )

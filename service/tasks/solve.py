@@ -48,6 +48,7 @@ from peewit.service.tasks.assessment import (
     share_out,
 )
 from peewit.service.tasks.job_kind import Child, ModelKind
+from peewit.service.tasks.judgement import judged
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
@@ -56,6 +57,13 @@ from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.stability import stability
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.thinning import (
+    CORRECTING_PASSES,
+    can_correct,
+    corrected,
+    share_of_thinning,
+    told_of_thinning,
+)
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.calibration import Calibration
@@ -64,7 +72,7 @@ from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
 from peewit.solvers.models.refinable_base import Refinable
-from peewit.solvers.solution import Functions, Solution, grown
+from peewit.solvers.solution import Functions, Solution, give_shares, grown
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
@@ -158,12 +166,12 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     model, options = validate_solve(task.model, task.parameters)
     with phases.phase("loading"):
         graph = graphs.load(task)
-        labels, is_suggested, n_waiting = labels_in_snapshot(
+        labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        judged = JudgedLabels.of(labels, is_suggested, options.cross_validate)
+        judged_labels = JudgedLabels.of(labels, origins.is_suggested, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            _require_folds(labels, judged, options)
+            _require_folds(labels, judged_labels, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
@@ -177,7 +185,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         prepared=prepared,
         snapshot=graph.snapshot,
         labels=labels,
-        judged=judged,
+        judged=judged_labels,
         solution=solution,
     )
     assessment, kept = Assessment(), answer
@@ -190,6 +198,43 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             kept = refit(answer, assessment, n_most, progress=phases.iteration, cancelled=cancelled)
             _require_whole(kept.solution)
     labels, solution = kept.labels, kept.solution
+    with phases.phase("judging"):
+        judgement = judged(
+            answer,
+            assessment,
+            origins.is_random,
+            holds_out=not task.is_automatic,
+            progress=phases.iteration,
+            cancelled=cancelled,
+        )
+    thinning = share_of_thinning(graph.store, graph.snapshot, solution)
+    may_correct = (
+        thinning is not None
+        and thinning.is_much
+        and not (task.is_automatic or options.refine)
+        and options.max_passes > 0
+        and can_correct(
+            model,
+            graph.snapshot,
+            solution.scores.shape[1],
+            solve_seconds=sum(phases.seconds.values()),
+        )
+    )
+    if may_correct and isinstance(model, Refinable):
+        with phases.phase("correcting"):
+            solution, fault = corrected(
+                task,
+                model,
+                answer.prepared,
+                labels,
+                solution,
+                graph.snapshot,
+                max_passes=min(options.max_passes, CORRECTING_PASSES),
+                progress=phases.iteration,
+                cancelled=cancelled,
+            )
+            if fault is not None:
+                assessment.warnings.append(f"not corrected by passes over all edges: {fault}")
     if options.refine and isinstance(model, Refinable):
         with phases.phase("refining"):
             solution = refined(
@@ -215,7 +260,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     if options.label_shares and isinstance(labels, Labels):
         with phases.phase("label shares"):
             share_out(kept, assessment, progress=phases.iteration, cancelled=cancelled)
-    read = partial(_told, labels=labels, calibration=assessment.calibration)
+    read = partial(_told, model=model, labels=labels, calibration=assessment.calibration)
     told = read(solution)
     if options.replicas and isinstance(labels, Labels):
         with phases.phase("replicas"):
@@ -231,6 +276,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
                 progress=phases.iteration,
                 cancelled=cancelled,
             )
+    if thinning is not None:
+        solution = replace(solution, stats={**solution.stats, "thinning_share": thinning.share})
     shares = ComparedShares.of(labels, told) if isinstance(labels, Labels) else None
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
@@ -255,6 +302,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "warm": is_warm,
         "started_from": started_from,
         "seconds": phases.seconds,
+        "judged": judgement,
+        "thinning": None if thinning is None else told_of_thinning(thinning, model),
         "stats": {**solution.stats, **assessment.figures},
     }
 
@@ -273,13 +322,22 @@ def _require_folds(
 
 
 def _told(
-    solution: Solution, *, labels: Labels | RealLabels, calibration: Calibration | None
+    solution: Solution,
+    *,
+    model: Model,
+    labels: Labels | RealLabels,
+    calibration: Calibration | None,
 ) -> Solution:
-    """The solution as people see it: calibrated; the class prior where no label reaches."""
-    if calibration is None or not isinstance(labels, Labels):
+    """The solution as people see it: calibrated; predicted shares where no label reaches."""
+    if not isinstance(labels, Labels):
         return solution
-    scores = calibration.probabilities(solution.scores)
-    scores[~solution.reachable] = labels.class_prior()
+    if calibration is not None:
+        scores = calibration.probabilities(solution.scores)
+    elif model.score_kind == "probability" and not solution.reachable.all():
+        scores = solution.scores.copy()
+    else:
+        return solution
+    give_shares(scores, solution.reachable)
     return replace(solution, scores=scores)
 
 

@@ -16,7 +16,6 @@ from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.harmonic import StableHFS
 from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import Refinable
@@ -80,7 +79,12 @@ class SolveOptions:
     )
     max_passes: int = option(
         100,
-        Rule(doc="Most passes over the raw edges with refine.", kind=int, minimum=LEAST_PASSES),
+        Rule(
+            doc="Most passes over the raw edges, with refine, or where an answer corrects itself "
+            "because thinning decided much of it, which takes three; 0 leaves it uncorrected.",
+            kind=int,
+            minimum=0,
+        ),
         needs=Refinable,
         verb="be refined on the full graph",
     )
@@ -103,16 +107,6 @@ class SolveOptions:
         ),
         needs=GaussianField,
         verb="tell a variance",
-    )
-    bound: bool = option(
-        False,
-        Rule(
-            doc="Compute the bound of Theorem 1 on the mean squared miss of unlabeled nodes; a "
-            "diagnostic, not a certificate.",
-            kind=bool,
-        ),
-        needs=StableHFS,
-        verb="be bounded by Theorem 1",
     )
     cross_validate: int = option(
         0,
@@ -192,6 +186,9 @@ class SolveOptions:
                 raise BadArgument(
                     name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
                 )
+        if self.max_passes < LEAST_PASSES and (self.refine or self.max_passes):
+            least = f"at least {LEAST_PASSES}" if self.refine else f"0 or at least {LEAST_PASSES}"
+            raise BadArgument("max_passes", f"must be {least}, got {self.max_passes}")
         if self.replicas > MAX_REPLICAS:
             raise BadArgument("replicas", f"must be at most {MAX_REPLICAS}, got {self.replicas}")
         if self.cross_validate == 1:
@@ -261,8 +258,6 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
     options = SolveOptions(**{name: parameters[name] for name in parameters if name in offered})
     options = options.with_folds()
     built = chosen(**{name: parameters[name] for name in parameters if name in known})
-    if "max_passes" in parameters and not options.refine:
-        raise BadArgument("max_passes", f"must stand beside refine=true, got {options.max_passes}")
     for name in ("probabilities", "without_doubtful"):
         if name in options.of_classes and built.judged.score_kind != built.score_kind:
             raise BadArgument(

@@ -11,13 +11,60 @@ from peewit.solvers.notebook_html import shown
 NodeKind = Literal["string", "int64", "dense"]
 
 
+def edges_text(
+    *,
+    n_edges: int,
+    n_kept: int,
+    expected: float | None,
+    asked: float | None = None,
+    max_edges: int | None = None,
+) -> str:
+    """What is kept of the edges of a graph, in words.
+
+    Parameters
+    ----------
+    n_edges : int
+        Edges that live, self-loops not counted.
+    n_kept : int
+        Edges of the newest snapshot.
+    expected, asked : float, optional
+        Spectral error; 0 is expected where every edge is kept.
+    max_edges : int, optional
+        The budget.
+    """
+    if expected is None:
+        return "none yet" if max_edges is None else f"none yet, at most {max_edges:,} kept"
+    if expected == 0.0:
+        told = f"all {n_kept:,} edges kept"
+        if n_edges != n_kept:
+            told = f"{n_edges:,} edges, {n_kept:,} different pairs, all kept"
+        return told
+    bound = "" if max_edges is None else f", at most {max_edges:,} whatever comes"
+    return f"{n_kept:,} of {n_edges:,} edges kept{bound}; {epsilon_text(asked, expected)}"
+
+
+def epsilon_text(asked: float | None, expected: float | None) -> str:
+    """The spectral error that is asked and the one to expect, in words."""
+    if expected == 0.0:
+        return "every edge is kept"
+    told = "no error is known yet" if expected is None else f"epsilon {expected:.2f} expected"
+    if expected is not None and expected >= 1.0:
+        told = "so few that no spectral error is promised"
+    return told if asked is None else f"{told}, {asked:g} asked"
+
+
 @record
 class Settings:
     """Settings of a graph."""
 
     node_ids: NodeKind
-    epsilon: float
-    max_edges: int | None
+    epsilon: float | None = described(
+        "Spectral error asked; null keeps every edge while they are within max_edges."
+    )
+    max_edges: int | None = described(
+        "Most edges kept, whatever comes; computed from the server's memory when the graph is made "
+        "unless given. Null where epsilon alone decides."
+    )
     expected_nodes: int
     max_nodes: int
     seed: int
@@ -45,21 +92,29 @@ class Graph:
     edges_seen: int = described("Rows of committed files.")
     edges_kept: int
     self_loops: int = described("Rows dropped because both ends are the same node.")
-    epsilon_asked: float
-    epsilon_expected: float | None = described("Of the newest snapshot.")
+    epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
+    epsilon_expected: float | None = described("Of the newest snapshot; 0 where it has all edges.")
     snapshot: int | None = described("Number of the newest.")
     labels_seq: int = described("Number of the last label event.")
     features_version: int
     created_at: datetime
 
+    @property
+    def edges_text(self) -> str:
+        """What is kept of the edges, in words."""
+        return edges_text(
+            n_edges=self.edges_seen - self.self_loops,
+            n_kept=self.edges_kept,
+            expected=self.epsilon_expected,
+            asked=self.epsilon_asked,
+            max_edges=self.settings.max_edges,
+        )
+
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
         facts = {
             "nodes": self.nodes,
-            "edges seen": self.edges_seen,
-            "kept": self.edges_kept,
-            "epsilon asked": self.epsilon_asked,
-            "expected": self.epsilon_expected,
+            "edges": self.edges_text,
             "snapshot": self.snapshot,
             "labels_seq": self.labels_seq,
         }
@@ -219,9 +274,13 @@ class Snapshot:
     edges_seen: int
     edges_kept: int
     self_loops: int
-    epsilon_asked: float
-    epsilon_expected: float
-    note: str = described("Why the spectral error is not the one asked; empty when it is.")
+    epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
+    epsilon_expected: float = described("0 where it has all edges.")
+    max_edges: int | None = described("The budget that it was made for.")
+    n_failed_embeddings: int = described(
+        "Thinnings that threw nothing away, as resistances did not converge."
+    )
+    note: str = described("What to know before its labels are trusted; empty where nothing is.")
     n_files: int
     n_deletes: int = described("Rows that deleted a pair, whether it was there or not.")
     n_split: int = described(

@@ -1,9 +1,11 @@
 """Jobs: how they stand, and what one would take."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from peewit.service.wire.records import described, record
+from peewit.solvers.notebook_html import shown
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
@@ -41,6 +43,128 @@ class Job:
     def is_final(self) -> bool:
         """True when the job never changes again."""
         return self.status not in {"queued", "running"}
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be known first of the answer of a solve, see `solve_lines`; else nothing."""
+        return [] if self.result is None else solve_lines(self.result, door="python")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        facts = {
+            "status": self.status,
+            "model": self.model,
+            "phase": self.phase,
+            "snapshot": self.snapshot,
+            "labels_seq": self.labels_seq,
+            **{f"to know, {place}": line for place, line in enumerate(self.lines, 1)},
+            "warning": (self.result or {}).get("warning"),
+            "error": self.error,
+        }
+        return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
+
+
+Door = Literal["command", "page", "python"]
+"""Where a text is read: it advises what can be done there."""
+
+
+def solve_lines(
+    result: Mapping[str, Any], *, graph: str = "NAME", door: Door = "command"
+) -> list[str]:
+    """What is to be known first of the result of a solve: at most three lines, as at every door.
+
+    How often labels left out are right; what thinning decided, where edges were thrown away; and
+    whom the labels speak for, where that is not all nodes.
+
+    Parameters
+    ----------
+    result : mapping
+        Of a job of kind solve.
+    graph : str
+        Stands in what is advised.
+    door : {"command", "page", "python"}
+        Where it is read.
+    """
+    judged, thinning = result.get("judged"), result.get("thinning")
+    lines = []
+    if judged is not None:
+        lines.append(_accuracy_line(judged))
+    if thinning is not None:
+        lines.append(_thinning_line(thinning, result, graph, door))
+    if judged is not None and judged["sample"] != "random":
+        lines.append(_sample_line(judged, graph, door))
+    return lines
+
+
+def _accuracy_line(judged: Mapping[str, Any]) -> str:
+    if judged["accuracy"] is None:
+        return (
+            "how often it is right is not known: no label could be left out to see; label two "
+            "nodes or more of each class"
+        )
+    told = f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} labels left out"
+    if judged["low"] is not None:
+        told += f" ({judged['low']:.0%} to {judged['high']:.0%} of all nodes)"
+    return f"{told}; always saying {judged['commonest']!r} is at {judged['commonest_share']:.0%}"
+
+
+_KEEP_MORE = {
+    "command": "keep more with `peewit graph set {graph} --max-edges N`",
+    "python": "keep more with update_graph({graph!r}, max_edges=N)",
+}
+_READ_ALL = {
+    ("refine", "command"): "read all of them with --set refine=true",
+    ("refine", "python"): "read all of them with refine=True",
+    ("model", "command"): "take --model stable-hfs, which reads all of them",
+    ("model", "python"): "take the model 'stable-hfs', which reads all of them",
+    ("model", "page"): "predict with the model stable-hfs, which reads all of them",
+}
+
+
+def _thinning_line(
+    thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
+) -> str:
+    stats = result["stats"]
+    told = f"about {thinning['share']:.1%} of the labels were decided by which edges were kept"
+    if "refined" in stats:
+        return (
+            f"{told}; {stats['passes']} passes over all edges have corrected them: "
+            f"{stats['n_changed']:,} changed"
+        )
+    if not thinning["is_much"]:
+        return told
+    ways = [_KEEP_MORE.get(door, ""), _READ_ALL.get((thinning["way_out"], door), "")]
+    advice = ", or ".join(way.format(graph=graph) for way in ways if way)
+    return f"{told}: {advice}" if advice else told
+
+
+_BIASES = {
+    "shares": "their classes are not as common among the nodes",
+    "more edges": "their nodes have more edges than others",
+    "fewer edges": "their nodes have fewer edges than others",
+    "close together": "their nodes lie close together",
+}
+
+
+_LABEL_RANDOM = {
+    "command": "label {more} nodes of `peewit suggest {graph} --strategy random -k {more}`, and "
+    "put them with --origin random",
+    "page": "label {more} nodes of Label next, random",
+    "python": "label {more} nodes of suggestions({graph!r}, strategy='random'), and put them with "
+    "origin='random'",
+}
+
+
+def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
+    """Whom the labels speak for, and how to know about all nodes."""
+    more = max(50, 200 - judged["n_random"])
+    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
+    if judged["sample"] == "untested":
+        why = "nobody has said that these were drawn at random"
+    else:
+        reasons = " and ".join(_BIASES[each] for each in judged["biases"])
+        why = f"these are no random sample: {reasons}"
+    return f"this speaks for nodes like the labeled ones ({why}); {advice}"
 
 
 @record

@@ -1,5 +1,7 @@
 """Systems of a graph that can only be multiplied with, one pass over its edges per product.
 
+What its sparsifier answers errs by as much as (D8) says.
+
 Block conjugate gradients (O'Leary 1980, with the residuals made orthonormal as Dubrulle 2001 does)
 preconditioned by solving on a sparsifier of the graph. Context: a pass costs far more than all
 else. Decision: all columns share one search space, and the sparsifier's own answer is the first
@@ -119,7 +121,7 @@ class FullSolution:
         Converged only if every column's true residual is within ``rtol``.
     residual : (k,) float64
         Relative residual of every column, 0 for a zero right-hand side; a true one, computed by
-        the last pass, unless the run was cancelled.
+        the last pass, unless the run was cancelled or does not look.
     n_passes : int
         Products with the full graph's Laplacian.
     n_inner : int
@@ -138,6 +140,7 @@ def solve_full(
     product: Product,
     *,
     max_passes: int,
+    looks: bool = True,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> FullSolution:
@@ -151,6 +154,9 @@ def solve_full(
         With the full graph's Laplacian; what it raises reaches the caller.
     max_passes : int
         Most products, at least 2; the last one measures the residual.
+    looks : bool
+        Whether it does. Else it makes a step like the others, and the residual that is told is that
+        which the steps have left: of a few they are right.
     progress, cancelled
         As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
 
@@ -177,6 +183,7 @@ def solve_full(
         ),
         inner=_Inner(system, cancelled),
         max_passes=max_passes,
+        looks=looks,
     )
     outcome = iterate(
         method,
@@ -186,6 +193,8 @@ def solve_full(
         cancelled=cancelled,
     )
     state = outcome.state
+    if outcome.status is Status.MAX_ITER and not looks:
+        method.last_half_step(state)
     known = 0.0 if system.known is None else system.known
     return FullSolution(
         x=state.unknown + known,
@@ -240,9 +249,10 @@ class _Inner:
 class _State:
     """Where a run is.
 
-    ``unknown`` and ``residual`` (n_nodes, k); ``directions`` and ``products`` (n_nodes, s) hold the
-    last P and M P with P^T M P = I; ``norms`` and ``relative`` (k,); ``diagonal`` (n_nodes,) is
-    about that of M, once it was asked for.
+    ``length`` is that of a step along what the sparsifier makes of a residual, about, once one was
+    taken. ``unknown`` and ``residual`` (n_nodes, k); ``directions`` and ``products`` (n_nodes, s)
+    hold the last P and M P with P^T M P = I; ``norms`` and ``relative`` (k,); ``diagonal``
+    (n_nodes,) is about that of M, once it was asked for.
     """
 
     unknown: FloatArray
@@ -257,6 +267,7 @@ class _State:
     best: float = np.inf
     last_improvement: int = 0
     recent: tuple[float, ...] = ()
+    length: float | None = None
 
     @property
     def worst(self) -> float:
@@ -272,6 +283,7 @@ class _FullCG:
     operator: ShiftedLaplacian
     inner: _Inner
     max_passes: int
+    looks: bool
 
     def init(self) -> _State:
         """Nothing is known of the full graph before the first pass."""
@@ -291,7 +303,7 @@ class _FullCG:
         """The first pass, a step of conjugate gradients, or a look at the true residual."""
         if state.n_passes == 0:
             return self._begin(state)
-        if self._is_done(state) or state.n_passes + 1 == self.max_passes:
+        if self._is_done(state) or (self.looks and state.n_passes + 1 == self.max_passes):
             return self._look(state)
         basis = _orthonormal(state.residual[:, state.relative > self.system.rtol])
         raw = self.inner.solve(basis)
@@ -311,8 +323,23 @@ class _FullCG:
         self._project(products)
         if n_probes:
             state.diagonal = self._diagonal(probes, product[:, n_directions:])
+        own = self._completed(directions, self.system.sparsifier.laplacian_product(directions))
+        energy = float(column_dots(directions, products).sum())
+        state.length = float(column_dots(directions, own).sum()) / energy if energy > 0 else None
         self._advance(state, directions, products)
         return state
+
+    def last_half_step(self, state: _State) -> None:
+        """What the sparsifier makes of the last residual, without another pass.
+
+        Its length (D12) is that of the step before.
+        """
+        if state.length is None:
+            return
+        correction = self.inner.solve(state.residual)
+        if correction is not None:
+            self._project(correction)
+            state.unknown += state.length * correction
 
     def terminate(self, state: _State) -> Status | None:
         """Only a true residual ends a run."""

@@ -46,7 +46,7 @@ from peewit.solvers.models.graph_model_base import Bequest, GraphModel, Prepared
 from peewit.solvers.models.harmonic_mbo import joined_columns
 from peewit.solvers.models.label_coverage import LabelCoverage
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
-from peewit.solvers.models.label_sample import DOUBT, LabelSample, reweighed
+from peewit.solvers.models.label_sample import DOUBT, LabelSample, rank_deviate, reweighed
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.models.stacking import (
@@ -58,7 +58,7 @@ from peewit.solvers.models.stacking import (
     fitted_stack,
 )
 from peewit.solvers.row_ranges import Parallel
-from peewit.solvers.solution import Solution
+from peewit.solvers.solution import Decisive, Solution, give_shares
 from peewit.solvers.status import Status
 
 _TOSS_UP: Final = 0.02
@@ -106,6 +106,10 @@ BELIEFS: Final = {
 """What may be right on a graph, before any label is left out.
 
 Others ignore harmonic functions: an arm that is not believed then changes nothing."""
+
+
+_LINEAR: Final = {"poisson": "potentials", "density": "densities"}
+"""Arms that are linear systems in the Laplacian: what coins did is told of one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,13 +220,13 @@ class Auto(FeatureModel, Refinable):
         return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
 
     def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
-        """The stack of all arms, or, once stopped, shares of the classes."""
+        """The stack of all arms, or, once stopped, nothing that prefers a class."""
         try:
             return self._solution(prepared, groups, watch)
         except Stopped:
-            n_nodes = prepared.graph.n_nodes
+            n_nodes, n_classes = prepared.graph.n_nodes, groups.labels.n_classes
             return Solution(
-                scores=np.tile(groups.labels.class_prior(), (n_nodes, 1)),
+                scores=np.full((n_nodes, n_classes), 1.0 / n_classes),
                 reachable=np.zeros(n_nodes, bool),
                 status=Status.CANCELLED,
                 stats={"n_iter": 0},
@@ -299,10 +303,25 @@ class Auto(FeatureModel, Refinable):
         shares /= shares.sum()
         sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
         if not coverage.is_spread:
-            sample = LabelSample.of(probabilities[reachable], stack.left_out, shares)
+            # a label in no reach of others is left out with nothing, which is no node's lot
+            reached = groups.reached_left_out(prepared.graph.component)
+            sample = LabelSample.of(probabilities[reachable], stack.left_out[reached], shares)
+            sample = replace(
+                sample,
+                degrees=_unlike_degrees(prepared.graph, labels),
+                nearness=coverage.nearness,
+            )
         if sample.is_estimated:
             probabilities = reweighed(probabilities, sample.shares / shares)
-        probabilities[~reachable] = labels.class_prior()
+        give_shares(probabilities, reachable)
+        linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
+        decisive = Decisive(
+            values=poisson.scores if linear == "poisson" else arms[linear].values,
+            shift=np.zeros(prepared.graph.n_nodes),
+            is_reached=poisson.task.reachable,
+            is_free=poisson.task.reachable,
+            name=_LINEAR[linear],
+        )
         return Solution(
             scores=probabilities,
             reachable=reachable,
@@ -310,6 +329,7 @@ class Auto(FeatureModel, Refinable):
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=(*warnings, *_warnings(labels, sample, coverage)),
             densities=densities.of_classes(),
+            decisive=decisive,
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
@@ -408,6 +428,13 @@ def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
     return np.asarray(covariate)
 
 
+def _unlike_degrees(graph: Graph, labels: Labels) -> float:
+    """Normal deviate of the ranks of the labels' degrees among all nodes'."""
+    is_other = np.ones(graph.n_nodes, bool)
+    is_other[labels.nodes] = False
+    return rank_deviate(graph.degree[labels.nodes], graph.degree[is_other])
+
+
 def _stacked(
     groups: LabelGroups,
     arms: dict[str, StackedArm],
@@ -459,7 +486,7 @@ def _told(
     told |= {"loo_accuracy": accuracy, "loo_labels": int(used.size)}
     told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
     told["majority"] = float(np.bincount(classes).max() / classes.size)
-    told["sample_p_value"] = sample.p_value
+    told |= sample.told
     if stack.coverage.is_spread:
         told["unjudged_share"] = stack.coverage.near_share
     return told

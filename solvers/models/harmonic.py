@@ -34,7 +34,7 @@ from peewit.solvers.models.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.leave_one_out import choose_penalty
 from peewit.solvers.models.posterior_variance import GaussianField
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
-from peewit.solvers.solution import Solution
+from peewit.solvers.solution import Decisive, Solution
 from peewit.solvers.status import Status, first_failure
 
 SOFT_PENALTY: Final = Rule(
@@ -134,8 +134,27 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             status = first_failure(
                 status, Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
             )
+        decisive = None
+        if isinstance(labels, Labels) and status is not Status.CANCELLED:
+            values = scores
+            if reading == "contrasts":
+                values = contrasts(function, labels, prepared.graph)
+            on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
+            kappa = penalty * labels.n_labeled
+            decisive = Decisive(
+                values=values,
+                shift=on_labels / kappa if kappa > 0.0 else np.zeros_like(on_labels),
+                is_reached=task.reachable,
+                is_free=task.reachable & ((on_labels == 0.0) | (kappa > 0.0)),
+                name="scores",
+            )
         return Solution(
-            scores=scores, reachable=task.reachable, status=status, stats=stats, bound=bound
+            scores=scores,
+            reachable=task.reachable,
+            status=status,
+            stats=stats,
+            bound=bound,
+            decisive=decisive,
         )
 
     def _full_system(

@@ -32,7 +32,7 @@ from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic import HFS, even_penalty
 from peewit.solvers.models.joined_walks import JoinedState, JoinedWalks
 from peewit.solvers.models.threshold_dynamics import CutState, Nodes, ThresholdDynamics, Walk
-from peewit.solvers.solution import Solution
+from peewit.solvers.solution import Solution, give_shares
 from peewit.solvers.status import Status, first_failure
 
 _MOST_JOINED = 32
@@ -153,7 +153,7 @@ class HarmonicMBO(GraphModel):
         start_of_walks = WalkStart(task=task, labels=labels, first=first)
         outcome, (scores,) = self.walked(prepared, [start_of_walks], watch)
         (state,) = outcome.state.parts
-        scores[~harmonic.reachable] = labels.class_prior()
+        give_shares(scores, harmonic.reachable)
         stopped = outcome.status is Status.CANCELLED
         return Solution(
             scores=scores,

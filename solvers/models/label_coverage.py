@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.models.label_groups import LabelGroups
-from peewit.solvers.models.label_sample import DOUBT
+from peewit.solvers.models.label_sample import DOUBT, rank_deviate
 from peewit.solvers.row_ranges import row_blocks
 
 _MOST_NODES: Final = 20_000
@@ -38,11 +38,14 @@ class LabelCoverage:
         Nodes nearer to labels than nearly all left-out labels; none where labels are not spread.
     is_left_near : (n_used,) bool
         Left-out labels that are as near to the others, where these are enough to judge.
+    nearness : float
+        Normal deviate of the ranks of left-out labels among nodes, by how near they are (K16).
     """
 
     p_value: float
     is_near: BoolArray
     is_left_near: BoolArray
+    nearness: float = 0.0
 
     @classmethod
     def of(cls, columns: Float32Array, groups: LabelGroups) -> "LabelCoverage":
@@ -70,14 +73,17 @@ class LabelCoverage:
             ):
                 coverage[own] = kept @ columns[:, nodes[own]]
         p_value, cut = _least_likely(of_labels, of_nodes)
+        nearness = rank_deviate(of_labels, of_nodes)
         if p_value >= DOUBT:
-            return cls(p_value=p_value, is_near=is_near, is_left_near=is_left_near)
+            return cls(
+                p_value=p_value, is_near=is_near, is_left_near=is_left_near, nearness=nearness
+            )
         of_all = cut * groups.n_folds / (groups.n_folds - 1)  # no fold is missing
         for rows in row_blocks(n_nodes):
             is_near[rows] = columns[:, rows].sum(axis=0, dtype=np.float64) > of_all
         if np.count_nonzero(of_labels > cut) >= _LEAST_LABELS:
             is_left_near = of_labels > cut
-        return cls(p_value=p_value, is_near=is_near, is_left_near=is_left_near)
+        return cls(p_value=p_value, is_near=is_near, is_left_near=is_left_near, nearness=nearness)
 
     @property
     def is_spread(self) -> bool:

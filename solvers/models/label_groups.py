@@ -14,6 +14,7 @@ from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
     FloatArray,
+    Int32Array,
     Int64Array,
     IntArray,
     UInt64Array,
@@ -137,6 +138,15 @@ class LabelGroups:
     def usable(self) -> Int64Array:
         """Places of the labels that are left out, once each."""
         return np.flatnonzero(self.fold >= 0)
+
+    def reached_left_out(self, component: Int32Array) -> BoolArray:
+        """(n_used,) which left-out labels lie in a component with a label of another fold."""
+        labels, used = self.labels, self.usable
+        own = component[labels.nodes].astype(np.int64)
+        n_together = np.bincount(own, minlength=int(component.max(initial=-1)) + 1)
+        key = own * (self.n_folds + 1) + self.fold
+        _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+        return np.asarray(n_together[own] > counts[place])[used]
 
     def members(self) -> list[Int64Array]:
         """Nodes of every group."""

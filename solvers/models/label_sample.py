@@ -2,21 +2,33 @@
 
 Predictions for all nodes and for left-out labels come from the same function, so their mean
 differs where labels were drawn otherwise than at random: more frauds than honest accounts, or as
-many of each class.
+many of each class. Two rank sums (K16) see draws that shares do not tell: labels of nodes with more
+edges than others, and labels that lie nearer to each other than nodes do to them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.late_modules import LateModule
 
 special = LateModule("scipy.special")
 
 DOUBT: Final = 0.003
 """Of labels that are less likely to be a random sample, class shares are not believed."""
+
+UNLIKE_DEGREES: Final = 3.29
+"""Deviate of the ranks of their degrees from which on labels are no random sample: p = .001."""
+
+CLUMPED: Final = 4.2
+"""The same of how near they are to labels of other folds, on one side; ranks of near nodes hang
+together, so that more is asked."""
+
+Bias: TypeAlias = Literal["shares", "more edges", "fewer edges", "close together"]
+"""In what labels differ from the nodes."""
 
 _LEAST_LEFT_OUT: Final = 10
 """Fewer are mostly of the classes that chance gave two labels, and no normal deviates."""
@@ -40,11 +52,30 @@ class LabelSample:
         Class shares of all nodes: of the labels, or estimated where these are no random sample.
     is_estimated : bool
         Which of the two.
+    degrees, nearness : float
+        Normal deviates of the rank sums of the labels' degrees, and of how near left-out labels
+        are to others, among those of the nodes (K16).
     """
 
     p_value: float
     shares: FloatArray
     is_estimated: bool
+    degrees: float = 0.0
+    nearness: float = 0.0
+
+    @property
+    def told(self) -> dict[str, float]:
+        """What `biases_of` reads of a solution's stats."""
+        return {
+            "sample_p_value": self.p_value,
+            "sample_degrees": self.degrees,
+            "sample_nearness": self.nearness,
+        }
+
+    @property
+    def biases(self) -> tuple[Bias, ...]:
+        """In what the labels contradict a random sample."""
+        return biases_of(self.told)
 
     @classmethod
     def of(cls, nodes: FloatArray, left_out: FloatArray, shares: FloatArray) -> "LabelSample":
@@ -80,6 +111,40 @@ class LabelSample:
             told = reweighed(some, found / shares).sum(axis=0)
             found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
         return cls(p_value=p_value, shares=found, is_estimated=True)
+
+
+def biases_of(stats: Mapping[str, float | int | str]) -> tuple[Bias, ...]:
+    """In what labels contradict a random sample, by the stats of a model that has looked."""
+    found: list[Bias] = []
+    if float(stats.get("sample_p_value", 1.0)) < DOUBT:
+        found.append("shares")
+    degrees = float(stats.get("sample_degrees", 0.0))
+    if abs(degrees) > UNLIKE_DEGREES:
+        found.append("more edges" if degrees > 0 else "fewer edges")
+    if float(stats.get("sample_nearness", 0.0)) > CLUMPED:
+        found.append("close together")
+    return tuple(found)
+
+
+def rank_deviate(some: RealArray, others: RealArray) -> float:
+    """Normal deviate of the rank sum of ``some`` among both (K16): positive where they are larger.
+
+    Equal values share their mean rank, and the variance falls by as much.
+    """
+    n_some, n_others = some.size, others.size
+    if not n_some or not n_others:
+        return 0.0
+    n_all = n_some + n_others
+    values, place, counts = np.unique(
+        np.concatenate([some, others]), return_inverse=True, return_counts=True
+    )
+    middle = np.cumsum(counts) - (counts - 1) / 2.0
+    ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (n_all * (n_all - 1))
+    variance = n_some * n_others / 12.0 * (n_all + 1 - ties)
+    if values.size == 1 or variance <= 0.0:
+        return 0.0
+    over = float(middle[place[:n_some]].sum()) - n_some * (n_all + 1) / 2.0
+    return over / float(np.sqrt(variance))
 
 
 def _variance(rows: FloatArray) -> FloatArray:

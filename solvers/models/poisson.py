@@ -30,7 +30,7 @@ from peewit.solvers.models.graph_model_base import GraphModel, PreparedGraph
 from peewit.solvers.models.label_shares import LinearModel
 from peewit.solvers.models.laplacian_kernel import accepted
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
-from peewit.solvers.solution import Solution
+from peewit.solvers.solution import Decisive, Solution
 from peewit.solvers.status import Status, first_failure
 
 _BALANCE: Final = Rule(
@@ -159,7 +159,15 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         task, solution = self.poisson(prepared, labels, start, watch)
         if solution.status is Status.CANCELLED:
             return solution
-        return self._balanced(labels, task, solution)
+        solution = self._balanced(labels, task, solution)
+        decisive = Decisive(
+            values=solution.scores,
+            shift=np.zeros(prepared.graph.n_nodes),
+            is_reached=task.reachable,
+            is_free=task.reachable,
+            name="potentials",
+        )
+        return replace(solution, decisive=decisive)
 
     def as_chosen(self, solution: Solution) -> "Poisson":  # noqa: ARG002 - nothing is chosen
         """Without class balance."""

@@ -38,6 +38,8 @@ class FullGraph:
         Of its nodes; a pass that `n_passes` does not count.
     max_passes : int
         Most products in all, but for `LEAST_PASSES` that every system may take.
+    looks : bool
+        Whether the last one measures the residual.
     watch : Watch
         A step is a pass.
     status : Status
@@ -51,6 +53,7 @@ class FullGraph:
     product: Product
     degrees: Degrees
     max_passes: int
+    looks: bool = True
     watch: Watch = UNWATCHED
     status: Status = Status.CONVERGED
     n_passes: int = field(default=0, init=False)
@@ -62,6 +65,7 @@ class FullGraph:
             system,
             self.product,
             max_passes=max(self.max_passes - self.n_passes, LEAST_PASSES),
+            looks=self.looks,
             progress=self.watch.progress,
             cancelled=self.watch.cancelled,
         )
@@ -102,6 +106,7 @@ def refine(
     degrees: Degrees,
     *,
     max_passes: int,
+    looks: bool = True,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> Solution:
@@ -119,6 +124,8 @@ def refine(
         Degrees of the full graph; called at most once, by models that need them.
     max_passes : int
         Most products, at least 2.
+    looks : bool
+        Whether the last one measures the residual.
     progress, cancelled
         As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
 
@@ -141,6 +148,7 @@ def refine(
         product=product,
         degrees=degrees,
         max_passes=max_passes,
+        looks=looks,
         watch=Watch(progress=progress, cancelled=cancelled),
     )
     try:

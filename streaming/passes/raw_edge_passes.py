@@ -168,7 +168,7 @@ class RawEdges(EdgePasses):
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
         with stage(
-            _stat(file), self._staging, node_kind=self._node_kind, part_rows=self._chunk_rows
+            present_file(file), self._staging, node_kind=self._node_kind, part_rows=self._chunk_rows
         ) as staged:
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
@@ -278,6 +278,11 @@ def spool_directory(paths: GraphPaths, own: Path, *, keep_raw: bool) -> Path:
     return paths.root / "spool" if keep_raw else own
 
 
+def require_files(files: Sequence[AbsorbedFile]) -> None:
+    """Raise RawEdgesGone where some are no longer there, by a look at their names."""
+    raise_if_any([(file.path, "it is missing") for file in files if _is_missing(file)])
+
+
 def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
     """The files that a snapshot was made of, in order.
 
@@ -381,7 +386,7 @@ def snapshot_edges(
         )
 
 
-def _stat(file: AbsorbedFile) -> EdgeFile:
+def present_file(file: AbsorbedFile) -> EdgeFile:
     """The file as it stands now; raises FileNotFoundError where it is gone."""
     source = EdgeFiles(file.path, columns=file.columns, max_bad_rows=file.max_bad_rows)
     found = source.list()
@@ -392,7 +397,7 @@ def _stat(file: AbsorbedFile) -> EdgeFile:
 
 def _is_missing(file: AbsorbedFile) -> bool:
     try:
-        _stat(file)
+        present_file(file)
     except FileNotFoundError:
         return True
     return False

@@ -88,12 +88,16 @@ class SnapshotMeta:
         Records behind those edges.
     self_loops : int
         Rows dropped because both ends are the same node.
-    epsilon_asked, epsilon_expected : float
-        Spectral error asked, and expected from what was kept ((B10'), (B19)).
+    epsilon_asked : float or None
+        Spectral error asked; None where edges are kept as long as they are within ``max_edges``.
+    epsilon_expected : float
+        Spectral error to expect from what was kept ((B10'), (B19)).
     sampling_constant : float or None
         Smallest sampling constant that any record saw; None while every edge is kept.
     max_edges_bound : bool
-        Whether ``max_edges`` won over ``epsilon``.
+        Whether ``max_edges`` won over ``epsilon``, or threw edges away where none is asked.
+    max_edges : int or None
+        The budget that it was made for.
     n_resparsifications, n_failed_embeddings : int
         How often the buffer was thinned, and how often that was refused for want of convergence.
     n_blocks, n_files : int
@@ -142,7 +146,7 @@ class SnapshotMeta:
     edges_kept: int
     n_records: int
     self_loops: int
-    epsilon_asked: float
+    epsilon_asked: float | None
     epsilon_expected: float
     sampling_constant: float | None
     max_edges_bound: bool
@@ -171,6 +175,7 @@ class SnapshotMeta:
     n_erased: int = 0
     n_removed_files: int = 0
     files_digest: str | None = None
+    max_edges: int | None = None
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -202,11 +207,31 @@ class SnapshotMeta:
         return 0 if self.n_deleted is None else self.n_deleted + self.n_expired
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it holds every edge, none thrown away by a coin."""
+        return self.sampling_constant is None
+
+    def is_otherwise(self, *, epsilon: float | None, max_edges: int | None) -> bool:
+        """Whether the same edges, with this asked, may make another snapshot."""
+        if (epsilon, max_edges) == (self.epsilon_asked, self.max_edges):
+            return False
+        fits = max_edges is None or self.edges_kept <= max_edges
+        return epsilon != self.epsilon_asked or not (self.is_whole and fits)
+
+    @property
     def note(self) -> str:
         """Warning where the spectral error to expect is not the one asked, or is not known."""
         told = []
         asked, expected = self.epsilon_asked, self.epsilon_expected
-        if expected > asked and self.max_edges_bound:
+        if asked is None:
+            if not self.is_whole:
+                how_well = f"within epsilon {expected:.2f}" if expected < 1 else "without a promise"
+                told.append(
+                    f"the edges are more than max_edges, {self.max_edges:,}: {self.edges_kept:,} "
+                    f"are kept, and stand for all {how_well}; labels may differ from those of all "
+                    "edges; raise max_edges where memory allows"
+                )
+        elif expected > asked and self.max_edges_bound:
             told.append(
                 f"max_edges raised the spectral error: epsilon {asked:g} asked, {expected:.2f} "
                 "expected; raise max_edges for the epsilon asked"
@@ -220,6 +245,12 @@ class SnapshotMeta:
             told.append(
                 f"epsilon {asked:g} asked, {expected:.2f} expected: some node keeps few edges; "
                 "lower epsilon for a tighter graph"
+            )
+        if self.n_failed_embeddings:
+            told.append(
+                f"resistances did not converge in {self.n_failed_embeddings:,} thinnings, which "
+                "threw nothing away: the graph may grow past its bound; weights over very many "
+                "decades do this, so cap or scale them before they are ingested"
             )
         if self.n_split:
             told.append(

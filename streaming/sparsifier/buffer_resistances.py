@@ -171,11 +171,14 @@ def _cards_of(
         bounds = local + (inverse * (returns - 1.0)).astype(np.float32)
         if n_kept(bounds, system.component) <= (1.0 + MOST_EXCESS) * fewest:
             return of_bounds(bounds, system.component)
-    if tries_clusters and settings.max_edges is None and degree.size >= LEAST_NODES:
+    if tries_clusters and degree.size >= LEAST_NODES:
         cluster = _promising_clusters(system, partial(n_kept, local), fewest)
         if cluster is not None:
             bounds = bounds_inside(chunks, cluster, inverse, factor, parallel=parallel)
-            if n_kept(bounds, cluster) <= (1.0 + MOST_CLUSTER_EXCESS) * fewest:
+            most = (1.0 + MOST_CLUSTER_EXCESS) * fewest
+            if settings.max_edges is not None:  # what lies between clusters stays, whatever it says
+                most = min(most, settings.max_edges)
+            if n_kept(bounds, cluster) <= most:
                 return of_bounds(bounds, cluster)
     del u, v, conductance, full, key, n_kept
     embedding = system.embedding(n_probes=settings.n_probes, rtol=EMBEDDING_RTOL)

@@ -26,7 +26,12 @@ from peewit.streaming.sparsifier.buffer_resistances import counted_resistances
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
-from peewit.streaming.sparsifier.sample_size import ROOM, local_factor, present_constant
+from peewit.streaming.sparsifier.sample_size import (
+    ROOM,
+    asked_epsilon,
+    local_factor,
+    present_constant,
+)
 from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
@@ -170,10 +175,10 @@ def repair(
         told = throw(_without_nodes(told, is_damaged), roomy, live(is_damaged))
     n_thrown = told.n_edges - n_edges
     if is_spoiled or _is_uneven(told, settings) or _is_apart(told, component):
-        told = replace(_emptied(told), n_edges=n_edges)
+        told = replace(_emptied(told, settings), n_edges=n_edges)
         told = throw_all(told, roomy) if throw_all else throw(told, roomy, live(None))
         n_thrown = told.n_edges - n_edges
-        told = replace(told, degree=degree)
+        told = replace(told, degree=None if is_whole(told) else degree)
         if _is_apart(told, component):
             told = _joined(told, settings, live, component)
         kind: Kind = "all"
@@ -227,7 +232,7 @@ def _is_uneven(state: SparsifierState, settings: SparsifierSettings) -> bool:
     if state.struck_variance is None:
         return False
     even = replace(state, struck_variance=None)
-    asked = settings.epsilon
+    asked = asked_epsilon(settings, state.n_nodes)
     return expected_epsilon(state, settings) > asked >= expected_epsilon(even, settings)
 
 
@@ -320,13 +325,23 @@ def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierS
     )
 
 
-def _emptied(state: SparsifierState) -> SparsifierState:
-    """State without records, to which all edges are to come again."""
+def _emptied(state: SparsifierState, settings: SparsifierSettings) -> SparsifierState:
+    """State without records, to which all edges are to come again.
+
+    Where no epsilon is asked it is that of a stream that begins: edges that left have made room.
+    """
+    if settings.epsilon is None:
+        state = replace(
+            state,
+            cards=NodeCards.empty(),
+            constant=math.inf,
+            n_kept_last=0,
+        )
     return replace(
         state,
         chunks=(),
         runs=None if state.runs is None else EMPTY_RUNS,
-        degree=np.zeros(0),
+        degree=None if settings.epsilon is None else np.zeros(0),
         peak=None,
         struck_variance=None,
         smallest_constant=math.inf,

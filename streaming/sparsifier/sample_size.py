@@ -26,13 +26,34 @@ SPARE_COPIES = 2.0
 """Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
 
 
+def asked_epsilon(settings: SparsifierSettings, n_nodes: int) -> float:
+    """Epsilon that is asked; where none is, the one of which ``max_edges`` is the expected size.
+
+    That one may be 1 and more: a budget that is too small for any error.
+    """
+    if settings.epsilon is not None:
+        return settings.epsilon
+    if settings.max_edges is None:
+        raise AssertionError("settings hold a budget or an epsilon")
+    copies = settings.max_edges / (settings.oversampling * max(n_nodes, 1))
+    epsilon = math.sqrt(_log_nodes(settings, n_nodes) / copies)
+    if settings.coins == "independent" or copies <= SPARE_COPIES:
+        return epsilon
+    return min(epsilon, math.sqrt(2.0 / (copies - SPARE_COPIES)) / AIM)
+
+
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Copies per unit of leverage that ``epsilon`` asks for, ``ln(n) / epsilon^2`` (B14)."""
-    return math.log(max(settings.expected_nodes, n_nodes, 2)) / settings.epsilon**2
+    """Copies per unit of leverage that `asked_epsilon` asks for, ``ln(n) / epsilon^2`` (B14)."""
+    return _log_nodes(settings, n_nodes) / asked_epsilon(settings, n_nodes) ** 2
 
 
 def present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
-    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has lowered it."""
+    """Constant for the next edges: what epsilon asks, unless ``max_edges`` has set another.
+
+    With an epsilon ``max_edges`` can only lower it; without one it is what the budget affords.
+    """
+    if settings.epsilon is None and math.isfinite(state.constant):
+        return state.constant
     return min(state.constant, sampling_constant(settings, state.n_nodes))
 
 
@@ -40,12 +61,21 @@ def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:
     """Part of the sampling constant that does for what the degrees tell of a resistance."""
     if settings.coins == "independent":
         return 1.0
-    copies = 2.0 / (AIM * settings.epsilon) ** 2 + SPARE_COPIES
+    copies = 2.0 / (AIM * asked_epsilon(settings, n_nodes)) ** 2 + SPARE_COPIES
     return min(1.0, copies / sampling_constant(settings, n_nodes))
 
 
 def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Estimate of the records kept, where degrees tell the resistances: leverages sum to n (B3)."""
+    """Estimate of the records kept, where degrees tell the resistances: leverages sum to n (B3).
+
+    Where no epsilon is asked, the budget.
+    """
+    if settings.epsilon is None and settings.max_edges is not None:
+        return float(settings.max_edges)
     copies = local_factor(settings, n_nodes) * sampling_constant(settings, n_nodes)
     size = settings.oversampling * copies * max(n_nodes, 1)
     return size if settings.max_edges is None else min(size, float(settings.max_edges))
+
+
+def _log_nodes(settings: SparsifierSettings, n_nodes: int) -> float:
+    return math.log(max(settings.expected_nodes, n_nodes, 2))

@@ -6,7 +6,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from peewit.streaming.sparsifier.runs import Runs
 Coins = Literal["independent", "dependent"]
 """How coins are thrown."""
 
+EXPECTED_NODES: Final = 1_000_000
+"""Nodes to be ready for where nobody knows how many come."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparsifierSettings:
@@ -33,15 +36,16 @@ class SparsifierSettings:
 
     Attributes
     ----------
-    epsilon : float
-        Spectral error asked, in (0, 1).
+    epsilon : float or None
+        Spectral error asked, in (0, 1). None asks for none: every edge is kept until the records
+        pass ``max_edges``.
     seed : int
         Seeds coins and probe signs; equal seeds and streams give equal sparsifiers.
     expected_nodes : int
         Sets the logarithm in the sampling constant until more nodes have arrived.
     max_edges : int or None
-        Upper bound on the records a resparsification keeps; wins over ``epsilon``. A spanning
-        forest is kept even so.
+        The budget: upper bound on the records a resparsification keeps; wins over ``epsilon``. A
+        spanning forest is kept even so. None has no bound, which needs an ``epsilon``.
     n_probes : int
         Random projections of the resistance embedding.
     slack : float or None
@@ -61,9 +65,9 @@ class SparsifierSettings:
         (B24), at least 1.
     """
 
-    epsilon: float = 0.7
+    epsilon: float | None = None
     seed: int = 0
-    expected_nodes: int = 1_000_000
+    expected_nodes: int = EXPECTED_NODES
     max_edges: int | None = None
     n_probes: int = CARD_PROBES
     slack: float | None = None
@@ -74,7 +78,9 @@ class SparsifierSettings:
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
-        if not 0.0 < self.epsilon < 1.0:
+        if self.epsilon is None and self.max_edges is None:
+            raise ValueError("epsilon or max_edges must be given, got neither")
+        if self.epsilon is not None and not 0.0 < self.epsilon < 1.0:
             raise ValueError(f"epsilon must lie in (0, 1), got {self.epsilon}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must lie in [0, 2^63), got {self.seed}")

@@ -20,10 +20,12 @@ from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.kernels.coins import degree_variance
 from peewit.streaming.sparsifier.arrivals import ARRIVAL_LANES, score
 from peewit.streaming.sparsifier.degrees import is_whole, sum_degrees
+from peewit.streaming.sparsifier.parallel_records import merged_records, n_merged
 from peewit.streaming.sparsifier.sample_size import (
     expected_size,
     local_factor,
     present_constant,
+    sampling_constant,
 )
 from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
@@ -40,6 +42,9 @@ LEANING_FACTOR = 2.0
 """Arriving coins lean until the buffer holds this multiple of what the last resparsification kept:
 from there on the next one has room to even out degrees (B22)."""
 
+BUDGET_FACTOR = 2.0
+"""The same where the budget decides what is kept, of which the buffer is a part."""
+
 THIN_FACTOR = 1.1
 """A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
 
@@ -48,9 +53,15 @@ WORTHWHILE_SHARE = 2.0 / 3.0
 
 
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
-    """Number of records at which the buffer is resparsified: O(n log n), whatever has passed."""
+    """Number of records at which the buffer is resparsified: O(n log n), whatever has passed.
+
+    Where no epsilon is asked, twice the budget; with room for what leaves, as much more.
+    """
     published = expected_size(settings, state.n_nodes) / settings.room
-    cap = BUFFER_FACTOR * max(published, state.n_kept_last)
+    if settings.epsilon is None:
+        cap = (settings.room - 1.0 + BUDGET_FACTOR) * published
+    else:
+        cap = BUFFER_FACTOR * max(published, state.n_kept_last)
     return cap if settings.buffer_edges is None else min(cap, float(settings.buffer_edges))
 
 
@@ -118,7 +129,16 @@ def resparsify(
     A maximum spanning forest keeps its probabilities, so the components of the graph never change.
     When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
     The old buffer is let go part by part when nobody else holds ``state``.
+
+    Where no epsilon is asked, records of one pair become one before any coin is thrown.
     """
+    if settings.epsilon is None and is_whole(state) and state.runs is None:
+        chunks = state.chunks
+        state = replace(state, chunks=())
+        state = replace(state, chunks=merged_records(chunks, n_nodes=state.n_nodes))
+        del chunks
+        if state.n_records <= expected_size(settings, state.n_nodes):
+            return state
     thinning = _thinning(state, settings, cancelled, parallel)
     if thinning is None:
         return replace(
@@ -145,21 +165,31 @@ def thinned(
 
     It stays as it is, without an embedding, where that would hardly drop an edge: on graphs of low
     degree, or of parallel records, which a snapshot merges. To keep more only makes it more exact.
+    Where no epsilon is asked it stays as long as its edges are within the budget.
 
     The stream goes on from ``state``, so publishing changes nothing. The records are not copied
     but selected from those of ``state``, chunk by chunk, whenever they are asked for.
     """
-    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
-    bound = math.inf if settings.max_edges is None else settings.max_edges
-    if state.n_records <= min(THIN_FACTOR * target, bound):
-        return state
-    if state.n_records <= bound and _keeps_most(state, settings):
+    if _is_fit(state, settings):
         return state
     thinning = _thinning(state, settings, cancelled, parallel)
     if thinning is None:
         return replace(state, n_failed_embeddings=state.n_failed_embeddings + 1)
     survivors = Survivors(chunks=state.chunks, lowered=thinning.lowered)
     return replace(_after(state, settings, thinning), chunks=survivors)
+
+
+def _is_fit(state: SparsifierState, settings: SparsifierSettings) -> bool:
+    """Whether a state may be published as it is."""
+    bound = math.inf if settings.max_edges is None else settings.max_edges
+    if settings.epsilon is None:
+        return state.n_records <= bound or (
+            is_whole(state) and n_merged(state.chunks, n_nodes=state.n_nodes) <= bound
+        )
+    target = state.n_kept_last or 0.5 * expected_size(settings, state.n_nodes)
+    if state.n_records <= min(THIN_FACTOR * target, bound):
+        return True
+    return state.n_records <= bound and _keeps_most(state, settings)
 
 
 def sparsifier_graph(state: SparsifierState) -> Graph:
@@ -193,7 +223,10 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
         squared += uneven_factor * np.divide(struck * variance, both, out=both, where=both > 0.0)
     touched = degree > 0.0
     fluctuation = math.sqrt(float((squared[touched] / degree[touched] ** 2).max(initial=0.0)))
-    if is_even and math.isinf(state.constant):
+    is_lowered = math.isfinite(state.constant)
+    if settings.epsilon is None:  # what degrees tell was counted for the budget
+        is_lowered = state.smallest_constant < sampling_constant(settings, state.n_nodes)
+    if is_even and not is_lowered:
         return fluctuation
     return max(2.0 / math.sqrt(settings.oversampling * state.smallest_constant), fluctuation)
 
@@ -219,6 +252,7 @@ def _thinning(
         n_nodes=state.n_nodes,
         constant=present_constant(state, settings),
         coin_stream=2 * state.n_resparsifications + 1,
+        most=state.constant if settings.epsilon is None else None,
         arrived=state.degree,
         is_whole=is_whole(state),
         was_struck=state.n_struck_since_cards > 0,
@@ -251,7 +285,7 @@ def _after(
 ) -> SparsifierState:
     """Counters and embedding after a resparsification; the records are still those before."""
     dropped = thinning.n_survivors < state.n_records
-    capped = thinning.constant < present_constant(state, settings)
+    capped = settings.epsilon is None or thinning.constant < present_constant(state, settings)
     return replace(
         state,
         cards=thinning.cards,

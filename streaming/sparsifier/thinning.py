@@ -110,6 +110,7 @@ def thin(
     n_nodes: int,
     constant: float,
     coin_stream: int,
+    most: float | None = None,
     arrived: FloatArray | None = None,
     is_whole: bool = False,
     was_struck: bool = False,
@@ -137,6 +138,8 @@ def thin(
         Sampling constant; lowered where ``max_edges`` asks for it.
     coin_stream : int
         Number of the stream of coins, never used before for these records.
+    most : float, optional
+        The constant may become so large where ``max_edges`` affords it; ``constant`` by default.
     arrived : (n_reached,) float64, optional
         Weight that arrived at the first nodes; dependent coins lean on what records have over it.
     is_whole : bool
@@ -183,9 +186,8 @@ def thin(
     if is_at_once:  # lowered while the coins are thrown
         lowered = [np.empty(chunk.n_records, np.float32) for chunk in chunks]
     else:
-        lowered, constant = _lower(
-            chunks, on_forest, new_cards, settings, constant, factor, parallel
-        )
+        most = constant if most is None else most
+        lowered, constant = _lower(chunks, on_forest, new_cards, settings, most, factor, parallel)
     if is_even and arrived is not None:
         over = degree.copy()
         over[: arrived.size] -= arrived  # (B22)
@@ -330,7 +332,7 @@ def _lower(
     factor: float,
     parallel: Parallel,
 ) -> tuple[list[Float32Array], float]:
-    """New probabilities of every chunk, and the constant that ``max_edges`` leaves of ``constant``.
+    """New probabilities of every chunk, and the largest constant that ``max_edges`` affords.
 
     One array a chunk: scores first, then the probabilities in their place.
     """
@@ -436,7 +438,7 @@ def _affordable(
     settings: SparsifierSettings,
     constant: float,
 ) -> float:
-    """``constant``, or the largest below it with which ``max_edges`` is kept to.
+    """The largest constant, ``constant`` at most, with which ``max_edges`` is kept to.
 
     The forest survives whatever the constant, so a budget below its size is exceeded.
     """
@@ -455,9 +457,10 @@ def _affordable(
     def expected(factor: float) -> float:
         return n_certain + float(np.minimum(counts, factor * sums).sum())
 
-    if expected(settings.oversampling * constant) <= budget:
+    if not counts.size or expected(settings.oversampling * constant) <= budget:
         return constant
-    low, high = 0.0, constant
+    # beyond that every record that could be kept is
+    low, high = 0.0, min(constant, float((counts / sums).max()) / settings.oversampling)
     for _ in range(_BISECTION_STEPS):
         middle = 0.5 * (low + high)
         if expected(settings.oversampling * middle) > budget:

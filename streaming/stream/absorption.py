@@ -302,6 +302,11 @@ class Absorption:
         self.is_usable = True
         return report
 
+    def begin_again(self) -> None:
+        """Let go of all records: the files are to come again, to the same nodes."""
+        self._file_start = None
+        self.state = SparsifierState(n_nodes=self.state.n_nodes)
+
     def compact_log(self) -> None:
         """Write parts of the log anew of which much is dead, if there are any."""
         if self.deletions is not None and self.deletions.is_worn:
@@ -582,7 +587,8 @@ class Absorption:
         if cap is not None and LEAST_ROOM * self.state.n_records > cap:
             raise MemoryLimitTooSmall(
                 f"memory_limit leaves room for {cap:,} edges in the buffer, where "
-                f"{self.state.n_records:,} must be kept; raise it, raise epsilon, or set max_edges"
+                f"{self.state.n_records:,} must be kept; raise it, raise epsilon, or set a lower "
+                "max_edges"
             )
         self.is_usable = True
 

@@ -95,8 +95,16 @@ class Publication:
         return enough_edges or enough_time
 
     def is_news(self, state: SparsifierState, *, n_removed_files: int) -> bool:
-        """Whether the newest snapshot lacks blocks, nodes, or what left, of the state."""
-        return (*_moment(state), n_removed_files) != self._position
+        """Whether the newest snapshot lacks blocks, nodes, or what left, of the state.
+
+        Another one of the same edges is news, too, where another epsilon or budget is asked.
+        """
+        if (*_moment(state), n_removed_files) != self._position:
+            return True
+        asked = self._settings.sparsifier
+        return self.newest is not None and self.newest.is_otherwise(
+            epsilon=asked.epsilon, max_edges=asked.max_edges
+        )
 
     def publish(
         self,
@@ -121,6 +129,7 @@ class Publication:
             n_records=state.n_records,
             self_loops=state.n_self_loops,
             epsilon_asked=settings.epsilon,
+            max_edges=settings.max_edges,
             epsilon_expected=expected_epsilon(state, settings),
             sampling_constant=None if math.isinf(smallest) else smallest,
             max_edges_bound=math.isfinite(state.constant),

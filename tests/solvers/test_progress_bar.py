@@ -49,13 +49,13 @@ def test_sparsify_tells_how_many_edges_are_done(method: Any, monkeypatch: Any) -
     monkeypatch.setattr(sparsify_call, "PART_ROWS", 100)
     told: list[ProgressReport] = []
     u, v = np.triu_indices(70, 1)
-    result = sparsify((u, v), method=method, progress=told.append)
+    result = sparsify((u, v), 0.7, method=method, progress=told.append)
     assert {report.phase for report in told} == {"edges"}
     done = [report.n_iter for report in told]
     assert (done[0], done[-1], told[-1].fraction) == (0, u.size, 1.0)
     assert done == sorted(done)
     assert len(done) > (3 if method == "dependent" else 1)
-    assert result.edges_kept == sparsify((u, v), method=method).edges_kept
+    assert result.edges_kept == sparsify((u, v), 0.7, method=method).edges_kept
 
 
 def test_sparsify_tells_which_file_it_reads(tmp_path: Any) -> None:

@@ -180,7 +180,7 @@ def test_a_stream_keeps_to_the_buffer_and_may_outgrow_it(tmp_path: Path) -> None
 
 
 def test_deletes_leave_less_room_for_the_buffer() -> None:
-    settings = SparsifierSettings(expected_nodes=100_000)
+    settings = SparsifierSettings(epsilon=0.7, expected_nodes=100_000)
     plans = [
         plan_memory(
             4 << 30,

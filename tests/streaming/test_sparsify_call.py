@@ -140,11 +140,11 @@ def test_kelner_levin_takes_its_copies_from_max_edges_and_keeps_names() -> None:
     assert few.epsilon_expected > many.epsilon_expected
     assert few.max_edges_bound
     table = pa.table({"src": ["ann", "bob"], "dst": ["bob", "cid"]})
-    named = sparsify(table, method="kelner-levin")
+    named = sparsify(table, 0.7, method="kelner-levin")
     assert named.external_ids is not None
     assert named.external_ids.to_pylist() == ["ann", "bob", "cid"]
     nothing = np.empty(0, np.int64)
-    assert sparsify((nothing, nothing), n_nodes=3, method="kelner-levin").n_nodes == 3
+    assert sparsify((nothing, nothing), 0.7, n_nodes=3, method="kelner-levin").n_nodes == 3
 
 
 def test_threads_do_not_matter(tmp_path: Path) -> None:
@@ -248,7 +248,9 @@ def test_faults_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"method must be one of bernoulli, .*, got 'spanner'"):
         sparsify((u, v), method="spanner")
     with pytest.raises(ValueError, match="method kelner-levin takes edges in memory, got"):
-        sparsify(str(tmp_path), method="kelner-levin")
+        sparsify(str(tmp_path), 0.5, method="kelner-levin")
+    with pytest.raises(ValueError, match="for method kelner-levin, got None"):
+        sparsify((u, v), method="kelner-levin")
     with pytest.raises(ValueError, match="n_nodes must be at least 1, got 0"):
         sparsify((u, v), n_nodes=0)
     with pytest.raises(ValueError, match="n_threads must be at least 1, got 0"):

@@ -21,6 +21,7 @@ from peewit.service.api.schemas.graphs import (
 from peewit.service.api.stores import GraphHere, NameOfGraph, Stores, StoresHere
 from peewit.service.catalog import GraphExists, GraphNotFound, GraphRecord, TooManyGraphs
 from peewit.service.graph_settings import GraphConflict
+from peewit.service.graphs.all_edges import require_all_edges
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList, OutdatedGraph
 from peewit.streaming.passes.certificate_store import CertificateStore
@@ -66,7 +67,14 @@ def get_graph(graph: GraphHere, stores: StoresHere) -> GraphDetails:
 def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> GraphDetails:
     """Change settings; they hold from the next block on, and a new `auto_solve` at once."""
     with refusing():
-        changed = stores.catalog.update(graph.id, body.changed, request_solve=request_auto_solve)
+        changed = stores.catalog.update(
+            graph.id,
+            body.changed,
+            request_solve=request_auto_solve,
+            require_edges=lambda record: require_all_edges(
+                record, stores.settings.graphs_directory
+            ),
+        )
     return graph_details(changed, stores)
 
 

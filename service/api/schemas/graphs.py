@@ -78,10 +78,14 @@ class WindowIn(Body):
 
 class _GraphFields(Body):
     node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
-    epsilon: float = Field(_DEFAULTS["epsilon"], description="Spectral error asked, in (0, 1).")
+    epsilon: float | None = Field(
+        _DEFAULTS["epsilon"],
+        description="Spectral error asked, in (0, 1); null keeps every edge within max_edges.",
+    )
     max_edges: int | None = Field(
         _DEFAULTS["max_edges"],
-        description="Most edges to keep, but for a spanning forest; wins over epsilon.",
+        description="Most edges to keep, but for a spanning forest; wins over epsilon. Null with "
+        "no epsilon either: what the server's memory allows, computed once.",
     )
     expected_nodes: int = Field(_DEFAULTS["expected_nodes"], description="Fixed, see node_ids.")
     max_nodes: int = Field(_DEFAULTS["max_nodes"], description="Fixed, see node_ids.")

@@ -24,10 +24,11 @@ class ChangeableSettings(TypedDict, total=False):
 
     Attributes
     ----------
-    epsilon : float
-        Spectral error asked, in (0, 1).
+    epsilon : float or None
+        Spectral error asked, in (0, 1); None keeps every edge while they are within ``max_edges``.
     max_edges : int or None
-        Most edges to keep, but for a spanning forest; wins over ``epsilon``.
+        Most edges to keep, but for a spanning forest; wins over ``epsilon``. None with no
+        ``epsilon`` either: what the server's memory allows, computed once.
     keep_raw : bool
         Whether pushed edges are kept for later passes.
     parallel : {"sum", "replace"}
@@ -43,7 +44,7 @@ class ChangeableSettings(TypedDict, total=False):
         ``model`` and ``parameters`` that are solved again after every change.
     """
 
-    epsilon: float
+    epsilon: float | None
     max_edges: int | None
     keep_raw: bool
     parallel: Literal["sum", "replace"]

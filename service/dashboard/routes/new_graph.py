@@ -11,13 +11,14 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.routes.graphs import create_graph
 from peewit.service.api.schemas.graphs import GraphCreate
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.stores import Stores, StoresHere
 from peewit.service.catalog import GraphExists, TooManyGraphs
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.validation_rules import rule_of, with_argument
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
+from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.windows import WindowBy
 
@@ -60,10 +61,11 @@ _EVERY = "snapshot_every."
 
 FOLDED: Final = (
     Field(
-        name="max_edges",
-        text="Most edges to keep",
-        hint="Wins over the spectral error; none by default. A spanning forest is kept anyway.",
-        kind="whole",
+        name="epsilon",
+        text="Spectral error, epsilon",
+        hint="How far a cut through the kept edges may be off one through all, above 0 and below "
+        "1, instead of all edges that fit; none by default.",
+        kind="number",
     ),
     Field(
         name="max_nodes",
@@ -131,7 +133,7 @@ FOLDED: Final = (
 )
 """The settings that seldom matter."""
 
-_KINDS: Final[Mapping[str, str]] = {"epsilon": "number", "expected_nodes": "whole"} | {
+_KINDS: Final[Mapping[str, str]] = {"max_edges": "whole", "expected_nodes": "whole"} | {
     each.name: each.kind for each in FOLDED
 }
 
@@ -140,15 +142,15 @@ _TEXTS: Final[Mapping[str, str]] = {
     "name": "Name",
     "node_ids": "Ids of nodes",
     "expected_nodes": "Nodes to be ready for",
-    "epsilon": "Spectral error",
+    "max_edges": "Most edges to keep",
 } | {each.name: each.text for each in FOLDED}
 """What the page calls the settings."""
 
 
 @router.get("/new-graph", dependencies=[viewing("admin")])
-def show_form(request: Request) -> Response:
+def show_form(request: Request, stores: StoresHere) -> Response:
     """The form."""
-    return _form(request, {})
+    return _form(request, stores, {})
 
 
 @router.post("/new-graph", dependencies=[viewing("admin")])
@@ -162,13 +164,15 @@ async def create(request: Request, stores: StoresHere) -> Response:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         fault = with_argument(name, rule_of(first))
-        return await run_in_threadpool(_form, request, form, fault)
+        return await run_in_threadpool(_form, request, stores, form, fault)
     except (BadArgument, GraphExists, TooManyGraphs) as error:
-        return await run_in_threadpool(_form, request, form, str(error))
+        return await run_in_threadpool(_form, request, stores, form, str(error))
     return back_to(f"/graphs/{body.name}/edges")
 
 
-def _form(request: Request, values: Mapping[str, str], fault: str | None = None) -> Response:
+def _form(
+    request: Request, stores: Stores, values: Mapping[str, str], fault: str | None = None
+) -> Response:
     named = next((name for name in _TEXTS if fault and fault.startswith(f"{name} ")), None)
     if fault is not None and named is not None:
         fault = f"{_TEXTS[named]} ({named}){fault.removeprefix(named)}"
@@ -182,8 +186,11 @@ def _form(request: Request, values: Mapping[str, str], fault: str | None = None)
         fault=fault,
         folded=FOLDED,
         defaults=defaults,
+        budget=edge_budget(stores.settings.graph_memory_bytes),
         is_sent=bool(values),
-        is_open=any(values.get(each.name) for each in FOLDED if each.kind in {"whole", "text"}),
+        is_open=any(
+            values.get(each.name) for each in FOLDED if each.kind not in {"choice", "check"}
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from peewit.service.database.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST: Final = "0023"
+NEWEST: Final = "0024"
 """The last of the steps, by which a present database is known without loading alembic."""
 
 _VERSION_TABLE: Final = """

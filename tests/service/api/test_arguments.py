@@ -46,7 +46,7 @@ def labels(node: Any = "a", label: Any = "x") -> dict[str, Any]:
         ("POST", JOBS, solve(graph_penalty=-1), "graph_penalty"),
         ("POST", JOBS, solve(graph_penalty=True), "graph_penalty"),
         ("POST", JOBS, solve(cross_validate=1), "cross_validate"),
-        ("POST", JOBS, solve(max_passes=3), "max_passes"),
+        ("POST", JOBS, solve(max_passes=1), "max_passes"),
         ("POST", JOBS, {"model": "lapsvm", "parameters": {"refine": True}}, "refine"),
         ("POST", JOBS, solve() | {"priority": 101}, "priority"),
         ("POST", JOBS, solve(folds=1) | {"kind": "tune"}, "folds"),

@@ -31,7 +31,7 @@ def test_a_repair_is_made_and_told(peewit: Peewit, tmp_path: Path) -> None:
 
 def test_a_graph_without_a_log_is_refused(peewit: Peewit) -> None:
     peewit("graph", "create", "g")
-    refused = peewit("repair", "g", "--rebuild")
+    refused = peewit("repair", "g")
     assert refused.exit_code == 1
     assert "must be exact to repair it, they are off" in refused.err
     assert peewit("repair", "nobody").exit_code == 1

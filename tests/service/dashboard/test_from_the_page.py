@@ -55,6 +55,7 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
         "name": "g",
         "node_ids": "int64",
         "epsilon": "0.5",
+        "max_edges": "50,000",
         "max_nodes": "1,000",
         "keep_raw": "",
         "deletions": "off",
@@ -67,6 +68,7 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
     assert send(pages, "/new-graph", **fields).headers["location"] == "/graphs/g/edges"
     settings = pages.stores.catalog.get("g").settings
     assert (settings.node_ids, settings.epsilon, settings.max_nodes) == ("int64", 0.5, 1000)
+    assert settings.max_edges == 50_000
     assert (settings.keep_raw, settings.deletions) == (False, "exact")
     assert settings.window is not None
     assert settings.window.length == 30 * 86_400

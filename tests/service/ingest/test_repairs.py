@@ -123,5 +123,5 @@ def test_what_is_wanted_meanwhile_is_wanted_still(place: Place) -> None:
 def test_a_graph_without_a_log_is_not_repaired(place: Place) -> None:
     graph = Catalog(place.database).create(GraphSettings(name="other"))
     with pytest.raises(RepairRefused, match="must be exact to repair it, they are off"):
-        place.repairs.want(graph.id, "all")
+        place.repairs.want(graph.id, "due")
     assert place.repairs.wanted(graph.id) is None

@@ -195,7 +195,7 @@ def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
     graph: StreamedGraph, files: list[RawFile], solver: WarmGraphs
 ) -> None:
     values = [0.5 * number for number in range(len(LABELS))]
-    asked = TIGHT | {"graph_penalty": 1e-3, "target": "real", "bound": True, "cross_validate": 3}
+    asked = TIGHT | {"graph_penalty": 1e-3, "target": "real", "cross_validate": 3}
     refined = solved(solver, task(graph, parameters=asked, labels=values))
     plain = solved(
         solver, task(graph, parameters=asked | {"refine": False}, labels=values, attempt=2)
@@ -211,8 +211,6 @@ def test_numbers_are_refined_and_what_they_are_worth_is_that_of_the_snapshot(
     assert stats["largest_change"] > 1e-3
     assert "n_changed" not in stats
     told = plain.result["stats"]
-    for figure in ("bound", "rho", "empirical_risk"):
-        assert stats["bound"][figure] == pytest.approx(told["bound"][figure], rel=1e-4)
     for figure in ("rmse", "folds"):
         expected = pytest.approx(told["cross_validation"][figure], rel=1e-4)
         assert stats["cross_validation"][figure] == expected
@@ -237,7 +235,7 @@ def test_without_doubtful_labels_the_others_are_refined(
 def test_a_plain_solve_after_a_refined_one_is_plain(
     graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
-    plain = task(graph, parameters=TIGHT | {"refine": False})
+    plain = task(graph, parameters=TIGHT | {"refine": False, "max_passes": 0})
     first = scores_of(graph, solved(solver, plain))
     solved(solver, task(graph, attempt=2))
     again = solved(solver, replace(plain, attempt=3))

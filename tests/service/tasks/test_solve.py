@@ -174,7 +174,9 @@ def test_nodes_that_no_label_reaches_are_counted_and_get_no_label(
     lost = table.filter(pa.compute.invert(table["reachable"]))
     assert set(lost["node"].to_pylist()) == {"n60", "n61"}
     assert lost["label"].to_pylist() == [None, None]
-    assert lost["score:left"].to_pylist() == [0.5, 0.5]
+    reached = table.filter(table["reachable"])["score:left"].to_numpy()
+    shares = lost["score:left"].to_numpy()  # what is predicted of the others, not of the labels
+    np.testing.assert_allclose(shares, reached.mean(), rtol=1e-6)
 
 
 def test_a_second_solve_of_a_snapshot_is_warm_and_agrees(
@@ -377,7 +379,13 @@ def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmGra
     assert fractions
     assert all(0 <= fraction <= 1 for fraction in fractions)
     assert isinstance(answer, Done)
-    assert answer.result["seconds"].keys() == {"loading", "preparing", "solving", "writing"}
+    assert answer.result["seconds"].keys() == {
+        "loading",
+        "preparing",
+        "solving",
+        "judging",
+        "writing",
+    }
 
 
 def test_weights_too_far_apart_are_a_result_with_a_warning(
@@ -537,31 +545,7 @@ def test_variance_is_a_column_that_grows_away_from_the_labels(
 def test_without_the_option_there_is_no_variance(directory: Path, solver: WarmGraphs) -> None:
     answer, table = asked_of(directory, solver, "hfs")
     assert "variance" not in table.schema.names
-    assert not {"variance", "bound", "cross_validation"} & answer.result["stats"].keys()
-
-
-def test_the_bound_is_told_with_what_it_is_made_of(directory: Path, solver: WarmGraphs) -> None:
-    answer, _ = asked_of(directory, solver, "stable-hfs", bound=True, graph_penalty=0.01)
-    told = answer.result["stats"]["bound"]
-    assert told["kind"] == "a diagnostic, not a certificate"
-    assert told["rho"] == pytest.approx(4 * 0.01 * told["lambda_2"])
-    assert told["bound"] > told["empirical_risk"] >= 0
-    assert told["bound_of_paper"] == "vacuous"
-    assert (told["epsilon_expected"], told["sparsifier_distance"]) == (0.5, 1.0)
-    assert (told["n_components"], told["status"]) == (1, "converged")
-
-
-def test_the_bound_of_numbers_is_in_their_units(directory: Path, solver: WarmGraphs) -> None:
-    bounds = []
-    for scale in (1, 10):
-        labels = {node: scale * value for node, value in NUMBERS.items()}
-        asked = {"bound": True, "graph_penalty": 1.0, "target": "real", "rtol": 1e-9}
-        answer, _ = asked_of(directory, solver, "stable-hfs", labels, **asked)
-        bounds.append(answer.result["stats"]["bound"])
-    assert bounds[0]["lambda_2"] == bounds[1]["lambda_2"]
-    # beta grows with the size of the labels, the rest with its square
-    assert 10 * bounds[0]["bound"] < bounds[1]["bound"] < 100 * bounds[0]["bound"]
-    assert bounds[1]["empirical_risk"] == pytest.approx(100 * bounds[0]["empirical_risk"], rel=1e-3)
+    assert not {"variance", "cross_validation"} & answer.result["stats"].keys()
 
 
 @pytest.mark.thinned(4)
@@ -738,7 +722,7 @@ def test_numbers_left_out_are_missed_by_little(directory: Path, solver: WarmGrap
 def test_an_assessment_stops_wherever_it_is_told_to(
     directory: Path, solver: WarmGraphs, stop_after: int
 ) -> None:
-    options = {"variance": True, "bound": True, "cross_validate": 2, "graph_penalty": 1.0}
+    options = {"variance": True, "cross_validate": 2, "graph_penalty": 1.0}
     asked = task(directory, model="stable-hfs", parameters=options)
     assert run(solver, asked, stop_after=stop_after) == Stopped()
     assert not list(directory.glob("predictions/*"))

@@ -53,11 +53,11 @@ def test_an_option_with_its_default_asks_for_nothing() -> None:
         ("hfs", {"graph_penalty": [1.0]}, "graph_penalty must be"),
         ("hfs", {"max_iter": True}, "max_iter must be an integer"),
         ("hfs", {"refine": 1}, "refine must be true or false, got 1"),
-        ("hfs", {"refine": True, "max_passes": 1}, "max_passes must be an integer >= 2, got 1"),
-        ("hfs", {"max_passes": 7}, "max_passes must stand beside refine=true, got 7"),
+        ("hfs", {"refine": True, "max_passes": 1}, "max_passes must be at least 2, got 1"),
+        ("hfs", {"refine": True, "max_passes": 0}, "max_passes must be at least 2, got 0"),
+        ("hfs", {"max_passes": 1}, "max_passes must be 0 or at least 2, got 1"),
         ("hfs", {"target": "number"}, "target must be 'class' or 'real', got 'number'"),
         ("hfs", {"variance": 1}, "variance must be true or false, got 1"),
-        ("hfs", {"bound": True}, "bound must be left out for model hfs, which cannot be bounded"),
         ("hfs", {"cross_validate": 1}, "cross_validate must be 0 or at least 2 folds, got 1"),
         ("hfs", {"cross_validate": -2}, "cross_validate must be an integer >= 0, got -2"),
         ("hfs", {"cross_validate": 2.5}, "cross_validate must be an integer >= 0, got 2.5"),
@@ -116,10 +116,9 @@ def test_what_needs_labels_left_out_implies_folds(asked: dict[str, Any]) -> None
     assert validate_solve("hfs", {"without_doubtful": 0})[1].cross_validate == 0
 
 
-@pytest.mark.parametrize("max_passes", [7, SolveOptions().max_passes])
-def test_passes_are_of_a_refined_solve(max_passes: int) -> None:
-    with pytest.raises(ValueError, match=f"beside refine=true, got {max_passes}"):
-        validate_solve("hfs", {"max_passes": max_passes})
+@pytest.mark.parametrize("max_passes", [0, 2, 7])
+def test_passes_of_a_correction_may_be_fewer_or_none(max_passes: int) -> None:
+    assert validate_solve("hfs", {"max_passes": max_passes})[1].max_passes == max_passes
 
 
 @pytest.mark.parametrize("model", ["hfs", "stable-hfs"])

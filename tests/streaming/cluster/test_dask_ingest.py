@@ -42,7 +42,7 @@ ROW_GROUP = 8_192
 N_ROWS = 10 * ROW_GROUP
 N_SEEDS = 8
 SHARE_SETTINGS = ShareSettings(
-    node_kind="dense", max_nodes=1000, sparsifier=SparsifierSettings(), group_blocks=2
+    node_kind="dense", max_nodes=1000, sparsifier=SparsifierSettings(epsilon=0.7), group_blocks=2
 )
 KINDS = ["dense", "int64", "string"]
 

@@ -197,7 +197,7 @@ def test_the_embedding_decides_where_clusters_do_not_serve(
     """Neighbors on a circle, cut by any clusters; a budget, which edges between could exceed."""
     if case == "budget":
         edges = rings(15, 20, seed=0, per_node=60, far_share=0.01)
-        settings = replace(settings_of(edges), max_edges=edges.n_edges)
+        settings = replace(settings_of(edges), max_edges=edges.n_edges // 10)
     else:
         step = np.repeat(np.arange(1, 31), 1_000)
         u = np.tile(np.arange(1_000), 30)

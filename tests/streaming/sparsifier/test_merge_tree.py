@@ -335,7 +335,7 @@ def test_a_tree_of_nothing_is_refused() -> None:
 
 def test_nothing_of_the_stream_is_lost_when_a_leaf_without_edges_is_merged() -> None:
     edges = random_graph(60, 0.5, 0)
-    settings = SparsifierSettings(expected_nodes=60)
+    settings = SparsifierSettings(epsilon=0.7, expected_nodes=60)
     state = absorb(SparsifierState(), settings, edges.blocks(1), n_nodes=60)
     counters = {
         each.name: 3 + place

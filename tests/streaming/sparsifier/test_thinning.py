@@ -387,7 +387,7 @@ def test_the_surplus_is_that_of_all_lanes_and_what_was_before(
 
 @pytest.mark.parametrize("coins", COINS)
 def test_a_buffer_of_nothing_is_thinned_to_nothing(coins: Coins) -> None:
-    settings = SparsifierSettings(coins=coins)
+    settings = SparsifierSettings(epsilon=0.7, coins=coins)
     state = SparsifierState(chunks=(Records.empty(),), n_nodes=3)
     thinning = thin_state(state.chunks, state, settings)
     assert thinning.n_survivors == 0

@@ -1,0 +1,57 @@
+"""Parallel records as one: exact, and a stream of ever the same pairs stays within its budget."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import Int32Array, UInt32Array
+from peewit.solvers.edge_merging import MergedEdges, merged_ranges
+from peewit.streaming.sparsifier.settings_and_state import Records
+
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_LARGEST: Final = float(np.finfo(np.float32).max)
+
+
+def merged_records(chunks: Sequence[Records], *, n_nodes: int) -> tuple[Records, ...]:
+    """Records of which every pair of nodes has one, its weight the sum.
+
+    They stay as they are where a float32 does not hold a sum.
+
+    Parameters
+    ----------
+    chunks : sequence of Records
+        Records that no coin was thrown for.
+    n_nodes : int
+        Nodes known.
+    """
+    merged = []
+    for edges in merged_ranges(chunks, n_nodes=n_nodes):
+        if edges.weight.max(initial=0.0) > _LARGEST:
+            return tuple(chunks)
+        if edges.v.size:
+            merged.append(_records_of(edges))
+    return tuple(merged)
+
+
+def n_merged(chunks: Sequence[Records], *, n_nodes: int) -> int:
+    """Number of pairs of nodes that records join."""
+    return sum(merged.v.size for merged in merged_ranges(chunks, n_nodes=n_nodes))
+
+
+def _records_of(merged: MergedEdges) -> Records:
+    u, v = merged.u.astype(np.int32), merged.v.astype(np.int32)
+    return Records(
+        u=u,
+        v=v,
+        weight=merged.weight.astype(np.float32),
+        keep_probability=np.ones(v.size, np.float32),
+        key=_keys(u, v),
+    )
+
+
+def _keys(u: Int32Array, v: Int32Array) -> UInt32Array:
+    """Names of pairs, by which their coins and probe signs are drawn."""
+    pair = u.astype(np.uint64) << np.uint64(32) | v.astype(np.uint64)
+    hashed = (pair ^ pair >> np.uint64(29)) * _FACTOR
+    return np.asarray(hashed >> np.uint64(32), np.uint32)

@@ -1,0 +1,204 @@
+"""What thinning decided is told after every solve of a thinned snapshot, and corrected."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.wire.jobs import solve_lines
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.variances import VARIANCES
+from tests.service.solvable import graphs_within
+from tests.streaming.streamed import StreamedGraph, streamed
+
+N_NODES, N_EDGES = 300, 12_000
+
+
+@pytest.fixture
+def solver() -> WarmGraphs:
+    return graphs_within(2**30)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> StreamedGraph:
+    """Three blocks that a quarter of the edges tell apart, of which a tenth was kept."""
+    data = tmp_path / "data"
+    data.mkdir()
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, N_NODES, (2, N_EDGES))
+    v = np.where(rng.random(N_EDGES) < 0.25, v // 3 * 3 + u % 3, v)
+    pq.write_table(pa.table({"src": u, "dst": v}), data / "edges.parquet")
+    return streamed(tmp_path / "g", data, "dense", epsilon=None, max_edges=1_500)
+
+
+def task(graph: StreamedGraph, model: str, **changes: Any) -> SolveTask:
+    nodes = np.arange(0, N_NODES, 7)
+    values: dict[str, Any] = {
+        "job_id": "ab12",
+        "attempt": 1,
+        "graph_id": "g",
+        "graph_directory": graph.paths.root,
+        "snapshot": 1,
+        "labels_seq": 1,
+        "features_version": 0,
+        "model": model,
+        "parameters": {},
+        "nodes": pa.array([str(node) for node in nodes], pa.large_string()),
+        "labels": [f"c{node % 3}" for node in nodes],
+        "origins": pa.array(["given"] * nodes.size),
+        "n_threads": 2,
+    }
+    return SolveTask(**(values | changes))
+
+
+def solved(solver: WarmGraphs, asked: SolveTask) -> dict[str, Any]:
+    def ignore(_: object) -> None:
+        """Reports that no test looks at."""
+
+    child = Child(graphs=solver, report=ignore, cancelled=lambda: False)
+    answer = SolveKind().run(asked, child)
+    assert isinstance(answer, Done)
+    return dict(answer.result)
+
+
+def labels_of(graph: StreamedGraph, result: dict[str, Any]) -> list[str]:
+    file = PredictionFile(graph.paths.predictions / result["file"])
+    return file.table()["label"].to_pylist()
+
+
+@pytest.mark.parametrize("model", ["stable-hfs", "hfs", "poisson"])
+def test_an_answer_corrects_itself_to_that_of_all_edges(
+    graph: StreamedGraph, solver: WarmGraphs, model: str
+) -> None:
+    found = solved(solver, task(graph, model))
+    told = found["thinning"]
+    assert told["is_much"]
+    assert found["stats"]["passes"] in {3, 4}  # one more where degrees are asked for
+    assert found["stats"]["thinning_share"] == told["share"] > 0.1
+    exact = solved(solver, task(graph, model, attempt=2, parameters={"refine": True}))
+    plain = solved(solver, task(graph, model, attempt=3, parameters={"max_passes": 0}))
+    truth = labels_of(graph, exact)
+    n_wrong, n_before = (
+        sum(ours != theirs for ours, theirs in zip(labels_of(graph, each), truth, strict=True))
+        for each in (found, plain)
+    )
+    assert n_wrong < 0.1 * N_NODES < n_before
+    first, second, *_ = solve_lines(found)
+    assert first.startswith("right at ")
+    assert "passes over all edges have corrected them" in second
+
+
+def test_solves_that_follow_by_themselves_tell_alone(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    found = solved(solver, task(graph, "stable-hfs", is_automatic=True))
+    assert "refined" not in found["stats"]
+    assert found["thinning"]["is_much"]
+    _, second, *_ = solve_lines(found, graph="g")
+    assert "keep more with `peewit graph set g --max-edges N`" in second
+    assert "--set refine=true" in second
+
+
+def test_the_default_model_tells_the_ways_out(graph: StreamedGraph, solver: WarmGraphs) -> None:
+    found = solved(solver, task(graph, "auto"))
+    assert "refined" not in found["stats"]
+    assert found["thinning"]["column"] in {"potentials", "densities"}
+    if found["thinning"]["is_much"]:
+        assert "--model stable-hfs" in solve_lines(found)[1]
+        assert "graph set" not in solve_lines(found, door="page")[1]
+
+
+def test_without_raw_edges_it_is_a_warning(graph: StreamedGraph, solver: WarmGraphs) -> None:
+    for path in (graph.paths.root.parent / "data").iterdir():
+        path.unlink()
+    found = solved(solver, task(graph, "poisson"))
+    assert "not corrected by passes over all edges" in found["warning"]
+    assert "edges.parquet: it is missing" in found["warning"]
+    assert found["status"] == "converged"
+
+
+def test_of_every_edge_there_is_nothing_to_tell(tmp_path: Path, solver: WarmGraphs) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    u, v = np.triu_indices(30, 1)
+    pq.write_table(pa.table({"src": u, "dst": v}), data / "edges.parquet")
+    whole = streamed(tmp_path / "g", data, "dense", epsilon=None, max_edges=10_000)
+    nodes = pa.array([str(node) for node in range(6)], pa.large_string())
+    few = {"nodes": nodes, "labels": ["a", "b"] * 3, "origins": pa.array(["given"] * 6)}
+    found = solved(solver, task(whole, "auto", **few))
+    assert found["thinning"] is None
+    assert "thinning_share" not in found["stats"]
+
+
+def test_a_snapshot_that_does_not_say_how_far_it_is_off_tells_nothing(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    SnapshotStore(graph.paths.snapshots).companion(1, VARIANCES).unlink()
+    assert solved(solver, task(graph, "poisson"))["thinning"] is None
+
+
+def test_a_correction_stops_when_it_is_told_to(graph: StreamedGraph, solver: WarmGraphs) -> None:
+    reports: list[str] = []
+
+    def is_correcting() -> bool:
+        return any(phase == "correcting" for phase in reports)
+
+    def note(advanced: Any) -> None:
+        reports.append(advanced.phase.split(":")[0])
+
+    child = Child(graphs=solver, report=note, cancelled=lambda: bool(reports) and is_correcting())
+    assert SolveKind().run(task(graph, "poisson"), child) == Stopped()
+    assert not list(graph.paths.predictions.glob("*.arrow"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "n_labels", "sample", "has_interval"),
+    [
+        ("given", 150, "untested", False),
+        ("random", 150, "random", True),
+        ("random", 40, "untested", False),
+    ],
+)
+def test_labels_drawn_at_random_speak_for_all_nodes(
+    graph: StreamedGraph,
+    solver: WarmGraphs,
+    origin: str,
+    n_labels: int,
+    sample: str,
+    has_interval: bool,
+) -> None:
+    nodes = np.sort(np.random.default_rng(3).choice(N_NODES, n_labels, replace=False))
+    asked = task(
+        graph,
+        "stable-hfs",
+        parameters={"max_passes": 0},
+        nodes=pa.array([str(node) for node in nodes], pa.large_string()),
+        labels=[f"c{node % 3}" for node in nodes],
+        origins=pa.array([origin] * n_labels),
+    )
+    judged = solved(solver, asked)["judged"]
+    assert judged["sample"] == sample
+    assert (judged["low"] is not None) is has_interval
+    assert judged["n_random"] == (n_labels if origin == "random" else 0)
+    again = solved(solver, replace(asked, attempt=2, parameters={"cross_validate": 4}))
+    assert again["judged"]["n_left_out"] == n_labels
+
+
+def test_a_model_that_leaves_nothing_out_holds_out_a_fifth(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    judged = solved(solver, task(graph, "poisson"))["judged"]
+    assert judged["n_left_out"] == round(len(range(0, N_NODES, 7)) / 5)
+    assert 0.0 <= judged["accuracy"] <= 1.0
+    quiet = solved(solver, task(graph, "poisson", attempt=2, is_automatic=True))["judged"]
+    assert (quiet["accuracy"], quiet["n_left_out"]) == (None, 0)
+    assert "is not known" in solve_lines({"judged": quiet, "thinning": None, "stats": {}})[0]
