@@ -1,0 +1,393 @@
+"""Does a solve say when it is not to be trusted?
+
+    python -m docs.benchmarks.trust blocks [--draws 10]
+    python -m docs.benchmarks.trust budget [--draws 20] [--sets blogcatalog ...]
+    python -m docs.benchmarks.trust interval [--draws 200] [--labels 50 150] [--sets cora ...]
+    python -m docs.benchmarks.trust accounts [--draws 20]
+
+``blocks``: 20,000 nodes in ten equal blocks that a quarter of 2.0 M edges tells apart, 50 labels of
+each. Printed for `auto` and Stable-HFS, with all edges that fit, and thinned for epsilon .7: how
+many predictions are right, the share that thinning is told to have decided beside that which all
+edges change, and what is right after the correction by three passes.
+
+``budget``: the same on real graphs with ``max_edges`` at a half and a quarter of their edges, 10
+random labels a class; also what estimates cost, in processor time of the solve.
+
+``interval``: random labels; how often the interval that is told with left-out accuracy holds the
+accuracy at all other nodes that labels reach, and its median width.
+
+``accounts``: accounts of which a twentieth are frauds, first with 150 labels, two of three of
+frauds, then with 200 random ones: what is said of the sample, the told share of frauds beside the
+true one, and how often the interval holds.
+
+Graphs are those of `docs.benchmarks.default_model`; dblp is that of typed papers, whose kinds are
+part of the names of nodes.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import process_time
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from docs.benchmarks.default_model import SETS, Made, _folder, drawn
+from docs.benchmarks.fraud import labeled
+from peewit.service.tasks.thinning import CORRECTING_PASSES, share_of_thinning
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.base import Model
+from peewit.solvers.models.harmonic import HFS, StableHFS
+from peewit.solvers.models.label_sample import biases_of
+from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.refinable_base import Refinable, refine
+from peewit.solvers.solution import Solution
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+
+CONSOLE: Final = Console(width=140)
+LINEAR: Final[dict[str, Refinable]] = {
+    "stable-hfs": StableHFS(),
+    "hfs": HFS(),
+    "poisson": Poisson(),
+}
+MODELS: Final[dict[str, Refinable]] = {**LINEAR, "auto": Auto()}
+BUDGET_SETS: Final = ("facebook_pagepage", "mnist_knn10", "blogcatalog", "dblp")
+INTERVAL_SETS: Final = (
+    *("cora", "citeseer", "acm", "facebook_pagepage", "blogcatalog", "usps", "digits"),
+    *("blocks 5, .75", "rings 10 %", "accounts 5 %"),
+)
+
+
+def weak_blocks(seed: int) -> Made:
+    """Ten equal blocks, of whose edges 32.5 % join equal classes."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_edges, n_classes = 20_000, 2_000_000, 10
+    classes = np.arange(n_nodes) % n_classes
+    inside = rng.random(n_edges) < 0.25
+    u, v = rng.integers(0, n_nodes, (2, n_edges))
+    v = np.where(inside, v // n_classes * n_classes + classes[u], v)
+    different = u != v
+    ones = np.ones(np.count_nonzero(different))
+    return Graph.from_edges(u[different], v[different], ones, n_nodes=n_nodes), classes
+
+
+def dblp() -> Made:
+    """Authors, papers, terms and conferences; classes of authors, -1 of all others."""
+    edges = pq.read_table(_folder() / "dblp_typed_edges.parquet")
+    labels = pq.read_table(_folder() / "dblp_typed_labels.parquet")
+    ends = [
+        pc.binary_join_element_wise(
+            pc.cast(edges[kind], pa.string()), pc.cast(edges[side], pa.string()), ":"
+        ).combine_chunks()
+        for kind, side in (("src_kind", "src"), ("dst_kind", "dst"))
+    ]
+    names = pc.unique(pa.concat_arrays(ends))
+    u, v = (pc.index_in(side, value_set=names).to_numpy() for side in ends)
+    kinds = labels["kind"] if "kind" in labels.schema.names else pa.array(["author"] * len(labels))
+    own = pc.binary_join_element_wise(
+        pc.cast(kinds, pa.string()), pc.cast(labels["node"], pa.string()), ":"
+    )
+    place = pc.index_in(own, value_set=names).to_numpy(zero_copy_only=False)
+    classes = np.full(len(names), -1)
+    known = ~np.isnan(place.astype(float))
+    coded = pc.dictionary_encode(labels["label"].combine_chunks()).indices.to_numpy()
+    classes[place[known].astype(np.int64)] = coded[known]
+    return Graph.from_edges(u, v, np.ones(u.size), n_nodes=len(names)), classes
+
+
+def with_edges_last(made: Made) -> Made:
+    """A graph without the nodes after the last one that has an edge."""
+    graph, classes = made
+    n_nodes = int(np.flatnonzero(graph.degree)[-1]) + 1
+    return Graph.from_edges(*graph.edges(), n_nodes=n_nodes), classes[:n_nodes]
+
+
+@contextmanager
+def snapshots(graph: Graph, **asked: float | None) -> Iterator[SnapshotStore]:
+    """The snapshots of a graph that was ingested with an epsilon or a budget."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        u, v, weight = graph.edges()
+        pq.write_table(pa.table({"src": u, "dst": v, "weight": weight}), root / "edges.parquet")
+        sparsifier = SparsifierSettings(expected_nodes=graph.n_nodes, **asked)  # type: ignore[arg-type]
+        paths = GraphPaths(root=root / "graph")
+        stream = Stream(paths, StreamSettings(node_kind="dense", sparsifier=sparsifier))
+        stream.ingest(EdgeFiles(str(root / "edges.parquet")).list())
+        yield SnapshotStore(paths.snapshots)
+
+
+def solved(model: Model, graph: Graph, labels: Labels) -> tuple[Solution, float]:
+    """An answer, and the processor seconds that it took."""
+    started = process_time()
+    solution = model.solve(model.prepare(graph), labels)
+    return solution, process_time() - started
+
+
+def winners(solution: Solution) -> Int64Array:
+    """Predicted classes."""
+    found: Int64Array = solution.scores.argmax(axis=1)
+    return found
+
+
+def corrected(model: Refinable, graph: Graph, whole: Graph, labels: Labels) -> Solution:
+    """The answer of a sparsifier after the passes that a solve makes by itself."""
+    prepared = model.prepare(graph)
+    n_edges = np.diff(whole.adjacency.indptr)
+    return refine(
+        model,
+        prepared,
+        labels,
+        model.solve(prepared, labels),
+        whole.laplacian_product,
+        lambda: FullDegrees(whole.degree, n_edges.astype(np.int64)),
+        max_passes=CORRECTING_PASSES,
+        looks=False,
+    )
+
+
+def right(found: Int64Array, classes: Int64Array, labels: Labels) -> float:
+    """Accuracy at the nodes of known class that carry no label."""
+    asked = classes >= 0
+    asked[labels.nodes] = False
+    return float((np.array(labels.class_names)[found] == classes)[asked].mean())
+
+
+def blocks(n_draws: int) -> None:
+    """Print the first part."""
+    rows: dict[tuple[str, str], list[list[float]]] = {}
+    for seed in range(n_draws):
+        graph, classes = weak_blocks(seed)
+        rng = np.random.default_rng(seed)
+        nodes = [rng.choice(np.flatnonzero(classes == each), 50, False) for each in range(10)]
+        chosen = np.sort(np.concatenate(nodes))
+        labels = Labels.from_pairs(chosen, classes[chosen].tolist())
+        whole = {
+            name: winners(solved(MODELS[name], graph, labels)[0]) for name in ("auto", "stable-hfs")
+        }
+        for asked in ({"max_edges": 20_000_000}, {"epsilon": 0.7}):
+            with snapshots(graph, **asked) as store:
+                snapshot = store.load(1)
+                for name, truth in whole.items():
+                    solution, _ = solved(MODELS[name], snapshot.graph, labels)
+                    share = share_of_thinning(store, snapshot, solution)
+                    found = winners(solution)
+                    mended = np.nan
+                    if share is not None and name in LINEAR:
+                        after = corrected(LINEAR[name], snapshot.graph, graph, labels)
+                        mended = right(winners(after), classes, labels)
+                    row = [
+                        snapshot.meta.edges_kept / graph.n_edges,
+                        right(truth, classes, labels),
+                        right(found, classes, labels),
+                        0.0 if share is None else share.share,
+                        float((found != truth).mean()),
+                        mended,
+                    ]
+                    rows.setdefault((name, str(asked)), []).append(row)
+    table = Table(title=f"weak blocks, {n_draws} seeds: mean (least)")
+    for heading in (
+        "model",
+        "asked",
+        "kept",
+        "right, all edges",
+        "right",
+        "told",
+        "differ",
+        "corrected",
+    ):
+        table.add_column(heading, justify="left" if heading in {"model", "asked"} else "right")
+    for (name, asked_text), each in rows.items():
+        cells = [f"{np.mean(c):.4f} ({np.min(c):.4f})" for c in np.array(each).T]
+        table.add_row(name, asked_text, *cells)
+    CONSOLE.print(table)
+
+
+def budget(n_draws: int, names: list[str]) -> None:
+    """Print the second part."""
+    table = Table(title=f"thinned to a budget, {n_draws} draws, percent")
+    headings = ("graph", "budget", "model", "all", "thinned", "told", "differ", "ratio", "cost")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in headings[:3] else "right")
+    for name in names:
+        graph, classes = with_edges_last(dblp() if name == "dblp" else SETS[name]())
+        n_classes = int(classes.max()) + 1
+        draws = [drawn(graph, classes, "random", 10, seed) for seed in range(n_draws)]
+        sets = [
+            Labels.from_pairs(nodes, classes[nodes].tolist())
+            for nodes in draws
+            if nodes is not None
+        ]
+        truths = {
+            key: [winners(solved(model, graph, labels)[0]) for labels in sets]
+            for key, model in MODELS.items()
+        }
+        for part in (1, 2, 4):
+            with snapshots(graph, max_edges=graph.n_edges // part) as store:
+                snapshot = store.load(1)
+                if part == 1:
+                    kept, given = snapshot.graph.edges(), graph.edges()
+                    is_same = all(np.array_equal(*each) for each in zip(kept, given, strict=True))
+                    CONSOLE.print(
+                        f"{name}: {graph.n_edges:,} edges, {n_classes} classes; "
+                        f"within the budget equal to all edges: {is_same}"
+                    )
+                    continue
+                for key, model in MODELS.items():
+                    rows = []
+                    for labels, truth in zip(sets, truths[key], strict=True):
+                        solution, seconds = solved(model, snapshot.graph, labels)
+                        started = process_time()
+                        share = share_of_thinning(store, snapshot, solution)
+                        spent = process_time() - started
+                        found = winners(solution)
+                        told = 0.0 if share is None else share.share
+                        differ = float((found != truth)[solution.reachable].mean())
+                        rows.append(
+                            [
+                                right(truth, classes, labels),
+                                right(found, classes, labels),
+                                told,
+                                differ,
+                                spent / seconds,
+                            ]
+                        )
+                    all_right, thin_right, told, differ, cost = np.mean(rows, axis=0)
+                    table.add_row(
+                        name,
+                        f"1/{part}",
+                        key,
+                        *(f"{100 * each:.1f}" for each in (all_right, thin_right, told, differ)),
+                        f"{told / differ:.2f}" if differ else "-",
+                        f"{cost:.3f}",
+                    )
+    CONSOLE.print(table)
+
+
+def interval(n_draws: int, counts: list[int], names: list[str]) -> None:
+    """Print the third part."""
+    table = Table(title=f"intervals of left-out accuracy at 95 %, {n_draws} draws, percent")
+    for heading in ("graph", "labels", "holds", "width", "told", "true", "sample blamed"):
+        table.add_column(heading, justify="left" if heading == "graph" else "right")
+    model, every = Auto(walks="anew"), []
+    for name in names:
+        graph, classes = SETS[name]()
+        prepared = model.prepare(graph)
+        for n_labels in counts:
+            rows = []
+            for seed in range(n_draws):
+                known = np.flatnonzero(classes >= 0)
+                rng = np.random.default_rng([seed, n_labels])
+                nodes = np.sort(rng.choice(known, n_labels, replace=False))
+                if np.unique(classes[nodes]).size < 2:
+                    continue
+                labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+                solution = model.solve(prepared, labels)
+                if "loo_accuracy" not in solution.stats:
+                    continue
+                told = float(solution.stats["loo_accuracy"])
+                low, high = accuracy_interval(told, int(solution.stats["loo_labels"]))
+                asked = (classes >= 0) & solution.reachable
+                asked[nodes] = False
+                found = np.array(labels.class_names)[winners(solution)]
+                truth = float((found == classes)[asked].mean())
+                rows.append(
+                    [low <= truth <= high, high - low, told, truth, bool(biases_of(solution.stats))]
+                )
+            figures: FloatArray = np.array(rows, float)
+            every.append(figures)
+            means = figures.mean(axis=0)
+            means[1] = np.median(figures[:, 1])
+            table.add_row(name, str(n_labels), *(f"{100 * each:.1f}" for each in means))
+    CONSOLE.print(table)
+    holds, _, _, _, blamed = 100 * np.concatenate(every).mean(axis=0)
+    CONSOLE.print(f"all draws: the interval holds in {holds:.1f} %, {blamed:.1f} % are blamed")
+
+
+def accounts(n_draws: int) -> None:
+    """Print the fourth part."""
+    graph, classes = SETS["accounts 5 %"]()
+    model = Auto(walks="anew")
+    prepared = model.prepare(graph)
+    is_reached = graph.degree > 0
+    truth = float((classes[is_reached] == 1).mean())
+    first, then = [], []
+    for seed in range(n_draws):
+        mostly = labeled(graph, classes, "mostly fraud", 150, seed)
+        rng = np.random.default_rng(seed)
+        sample = np.sort(rng.choice(graph.n_nodes, 200, replace=False))
+        for nodes, rows in ((mostly, first), (sample, then)):
+            assert nodes is not None
+            labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+            solution = model.solve(prepared, labels)
+            names = np.array(labels.class_names)
+            place = int(np.flatnonzero(names == 1)[0])
+            asked = solution.reachable.copy()
+            asked[nodes] = False
+            accuracy = float((names[winners(solution)] == classes)[asked].mean())
+            told = float(solution.stats["loo_accuracy"])
+            low, high = accuracy_interval(told, int(solution.stats["loo_labels"]))
+            rows.append(
+                [
+                    bool(biases_of(solution.stats)),
+                    float(solution.scores[asked, place].mean()),
+                    truth,
+                    told,
+                    accuracy,
+                    low <= accuracy <= high,
+                ]
+            )
+    table = Table(title=f"accounts 5 %, {n_draws} draws, percent")
+    for heading in (
+        "labels",
+        "blamed",
+        "frauds told",
+        "true",
+        "right told",
+        "true",
+        "interval holds",
+    ):
+        table.add_column(heading, justify="left" if heading == "labels" else "right")
+    for text, rows in (("150, two of three of frauds", first), ("200 random ones", then)):
+        table.add_row(
+            text, *(f"{100 * each:.1f}" for each in np.mean(np.array(rows, float), axis=0))
+        )
+    CONSOLE.print(table)
+
+
+def main() -> None:
+    """Print the part that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("part", choices=("blocks", "budget", "interval", "accounts"))
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--labels", type=int, nargs="*", default=[50, 150])
+    parser.add_argument("--sets", nargs="*")
+    asked = parser.parse_args()
+    if asked.part == "blocks":
+        blocks(asked.draws)
+    elif asked.part == "budget":
+        budget(asked.draws, asked.sets or list(BUDGET_SETS))
+    elif asked.part == "interval":
+        interval(asked.draws, asked.labels, asked.sets or list(INTERVAL_SETS))
+    else:
+        accounts(asked.draws)
+
+
+if __name__ == "__main__":
+    main()
