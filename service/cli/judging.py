@@ -178,6 +178,11 @@ def sets(
         ),
     )
     typer.echo("about what was asked is to be expected, and never less than what is guaranteed")
+    if any(len(each.labels) > 1 for each in found.groups):
+        typer.echo(
+            "for the nodes of several classes together: of one of them more sets may miss, or "
+            "fewer; --set sets=by-class promises it for each"
+        )
     typer.echo()
     if found.unpromised:
         one = ", ".join(map(str, found.unpromised))

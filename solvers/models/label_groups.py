@@ -22,6 +22,11 @@ from peewit.solvers.arrays import (
 from peewit.solvers.labels import Labels
 
 _MAX_FOLDS: Final = 5
+_MOST_WITH_ALL_FOLDS: Final = 32
+"""Classes up to which smaller graphs have as many folds: with two, 25 classes are told several
+points too low. On graphs of more nodes that would take nearly twice as long, and ten classes are
+told as well by two (`python -m docs.benchmarks.trust interval`)."""
+
 _GROUPS: Final = 30
 _GROUPS_OF_LARGE: Final = 20
 _LARGE: Final = 1 << 15
@@ -38,6 +43,8 @@ def most_groups(n_nodes: int, n_classes: int) -> int:
 
 
 def _n_folds(n_nodes: int, n_classes: int) -> int:
+    if n_nodes < _LARGE and n_classes <= _MOST_WITH_ALL_FOLDS:
+        return _MAX_FOLDS
     return int(np.clip(_n_columns(n_nodes) // n_classes, 2, _MAX_FOLDS))
 
 

@@ -266,7 +266,7 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     kept = 50 + 6 * 2
     assert home.estimate("auto").n_bytes == of_graph + N_NODES * (30 * each + kept)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (2 * 32 * each + 50 + 6 * 32)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (5 * 32 * each + 50 + 6 * 32)
     assert home.estimate("hfs").n_bytes == without
 
 

@@ -253,7 +253,7 @@ def test_groups_of_few_labels_are_single_and_no_fold_holds_a_class() -> None:
 
 def test_large_graphs_have_fewer_columns() -> None:
     labels = Labels.from_pairs(np.arange(100), np.repeat(np.arange(10), 10))
-    assert LabelGroups.of(labels, 1_000).n_groups == 30
+    assert LabelGroups.of(labels, 1_000).n_groups == 50
     assert LabelGroups.of(labels, 100_000).n_groups == 20
 
 
