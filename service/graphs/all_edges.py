@@ -1,6 +1,7 @@
 """All edges of a graph, which a raised budget needs once some were thrown away."""
 
 from pathlib import Path
+from typing import Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import GraphConflict
@@ -8,6 +9,8 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import require_files, snapshot_files
 from peewit.streaming.snapshots.store import SnapshotStore
+
+_SHOWN: Final = 3
 
 
 def require_all_edges(graph: GraphRecord, graphs_directory: Path) -> None:
@@ -18,18 +21,21 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path) -> None:
     newest = SnapshotStore(paths.snapshots).newest()
     if newest is None:
         return
-    way_out = "create another graph with this budget, and ingest again"
     if newest.n_erased:
         raise GraphConflict(
             "max_edges",
-            "cannot be raised once edges were thrown away and nodes erased, which the files may "
-            f"still hold; {way_out}",
+            "cannot be raised once nodes were erased: edges that were thrown away must be read "
+            "again, and the files may still hold those nodes; create another graph with this "
+            "max_edges, and ingest again",
         )
     try:
         require_files(snapshot_files(paths, newest))
     except RawEdgesGone as error:
+        gone = ", ".join(path for path, _ in error.files[:_SHOWN])
+        more = f" and {len(error.files) - _SHOWN} more" if len(error.files) > _SHOWN else ""
         raise GraphConflict(
             "max_edges",
-            f"cannot be raised once edges were thrown away and their files are gone: {error}; "
-            f"{way_out}",
+            f"cannot be raised while files are missing ({gone}{more}): edges that were thrown away "
+            "must be read again; put them back and try again, or, if they are lost, create another "
+            "graph with this max_edges and ingest what there is",
         ) from error

@@ -303,7 +303,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "started_from": started_from,
         "seconds": phases.seconds,
         "judged": judgement,
-        "thinning": None if thinning is None else told_of_thinning(thinning, model),
+        "thinning": None if thinning is None else told_of_thinning(thinning, model, graph.snapshot),
         "stats": {**solution.stats, **assessment.figures},
     }
 

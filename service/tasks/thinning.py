@@ -68,7 +68,7 @@ def can_correct(model: object, snapshot: Snapshot, n_columns: int, *, solve_seco
     """Whether the passes of a correction are for a model, and cost no more than they may."""
     if not isinstance(model, Refinable) or isinstance(model, Auto):
         return False
-    n_edges = snapshot.meta.n_live or snapshot.meta.edges_seen
+    n_edges = _n_edges(snapshot)
     reading = n_edges * _SECONDS_A_ROW
     seconds = reading + CORRECTING_PASSES * n_edges * n_columns * _SECONDS_A_PRODUCT
     return seconds <= max(solve_seconds, _WORTH_SECONDS)
@@ -116,7 +116,7 @@ def corrected(
     return replace(found, status=status), None
 
 
-def told_of_thinning(thinning: ThinningShare, model: object) -> dict[str, Any]:
+def told_of_thinning(thinning: ThinningShare, model: object, snapshot: Snapshot) -> dict[str, Any]:
     """The same as JSON values, with what is to be done: the model can read all edges, or another.
 
     ``way_out`` is ``refine``, ``model`` or None.
@@ -126,4 +126,11 @@ def told_of_thinning(thinning: ThinningShare, model: object) -> dict[str, Any]:
         way_out = "model"
     elif isinstance(model, Refinable):
         way_out = "refine"
-    return {**asdict(thinning), "is_much": thinning.is_much, "way_out": way_out}
+    told = {"is_much": thinning.is_much, "way_out": way_out, "n_edges": _n_edges(snapshot)}
+    return {**asdict(thinning), **told}
+
+
+def _n_edges(snapshot: Snapshot) -> int:
+    """Edges that live."""
+    meta = snapshot.meta
+    return meta.edges_seen - meta.self_loops if meta.n_live is None else meta.n_live

@@ -37,10 +37,10 @@ def edges_text(
     if expected == 0.0:
         told = f"all {n_kept:,} edges kept"
         if n_edges != n_kept:
-            told = f"{n_edges:,} edges, {n_kept:,} different pairs, all kept"
+            told = f"{n_edges:,} edges ({n_kept:,} different pairs), all kept"
         return told
-    bound = "" if max_edges is None else f", at most {max_edges:,} whatever comes"
-    return f"{n_kept:,} of {n_edges:,} edges kept{bound}; {epsilon_text(asked, expected)}"
+    bound = "" if max_edges is None else f"at most {max_edges:,}, whatever comes; "
+    return f"{n_kept:,} of {n_edges:,} edges kept ({bound}{epsilon_text(asked, expected)})"
 
 
 def epsilon_text(asked: float | None, expected: float | None) -> str:

@@ -102,56 +102,60 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
             "how often it is right is not known: no label could be left out to see; label two "
             "nodes or more of each class"
         )
-    told = f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} labels left out"
+    told = (
+        f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} labels left out to test it"
+    )
     if judged["low"] is not None:
-        told += f" ({judged['low']:.0%} to {judged['high']:.0%} of all nodes)"
-    return f"{told}; always saying {judged['commonest']!r} is at {judged['commonest_share']:.0%}"
+        told += f" (likely {judged['low']:.0%} to {judged['high']:.0%} at all nodes)"
+    share = judged["commonest_share"]
+    return f"{told}; always saying {judged['commonest']!r} would be right at {share:.0%}"
 
 
 _KEEP_MORE = {
-    "command": "keep more with `peewit graph set {graph} --max-edges N`",
-    "python": "keep more with update_graph({graph!r}, max_edges=N)",
+    "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}`, and ingest",
+    "python": "keep more edges with update_graph({graph!r}, max_edges={n_edges})",
 }
 _READ_ALL = {
-    ("refine", "command"): "read all of them with --set refine=true",
-    ("refine", "python"): "read all of them with refine=True",
-    ("model", "command"): "take --model stable-hfs, which reads all of them",
-    ("model", "python"): "take the model 'stable-hfs', which reads all of them",
-    ("model", "page"): "predict with the model stable-hfs, which reads all of them",
+    ("refine", "command"): "solve with --set refine=true, which reads all edges",
+    ("refine", "python"): "solve with refine=True, which reads all edges",
+    ("model", "command"): "solve with --model stable-hfs, which reads all edges",
+    ("model", "python"): "solve with the model 'stable-hfs', which reads all edges",
+    ("model", "page"): "predict with the model stable-hfs, which reads all edges",
 }
 
 
 def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
-    stats = result["stats"]
-    told = f"about {thinning['share']:.1%} of the labels were decided by which edges were kept"
+    stats, share = result["stats"], f"about {thinning['share']:.1%} of the labels"
     if "refined" in stats:
         return (
-            f"{told}; {stats['passes']} passes over all edges have corrected them: "
-            f"{stats['n_changed']:,} changed"
+            f"{share} hung on which edges were kept, so all edges were read, in {stats['passes']} "
+            f"passes, and {stats['n_changed']:,} labels were corrected; nothing is left to do"
         )
+    told = f"{share} would be others if other edges had been kept"
     if not thinning["is_much"]:
         return told
     ways = [_KEEP_MORE.get(door, ""), _READ_ALL.get((thinning["way_out"], door), "")]
-    advice = ", or ".join(way.format(graph=graph) for way in ways if way)
+    named = {"graph": graph, "n_edges": thinning["n_edges"]}
+    advice = "; or ".join(way.format(**named) for way in ways if way)
     return f"{told}: {advice}" if advice else told
 
 
 _BIASES = {
-    "shares": "their classes are not as common among the nodes",
-    "more edges": "their nodes have more edges than others",
-    "fewer edges": "their nodes have fewer edges than others",
-    "close together": "their nodes lie close together",
+    "shares": "their classes are not as common among the others",
+    "more edges": "they have more edges than others",
+    "fewer edges": "they have fewer edges than others",
+    "close together": "they are closely linked to each other",
 }
 
 
 _LABEL_RANDOM = {
-    "command": "label {more} nodes of `peewit suggest {graph} --strategy random -k {more}`, and "
-    "put them with --origin random",
-    "page": "label {more} nodes of Label next, random",
-    "python": "label {more} nodes of suggestions({graph!r}, strategy='random'), and put them with "
-    "origin='random'",
+    "command": "label all {more} of `peewit suggest {graph} --strategy random -k {more}`, and load "
+    "these with `peewit labels put {graph} FILE --origin random`",
+    "page": "open Label next, choose random, and label {more}",
+    "python": "label all {more} of suggestions({graph!r}, strategy='random', k={more}), and put "
+    "these with origin='random'",
 }
 
 
@@ -160,11 +164,12 @@ def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
     more = max(50, 200 - judged["n_random"])
     advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
     if judged["sample"] == "untested":
-        why = "nobody has said that these were drawn at random"
+        why = "these were not marked as drawn at random"
     else:
-        reasons = " and ".join(_BIASES[each] for each in judged["biases"])
-        why = f"these are no random sample: {reasons}"
-    return f"this speaks for nodes like the labeled ones ({why}); {advice}"
+        why = "these are no random sample: " + " and ".join(
+            _BIASES[each] for each in judged["biases"]
+        )
+    return f"this holds for nodes like the labeled ones, as {why}; {advice}"
 
 
 @record

@@ -225,11 +225,12 @@ class SnapshotMeta:
         asked, expected = self.epsilon_asked, self.epsilon_expected
         if asked is None:
             if not self.is_whole:
-                how_well = f"within epsilon {expected:.2f}" if expected < 1 else "without a promise"
+                n_all = self.edges_seen - self.self_loops if self.n_live is None else self.n_live
                 told.append(
-                    f"the edges are more than max_edges, {self.max_edges:,}: {self.edges_kept:,} "
-                    f"are kept, and stand for all {how_well}; labels may differ from those of all "
-                    "edges; raise max_edges where memory allows"
+                    f"{self.edges_kept:,} of {n_all:,} edges are kept, as many as max_edges "
+                    "allows; labels may differ from those of all edges, and a solve says how many, "
+                    "about; keep the input files: with memory to spare raise max_edges, which "
+                    "reads them again"
                 )
         elif expected > asked and self.max_edges_bound:
             told.append(

@@ -74,8 +74,8 @@ def test_of_more_the_budget_is_kept_and_said(data: Path, tmp_path: Path) -> None
     assert meta.edges_kept <= meta.n_records <= 2_000
     assert 0.0 < meta.epsilon_expected < 1.0
     assert not meta.is_whole
-    assert "the edges are more than max_edges, 2,000" in meta.note
-    assert "raise max_edges" in meta.note
+    assert f"{meta.edges_kept:,} of 17," in meta.note
+    assert "keep the input files: with memory to spare raise max_edges" in meta.note
 
 
 def test_a_lower_budget_thins_what_is_there(data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""What is said first of a solve, and of the edges of a graph, at every door."""
+
+from typing import Any
+
+import pytest
+
+from peewit.service.wire.graphs import edges_text, epsilon_text
+from peewit.service.wire.jobs import solve_lines
+
+JUDGED: dict[str, Any] = {
+    "sample": "random",
+    "biases": [],
+    "n_random": 250,
+    "accuracy": 0.86,
+    "n_left_out": 250,
+    "low": 0.8,
+    "high": 0.91,
+    "commonest": "honest",
+    "commonest_share": 0.61,
+}
+THINNING: dict[str, Any] = {
+    "share": 0.057,
+    "n_nodes": 900,
+    "column": "densities",
+    "is_much": True,
+    "way_out": "model",
+    "n_edges": 40_000_000,
+}
+
+
+def lines(
+    *, judged: Any = None, thinning: Any = None, stats: Any = None, **where: Any
+) -> list[str]:
+    result = {
+        "judged": None if judged is None else JUDGED | judged,
+        "thinning": None if thinning is None else THINNING | thinning,
+        "stats": stats or {},
+    }
+    return solve_lines(result, **where)
+
+
+def test_of_a_random_sample_all_edges_and_many_labels_one_line_is_enough() -> None:
+    (line,) = lines(judged={})
+    assert line == (
+        "right at 86% of 250 labels left out to test it (likely 80% to 91% at all nodes); always "
+        "saying 'honest' would be right at 61%"
+    )
+
+
+def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None:
+    first, second = lines(
+        judged={"sample": "untested", "n_random": 0, "low": None, "high": None}, graph="bank"
+    )
+    assert "likely" not in first
+    assert second == (
+        "this holds for nodes like the labeled ones, as these were not marked as drawn at random; "
+        "to know about all nodes, label all 200 of `peewit suggest bank --strategy random -k 200`, "
+        "and load these with `peewit labels put bank FILE --origin random`"
+    )
+
+
+def test_what_contradicts_a_random_sample_is_named() -> None:
+    biases = ["more edges", "close together"]
+    _, second = lines(judged={"sample": "biased", "biases": biases, "n_random": 180}, door="page")
+    assert "they have more edges than others and they are closely linked to each other" in second
+    assert second.endswith("open Label next, choose random, and label 50")
+
+
+@pytest.mark.parametrize(
+    ("door", "way_out", "said"),
+    [
+        (
+            "command",
+            "model",
+            ["`peewit graph set bank --max-edges 40000000`", "--model stable-hfs"],
+        ),
+        ("command", "refine", ["--set refine=true"]),
+        ("command", None, ["`peewit graph set bank --max-edges 40000000`"]),
+        ("python", "refine", ["update_graph('bank', max_edges=40000000)", "refine=True"]),
+        ("page", "model", ["predict with the model stable-hfs"]),
+    ],
+)
+def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said: list[str]) -> None:
+    (line,) = lines(thinning={"way_out": way_out}, graph="bank", door=door)
+    assert line.startswith("about 5.7% of the labels would be others if other edges had been kept")
+    assert all(each in line for each in said)
+    assert ("`" in line) is (door == "command")
+
+
+def test_little_and_what_was_corrected_ask_for_nothing() -> None:
+    (little,) = lines(thinning={"share": 0.004, "is_much": False})
+    assert little.endswith("if other edges had been kept")
+    (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
+    assert "3 passes, and 13,031 labels were corrected; nothing is left to do" in mended
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    (line,) = lines(judged={"accuracy": None, "n_left_out": 0})
+    assert line.startswith("how often it is right is not known")
+    assert solve_lines({"status": "converged"}) == []  # of other kinds, and of earlier versions
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"expected": 0.0}, "all 90 edges kept"),
+        ({"expected": 0.0, "n_edges": 120}, "120 edges (90 different pairs), all kept"),
+        ({"expected": None, "max_edges": 200}, "none yet, at most 200 kept"),
+        (
+            {"expected": 0.18, "n_edges": 1_200, "max_edges": 100},
+            "90 of 1,200 edges kept (at most 100, whatever comes; epsilon 0.18 expected)",
+        ),
+        (
+            {"expected": 0.4, "asked": 0.7, "n_edges": 1_200},
+            "90 of 1,200 edges kept (epsilon 0.40 expected, 0.7 asked)",
+        ),
+    ],
+)
+def test_how_many_edges_are_kept(given: dict[str, Any], said: str) -> None:
+    assert edges_text(**({"n_edges": 90, "n_kept": 90} | given)) == said
+
+
+def test_a_budget_below_a_forest_promises_nothing() -> None:
+    assert epsilon_text(None, 3e7) == "so few that no spectral error is promised"
+    assert epsilon_text(None, None) == "no error is known yet"
