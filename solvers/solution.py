@@ -40,13 +40,17 @@ class Decisive:
     Attributes
     ----------
     values : (n_nodes, n_classes)
-        Solutions f, or what a class makes of its own alone.
+        Solutions f of (L + diag(shift)) f = b, each times a number of its class, if need be.
     shift : (n_nodes,) float64
-        What the system's diagonal has beside degrees, in units of weight.
+        In units of weight.
     is_reached, is_free : (n_nodes,) bool
         Nodes that a label reaches, and those of them whose class is not given.
     name : str
         What the columns are.
+    is_held : bool
+        Whether the shift holds labels where they are; else only differences of f decide.
+    hierarchy : Multigrid or None
+        Of the graph, where there is one.
     """
 
     values: RealArray
@@ -54,6 +58,8 @@ class Decisive:
     is_reached: BoolArray
     is_free: BoolArray
     name: str
+    is_held: bool = False
+    hierarchy: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

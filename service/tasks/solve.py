@@ -207,7 +207,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             progress=phases.iteration,
             cancelled=cancelled,
         )
-    thinning = share_of_thinning(graph.store, graph.snapshot, solution)
+    with phases.phase("judging"):
+        thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
     may_correct = (
         thinning is not None
         and thinning.is_much

@@ -35,7 +35,11 @@ _SECONDS_A_ROW: Final = 5e-7
 
 
 def share_of_thinning(
-    store: SnapshotStore, snapshot: Snapshot, solution: Solution
+    store: SnapshotStore,
+    snapshot: Snapshot,
+    solution: Solution,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> ThinningShare | None:
     """What other coins would have decided otherwise; None where none were thrown, or none is told.
 
@@ -61,7 +65,10 @@ def share_of_thinning(
             yield ThinnedEdges(u, v, weight, relative[first : first + u.size])
             first += u.size
 
-    return thinning_share(decisive, snapshot.graph.degree, parts(), seed=meta.seed)
+    found = thinning_share(decisive, snapshot.graph, parts, seed=meta.seed, cancelled=cancelled)
+    if found is None and cancelled():
+        raise StoppedEarly
+    return found
 
 
 def can_correct(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> bool:

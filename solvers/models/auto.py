@@ -315,12 +315,16 @@ class Auto(FeatureModel, Refinable):
             probabilities = reweighed(probabilities, sample.shares / shares)
         give_shares(probabilities, reachable)
         linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
+        of_classes = densities.of_classes()
+        is_potential = linear == "poisson"
         decisive = Decisive(
-            values=poisson.scores if linear == "poisson" else arms[linear].values,
-            shift=np.zeros(prepared.graph.n_nodes),
+            values=poisson.scores if is_potential else of_classes,
+            # (K6) is a multiple of (L + a / (1 - a) D)^-1
+            shift=prepared.graph.degree * (0.0 if is_potential else TELEPORT / (1.0 - TELEPORT)),
             is_reached=poisson.task.reachable,
             is_free=poisson.task.reachable,
             name=_LINEAR[linear],
+            hierarchy=prepared.base.kernel.solver.hierarchy,
         )
         return Solution(
             scores=probabilities,
@@ -328,7 +332,7 @@ class Auto(FeatureModel, Refinable):
             status=poisson.status,
             stats={**stats, **_told(groups, arms, stack, sample)},
             warnings=(*warnings, *_warnings(labels, sample, coverage)),
-            densities=densities.of_classes(),
+            densities=of_classes,
             decisive=decisive,
         )
 

@@ -141,12 +141,16 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
                 values = contrasts(function, labels, prepared.graph)
             on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
             kappa = penalty * labels.n_labeled
+            is_hard = kappa == 0.0
+            hold = _LEAST_HOLD * float(prepared.graph.degree.max(initial=1.0))
             decisive = Decisive(
                 values=values,
-                shift=on_labels / kappa if kappa > 0.0 else np.zeros_like(on_labels),
+                shift=on_labels * (hold if is_hard else 1.0 / kappa),
                 is_reached=task.reachable,
-                is_free=task.reachable & ((on_labels == 0.0) | (kappa > 0.0)),
+                is_free=task.reachable & ((on_labels == 0.0) | (not is_hard)),
                 name="scores",
+                is_held=is_hard,
+                hierarchy=prepared.kernel.solver.hierarchy,
             )
         return Solution(
             scores=scores,

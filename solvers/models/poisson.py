@@ -166,6 +166,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
             is_reached=task.reachable,
             is_free=task.reachable,
             name="potentials",
+            hierarchy=prepared.kernel.solver.hierarchy,
         )
         return replace(solution, decisive=decisive)
 
