@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from peewit.service.tasks.thinning import share_of_thinning
 from peewit.solvers.arrays import frozen_all
 from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
@@ -28,6 +29,7 @@ from peewit.solvers.memory_order import memory_order
 from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.linear_svm import LinearSVM
+from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.simplex_machines import LapRLS
 from peewit.solvers.models.total_variation_machines import TVRLS
 from peewit.solvers.models.transductive_svms import TSVM
@@ -95,7 +97,10 @@ def _stream(root: Path, kind: NodeKind) -> Graph:
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
     _tell_reasons(store)
-    return store.load(store.numbers()[-1]).graph
+    snapshot, model = store.load(store.numbers()[-1]), Poisson()
+    labels = Labels.from_pairs(np.array([0, 1]), [0, 1])
+    share_of_thinning(store, snapshot, model.solve(model.prepare(snapshot.graph), labels))
+    return snapshot.graph
 
 
 def _tell_reasons(store: SnapshotStore) -> None:

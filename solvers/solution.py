@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, RealArray
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
@@ -63,6 +63,25 @@ class Decisive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOut:
+    """What is predicted of labels by the others.
+
+    Attributes
+    ----------
+    places : (n_used,) int64
+        Of the labels that were left out, among all.
+    scores : (n_used, n_classes) float64
+        As those of nodes.
+    reachable : (n_used,) bool
+        Whether another label reaches the node.
+    """
+
+    places: Int64Array
+    scores: FloatArray
+    reachable: BoolArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solution:
     """Scores of every node.
 
@@ -87,6 +106,8 @@ class Solution:
         How often walks from each node stop at labels of each class (K6), of `auto` on the snapshot.
     decisive : Decisive or None
         By what the classes of nodes were decided, where that is a linear system.
+    left_out : LeftOut or None
+        Of labels that the model has left out by itself, where it keeps what it predicts of them.
     """
 
     scores: FloatArray
@@ -98,6 +119,7 @@ class Solution:
     bound: FloatArray | None = None
     densities: Float32Array | None = None
     decisive: Decisive | None = None
+    left_out: LeftOut | None = None
 
 
 def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:

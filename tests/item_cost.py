@@ -22,8 +22,9 @@ _LEARNED_AFTER: Final = 3
 """Runs before an item is held to what is usual."""
 
 _FACTOR: Final = 10.0
-ALWAYS_ALLOWED_SECONDS: Final = 3.0
-"""No item fails for fewer: they are noise, or what the first of a module prepares."""
+ALWAYS_ALLOWED_SECONDS: Final = 10.0
+"""No item fails for fewer: they are noise, a collection of all garbage, or what the first of a
+module prepares."""
 
 _PHASES: Final = ("setup", "call", "teardown")
 

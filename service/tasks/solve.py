@@ -400,7 +400,7 @@ def _solve(
     last = LastSolution(
         snapshot=graph.snapshot.meta.number,
         class_names=_class_names(labels),
-        solution=replace(solution, densities=None),
+        solution=replace(solution, densities=None, decisive=None, left_out=None),
     )
     graph.keep(_key(task, model), last)
     return solution

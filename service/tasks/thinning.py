@@ -126,15 +126,20 @@ def corrected(
 def told_of_thinning(thinning: ThinningShare, model: object, snapshot: Snapshot) -> dict[str, Any]:
     """The same as JSON values, with what is to be done: the model can read all edges, or another.
 
-    ``way_out`` is ``refine``, ``model`` or None.
+    ``way_out`` is ``refine``, ``model`` or None. The share is the least where no spectral error is
+    promised: there the coins may have left nothing of what they decided.
     """
     way_out = None
     if isinstance(model, Auto):
         way_out = "model"
     elif isinstance(model, Refinable):
         way_out = "refine"
-    told = {"is_much": thinning.is_much, "way_out": way_out, "n_edges": _n_edges(snapshot)}
-    return {**asdict(thinning), **told}
+    return asdict(thinning) | {
+        "is_much": thinning.is_much,
+        "is_least": snapshot.meta.epsilon_expected >= 1.0,
+        "way_out": way_out,
+        "n_edges": _n_edges(snapshot),
+    }
 
 
 def _n_edges(snapshot: Snapshot) -> int:

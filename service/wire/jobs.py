@@ -91,19 +91,30 @@ def solve_lines(
         lines.append(_accuracy_line(judged))
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
-    if judged is not None and judged["sample"] != "random":
+    if judged is not None and judged["sample"] != "random" and _says_more(judged):
         lines.append(_sample_line(judged, graph, door))
     return lines
 
 
+def _says_more(judged: Mapping[str, Any]) -> bool:
+    """Whether there is a figure that is to be put right, or labels that are no random sample."""
+    return judged["accuracy"] is not None or judged["sample"] == "biased"
+
+
 def _accuracy_line(judged: Mapping[str, Any]) -> str:
     if judged["accuracy"] is None:
+        if not judged["is_measured"]:
+            return (
+                "how often it is right was not measured, as nobody asked for this solve; solve "
+                "again to see"
+            )
         return (
             "how often it is right is not known: no label could be left out to see; label two "
             "nodes or more of each class"
         )
+    drawn = "random labels" if judged["sample"] == "random" else "labels"
     told = (
-        f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} labels left out to test it"
+        f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} {drawn} left out to test it"
     )
     if judged["low"] is not None:
         told += f" (likely {judged['low']:.0%} to {judged['high']:.0%} at all nodes)"
@@ -127,7 +138,8 @@ _READ_ALL = {
 def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
-    stats, share = result["stats"], f"about {thinning['share']:.1%} of the labels"
+    least = "at least " if thinning["is_least"] else ""
+    stats, share = result["stats"], f"{least}about {thinning['share']:.1%} of the labels"
     if "refined" in stats:
         return (
             f"{share} hung on which edges were kept, so all edges were read, in {stats['passes']} "
@@ -144,12 +156,16 @@ def _thinning_line(
 
 _BIASES = {
     "shares": "their classes are not as common among the others",
+    "spread": "they are spread out, so that most nodes are nearer to a label than labels are to "
+    "each other",
     "more edges": "they have more edges than others",
     "fewer edges": "they have fewer edges than others",
     "close together": "they are closely linked to each other",
 }
 
 
+_ENOUGH_RANDOM = 200
+_LEAST_MORE = 50
 _LABEL_RANDOM = {
     "command": "label all {more} of `peewit suggest {graph} --strategy random -k {more}`, and load "
     "these with `peewit labels put {graph} FILE --origin random`",
@@ -161,14 +177,19 @@ _LABEL_RANDOM = {
 
 def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
     """Whom the labels speak for, and how to know about all nodes."""
-    more = max(50, 200 - judged["n_random"])
-    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
-    if judged["sample"] == "untested":
-        why = "these were not marked as drawn at random"
+    n_random = judged["n_random"]
+    named = {"more": max(_ENOUGH_RANDOM - n_random, _LEAST_MORE), "graph": graph}
+    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(**named)}"
+    if judged["sample"] == "biased":
+        what = " and ".join(_BIASES[each] for each in judged["biases"])
+        why = f"these are no random sample: {what}"
+        if judged["only_random"]:
+            why = f"not even the {n_random:,} that are marked as drawn at random are that: {what}"
+            advice = f"mark only labels so that were drawn at random; {advice}"
+    elif n_random:
+        why = f"only {n_random:,} of these were marked as drawn at random"
     else:
-        why = "these are no random sample: " + " and ".join(
-            _BIASES[each] for each in judged["biases"]
-        )
+        why = "these were not marked as drawn at random"
     return f"this holds for nodes like the labeled ones, as {why}; {advice}"
 
 

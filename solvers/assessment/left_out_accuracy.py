@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from peewit.solvers.arrays import Int64Array
 from peewit.solvers.labels import ClassName, Labels
 from peewit.solvers.late_modules import LateModule
 
@@ -36,7 +37,7 @@ class LeftOutAccuracy:
     commonest : str or int
         The class of most labels.
     commonest_share : float
-        Share of the labels that are of it: so often is right who always says it.
+        Share of the labels asked that are of it: so often is right who always says it.
     """
 
     accuracy: float
@@ -48,21 +49,31 @@ class LeftOutAccuracy:
 
     @classmethod
     def of(
-        cls, labels: Labels, accuracy: float, n_left_out: int, *, n_random: int | None
+        cls,
+        labels: Labels,
+        accuracy: float,
+        n_left_out: int,
+        *,
+        is_random: bool,
+        classes: Int64Array | None = None,
     ) -> "LeftOutAccuracy":
-        """From a figure, with an interval by ``n_random`` of the labels left out if it is given."""
-        counts = np.bincount(labels.classes, minlength=labels.n_classes)
+        """From a figure, with an interval where the labels left out are a random sample.
+
+        Their ``classes`` tell how often one class would be right; by default those of all labels.
+        """
+        classes = labels.classes if classes is None else classes
+        counts = np.bincount(classes, minlength=labels.n_classes)
         most = int(counts.argmax())
         low = high = None
-        if n_random is not None:
-            low, high = accuracy_interval(accuracy, min(n_random, n_left_out))
+        if is_random:
+            low, high = accuracy_interval(accuracy, n_left_out)
         return cls(
             accuracy=accuracy,
             n_left_out=n_left_out,
             low=low,
             high=high,
             commonest=labels.class_names[most],
-            commonest_share=float(counts[most]) / labels.n_labeled,
+            commonest_share=float(counts[most]) / classes.size,
         )
 
 

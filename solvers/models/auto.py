@@ -58,7 +58,7 @@ from peewit.solvers.models.stacking import (
     fitted_stack,
 )
 from peewit.solvers.row_ranges import Parallel
-from peewit.solvers.solution import Decisive, Solution, give_shares
+from peewit.solvers.solution import Decisive, LeftOut, Solution, give_shares
 from peewit.solvers.status import Status
 
 _TOSS_UP: Final = 0.02
@@ -302,10 +302,11 @@ class Auto(FeatureModel, Refinable):
         shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
         sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
+        # a label in no reach of others is left out with nothing, which is no node's lot
+        reached = groups.reached_left_out(prepared.graph.component)
+        left_out = stack.left_out
         if not coverage.is_spread:
-            # a label in no reach of others is left out with nothing, which is no node's lot
-            reached = groups.reached_left_out(prepared.graph.component)
-            sample = LabelSample.of(probabilities[reachable], stack.left_out[reached], shares)
+            sample = LabelSample.of(probabilities[reachable], left_out[reached], shares)
             sample = replace(
                 sample,
                 degrees=_unlike_degrees(prepared.graph, labels),
@@ -313,6 +314,7 @@ class Auto(FeatureModel, Refinable):
             )
         if sample.is_estimated:
             probabilities = reweighed(probabilities, sample.shares / shares)
+            left_out = reweighed(left_out, sample.shares / shares)
         give_shares(probabilities, reachable)
         linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
         of_classes = densities.of_classes()
@@ -334,6 +336,9 @@ class Auto(FeatureModel, Refinable):
             warnings=(*warnings, *_warnings(labels, sample, coverage)),
             densities=of_classes,
             decisive=decisive,
+            left_out=LeftOut(places=groups.usable, scores=left_out, reachable=reached)
+            if not coverage.is_spread
+            else None,
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:

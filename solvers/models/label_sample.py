@@ -27,7 +27,7 @@ CLUMPED: Final = 4.2
 """The same of how near they are to labels of other folds, on one side; ranks of near nodes hang
 together, so that more is asked."""
 
-Bias: TypeAlias = Literal["shares", "more edges", "fewer edges", "close together"]
+Bias: TypeAlias = Literal["shares", "spread", "more edges", "fewer edges", "close together"]
 """In what labels differ from the nodes."""
 
 _LEAST_LEFT_OUT: Final = 10
@@ -116,7 +116,9 @@ class LabelSample:
 def biases_of(stats: Mapping[str, float | int | str]) -> tuple[Bias, ...]:
     """In what labels contradict a random sample, by the stats of a model that has looked."""
     found: list[Bias] = []
-    if float(stats.get("sample_p_value", 1.0)) < DOUBT:
+    if "unjudged_share" in stats:
+        found.append("spread")
+    elif float(stats.get("sample_p_value", 1.0)) < DOUBT:
         found.append("shares")
     degrees = float(stats.get("sample_degrees", 0.0))
     if abs(degrees) > UNLIKE_DEGREES:

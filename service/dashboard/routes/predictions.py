@@ -136,7 +136,7 @@ def show_summary(
         summary=summaries.summary(file),
         truth=((job.result or {}).get("stats") or {}).get("calibration"),
         is_calibrated=file.meta.calibration is not None or CATALOGUE[file.meta.model].is_calibrated,
-        sample=((job.result or {}).get("judged") or {}).get("sample"),
+        judged=(job.result or {}).get("judged"),
     )
 
 

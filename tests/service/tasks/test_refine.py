@@ -140,7 +140,10 @@ def test_refined_scores_are_those_of_a_direct_solve_of_all_edges(
     reference = hfs_scores if model == "hfs" else stable_hfs_scores
     expected = direct(graph, files, reference, penalty)
     size = np.abs(expected).max()
-    np.testing.assert_allclose(scores_of(graph, answer), expected, atol=1e-6 * size)
+    found = scores_of(graph, answer)
+    table = PredictionFile(graph.paths.predictions / answer.result["file"]).table()
+    reached = table["reachable"].to_numpy()
+    np.testing.assert_allclose(found[reached], expected[reached], atol=1e-6 * size)
     assert np.abs(plain - expected).max() > 1e-3 * size  # there was something to refine
     stats = answer.result["stats"]
     assert (answer.result["status"], answer.result["warning"]) == ("converged", None)

@@ -201,4 +201,4 @@ def test_a_model_that_leaves_nothing_out_holds_out_a_fifth(
     assert 0.0 <= judged["accuracy"] <= 1.0
     quiet = solved(solver, task(graph, "poisson", attempt=2, is_automatic=True))["judged"]
     assert (quiet["accuracy"], quiet["n_left_out"]) == (None, 0)
-    assert "is not known" in solve_lines({"judged": quiet, "thinning": None, "stats": {}})[0]
+    assert "nobody asked" in solve_lines({"judged": quiet, "thinning": None, "stats": {}})[0]

@@ -27,8 +27,9 @@ def test_independent_labels_are_covered_more_often_than_is_said() -> None:
 
 def test_the_commonest_class_is_named_and_random_labels_alone_have_an_interval() -> None:
     labels = Labels.from_pairs(np.arange(5), ["b", "b", "a", "b", "a"])
-    found = LeftOutAccuracy.of(labels, 0.6, 5, n_random=None)
+    found = LeftOutAccuracy.of(labels, 0.6, 5, is_random=False)
     assert (found.commonest, found.commonest_share) == ("b", 0.6)
     assert (found.low, found.high) == (None, None)
-    some = LeftOutAccuracy.of(labels, 0.6, 100, n_random=60)
-    assert (some.low, some.high) == accuracy_interval(0.6, 60)
+    some = LeftOutAccuracy.of(labels, 0.5, 2, is_random=True, classes=np.array([0, 0]))
+    assert (some.low, some.high) == accuracy_interval(0.5, 2)
+    assert (some.commonest, some.commonest_share) == (labels.class_names[0], 1.0)
