@@ -197,10 +197,10 @@ def show(name: GraphName, json: AsJson = False) -> None:
         return
     progress, settings = record.progress, record.settings
     kept = edges_text(
-        n_edges=progress.edges_seen - progress.self_loops
-        if meta is None or meta.n_live is None
-        else meta.n_live,
+        n_nodes=progress.n_nodes,
+        n_edges=progress.edges_seen - progress.self_loops,
         n_kept=progress.edges_kept,
+        n_live=None if meta is None else meta.n_live,
         expected=progress.epsilon_expected,
         asked=settings.epsilon,
         max_edges=settings.max_edges,

@@ -381,12 +381,12 @@ def _tell_outcome(
             }
         )
     else:
-        has_window = graph.settings.window is not None
-        n_live = meta.n_live if has_window and meta is not None else None
         settings = graph.settings
         kept = edges_text(
-            n_edges=progress.edges_seen - progress.self_loops if n_live is None else n_live,
+            n_nodes=progress.n_nodes,
+            n_edges=progress.edges_seen - progress.self_loops,
             n_kept=progress.edges_kept,
+            n_live=None if meta is None else meta.n_live,
             expected=progress.epsilon_expected,
             asked=settings.epsilon,
             max_edges=settings.max_edges,

@@ -13,9 +13,11 @@ NodeKind = Literal["string", "int64", "dense"]
 
 def edges_text(
     *,
+    n_nodes: int,
     n_edges: int,
     n_kept: int,
     expected: float | None,
+    n_live: int | None = None,
     asked: float | None = None,
     max_edges: int | None = None,
 ) -> str:
@@ -23,10 +25,14 @@ def edges_text(
 
     Parameters
     ----------
+    n_nodes : int
+        Nodes; a spanning forest has fewer edges.
     n_edges : int
-        Edges that live, self-loops not counted.
+        Edges that came, self-loops not counted.
     n_kept : int
         Edges of the newest snapshot.
+    n_live : int, optional
+        Edges that live, where some may have left; all that came are told of otherwise.
     expected, asked : float, optional
         Spectral error; 0 is expected where every edge is kept.
     max_edges : int, optional
@@ -34,12 +40,21 @@ def edges_text(
     """
     if expected is None:
         return "none yet" if max_edges is None else f"none yet, at most {max_edges:,} kept"
+    if n_live is not None:
+        n_edges = n_live
     if expected == 0.0:
         told = f"all {n_kept:,} edges kept"
         if n_edges != n_kept:
             told = f"{n_edges:,} edges ({n_kept:,} different pairs), all kept"
         return told
-    bound = "" if max_edges is None else f"at most {max_edges:,}, whatever comes; "
+    bound = ""
+    if max_edges is not None:
+        rule = ", whatever comes"
+        if n_kept > max_edges:  # if these are no forest, the budget was lowered since
+            rule = " from the next snapshot on"
+            if n_kept < n_nodes:
+                rule = ", but for a spanning forest, which always stays"
+        bound = f"at most {max_edges:,}{rule}; "
     return f"{n_kept:,} of {n_edges:,} edges kept ({bound}{epsilon_text(asked, expected)})"
 
 
@@ -62,8 +77,9 @@ class Settings:
         "Spectral error asked; null keeps every edge while they are within max_edges."
     )
     max_edges: int | None = described(
-        "Most edges kept, whatever comes; computed from the server's memory when the graph is made "
-        "unless given. Null where epsilon alone decides."
+        "Most edges kept, whatever comes, but for a spanning forest, which always stays; computed "
+        "from the server's memory when the graph is made unless given. Null where epsilon alone "
+        "decides."
     )
     expected_nodes: int
     max_nodes: int
@@ -92,6 +108,10 @@ class Graph:
     edges_seen: int = described("Rows of committed files.")
     edges_kept: int
     self_loops: int = described("Rows dropped because both ends are the same node.")
+    n_live: int | None = described(
+        "Edges that live as of the newest snapshot, self-loops not counted; null where deletions "
+        "are off, and before the first snapshot."
+    )
     epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
     epsilon_expected: float | None = described("Of the newest snapshot; 0 where it has all edges.")
     snapshot: int | None = described("Number of the newest.")
@@ -103,8 +123,10 @@ class Graph:
     def edges_text(self) -> str:
         """What is kept of the edges, in words."""
         return edges_text(
+            n_nodes=self.nodes,
             n_edges=self.edges_seen - self.self_loops,
             n_kept=self.edges_kept,
+            n_live=self.n_live,
             expected=self.epsilon_expected,
             asked=self.epsilon_asked,
             max_edges=self.settings.max_edges,

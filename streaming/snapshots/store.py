@@ -226,11 +226,15 @@ class SnapshotMeta:
         if asked is None:
             if not self.is_whole:
                 n_all = self.edges_seen - self.self_loops if self.n_live is None else self.n_live
+                bound = "as many as max_edges allows"
+                if self.max_edges is not None and self.edges_kept > self.max_edges:
+                    bound = f"more than max_edges={self.max_edges:,}"
+                    if self.edges_kept < self.n_nodes:
+                        bound += ", as a spanning forest always stays"
                 told.append(
-                    f"{self.edges_kept:,} of {n_all:,} edges are kept, as many as max_edges "
-                    "allows; labels may differ from those of all edges, and a solve says how many, "
-                    "about; keep the input files: with memory to spare raise max_edges, which "
-                    "reads them again"
+                    f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; labels may differ "
+                    "from those of all edges, and a solve says how many, about; keep the input "
+                    "files: with memory to spare raise max_edges, which reads them again"
                 )
         elif expected > asked and self.max_edges_bound:
             told.append(

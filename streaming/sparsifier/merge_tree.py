@@ -33,8 +33,9 @@ def merge(
     Parameters
     ----------
     a, b : SparsifierState
-        Equal seeds, and blocks of different numbers: a record is known by seed, block and row. The
-        records of ``a`` come first.
+        Equal seeds, and blocks of different numbers: a record is known by seed, block and row, and
+        one that stands for all of its pair by the pair and the last block of its share. The records
+        of ``a`` come first.
     settings : SparsifierSettings
         Of both.
     cancelled, parallel

@@ -9,11 +9,15 @@ from peewit.solvers.arrays import Int32Array, UInt32Array
 from peewit.solvers.edge_merging import MergedEdges, merged_ranges
 from peewit.streaming.sparsifier.settings_and_state import Records
 
-_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
 _LARGEST: Final = float(np.finfo(np.float32).max)
 
 
-def merged_records(chunks: Sequence[Records], *, n_nodes: int) -> tuple[Records, ...]:
+def merged_records(
+    chunks: Sequence[Records], *, n_nodes: int, last_block: int
+) -> tuple[Records, ...]:
     """Records of which every pair of nodes has one, its weight the sum.
 
     They stay as they are where a float32 does not hold a sum.
@@ -24,13 +28,16 @@ def merged_records(chunks: Sequence[Records], *, n_nodes: int) -> tuple[Records,
         Records that no coin was thrown for.
     n_nodes : int
         Nodes known.
+    last_block : int
+        Number of the last block that they came with. No other share has it, so a pair that stands
+        in two shares has two keys.
     """
     merged = []
     for edges in merged_ranges(chunks, n_nodes=n_nodes):
         if edges.weight.max(initial=0.0) > _LARGEST:
             return tuple(chunks)
         if edges.v.size:
-            merged.append(_records_of(edges))
+            merged.append(_records_of(edges, last_block))
     return tuple(merged)
 
 
@@ -39,19 +46,29 @@ def n_merged(chunks: Sequence[Records], *, n_nodes: int) -> int:
     return sum(merged.v.size for merged in merged_ranges(chunks, n_nodes=n_nodes))
 
 
-def _records_of(merged: MergedEdges) -> Records:
+def _records_of(merged: MergedEdges, last_block: int) -> Records:
     u, v = merged.u.astype(np.int32), merged.v.astype(np.int32)
     return Records(
         u=u,
         v=v,
         weight=merged.weight.astype(np.float32),
         keep_probability=np.ones(v.size, np.float32),
-        key=_keys(u, v),
+        key=_keys(u, v, last_block),
     )
 
 
-def _keys(u: Int32Array, v: Int32Array) -> UInt32Array:
-    """Names of pairs, by which their coins and probe signs are drawn."""
-    pair = u.astype(np.uint64) << np.uint64(32) | v.astype(np.uint64)
-    hashed = (pair ^ pair >> np.uint64(29)) * _FACTOR
+def _keys(u: Int32Array, v: Int32Array, last_block: int) -> UInt32Array:
+    """Names of the pairs of a share, by which their coins and probe signs are drawn.
+
+    `mix64` in numpy: of the pair, changed by the number of the block.
+    """
+    hashed = u.astype(np.uint64)
+    hashed <<= np.uint64(32)
+    hashed |= v.astype(np.uint64)
+    hashed ^= np.uint64((last_block + 1) * _GOLDEN % 2**64)
+    hashed ^= hashed >> np.uint64(30)
+    hashed *= _FIRST
+    hashed ^= hashed >> np.uint64(27)
+    hashed *= _SECOND
+    hashed ^= hashed >> np.uint64(31)
     return np.asarray(hashed >> np.uint64(32), np.uint32)

@@ -130,13 +130,16 @@ def resparsify(
     When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
     The old buffer is let go part by part when nobody else holds ``state``.
 
-    Where no epsilon is asked, records of one pair become one before any coin is thrown.
+    Where no epsilon is asked, records of one pair become one before any coin is thrown. Not where
+    runs are counted: a record must be able to leave with the file that brought it.
     """
     if settings.epsilon is None and is_whole(state) and state.runs is None:
         chunks = state.chunks
         state = replace(state, chunks=())
-        state = replace(state, chunks=merged_records(chunks, n_nodes=state.n_nodes))
-        del chunks
+        last_block = state.n_blocks - 1
+        merged = merged_records(chunks, n_nodes=state.n_nodes, last_block=last_block)
+        state = replace(state, chunks=merged)
+        del chunks, merged
         if state.n_records <= expected_size(settings, state.n_nodes):
             return state
     thinning = _thinning(state, settings, cancelled, parallel)

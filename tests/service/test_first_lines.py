@@ -111,13 +111,33 @@ def test_what_cannot_be_told_is_said() -> None:
             "90 of 1,200 edges kept (at most 100, whatever comes; epsilon 0.18 expected)",
         ),
         (
+            {"expected": 3e7, "n_edges": 1_200, "max_edges": 10, "n_nodes": 91},
+            (
+                "90 of 1,200 edges kept (at most 10, but for a spanning forest, which always stays; "
+                "so few that no spectral error is promised)"
+            ),
+        ),
+        (
+            {"expected": 0.3, "n_edges": 1_200, "max_edges": 80, "n_nodes": 90},
+            "90 of 1,200 edges kept (at most 80 from the next snapshot on; epsilon 0.30 expected)",
+        ),
+        ({"expected": 0.0, "n_edges": 300, "n_live": 90}, "all 90 edges kept"),
+        (
+            {"expected": 0.0, "n_edges": 300, "n_live": 120},
+            "120 edges (90 different pairs), all kept",
+        ),
+        (
+            {"expected": 0.18, "n_edges": 1_200, "n_live": 200},
+            "90 of 200 edges kept (epsilon 0.18 expected)",
+        ),
+        (
             {"expected": 0.4, "asked": 0.7, "n_edges": 1_200},
             "90 of 1,200 edges kept (epsilon 0.40 expected, 0.7 asked)",
         ),
     ],
 )
 def test_how_many_edges_are_kept(given: dict[str, Any], said: str) -> None:
-    assert edges_text(**({"n_edges": 90, "n_kept": 90} | given)) == said
+    assert edges_text(**({"n_nodes": 30, "n_edges": 90, "n_kept": 90} | given)) == said
 
 
 def test_a_budget_below_a_forest_promises_nothing() -> None:

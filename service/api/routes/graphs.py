@@ -23,9 +23,9 @@ from peewit.service.catalog import GraphExists, GraphNotFound, GraphRecord, TooM
 from peewit.service.graph_settings import GraphConflict
 from peewit.service.graphs.all_edges import require_all_edges
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.wire.graphs import Backlog, GraphDetails, GraphList, OutdatedGraph
+from peewit.service.wire.graphs import Backlog, Graph, GraphDetails, GraphList, OutdatedGraph
 from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 
 router = resource("graphs", "/v1/graphs")
 
@@ -50,7 +50,8 @@ def list_graphs(stores: StoresHere) -> GraphList:
         OutdatedGraph(name=each.name, id=each.graph_id, reason=str(each))
         for each in stores.catalog.outdated()
     ]
-    return GraphList(graphs=[graph_of(graph) for graph in stores.catalog.list()], outdated=outdated)
+    graphs = [_listed(graph, stores) for graph in stores.catalog.list()]
+    return GraphList(graphs=graphs, outdated=outdated)
 
 
 @router.get("/{graph}", dependencies=[requires("read")], responses=problems(GraphNotFound))
@@ -96,9 +97,9 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
     certificate = CertificateStore(directory).newest()
     has_deletions = graph.settings.deletions != "off"
     has_window = graph.settings.window is not None
-    newest = SnapshotStore(directory).newest() if has_deletions else None
+    newest = _newest(graph, stores)
     return GraphDetails(
-        **graph_fields(graph),
+        **graph_fields(graph, newest),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
         certificate=None if certificate is None else certificate_of(certificate),
         features=features_of(stores.features.status(graph)),
@@ -107,3 +108,17 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         deleted=deleted_of(newest) if has_deletions else None,
         window=window_of(newest) if has_window else None,
     )
+
+
+def _listed(graph: GraphRecord, stores: Stores) -> Graph:
+    try:
+        return graph_of(graph, _newest(graph, stores))
+    except (SnapshotNotFound, FileNotFoundError):  # it is being deleted
+        return graph_of(graph, None)
+
+
+def _newest(graph: GraphRecord, stores: Stores) -> SnapshotMeta | None:
+    """The newest snapshot of a graph whose edges may leave; None of others."""
+    if graph.settings.deletions == "off":
+        return None
+    return SnapshotStore(stores.paths(graph).snapshots).newest()

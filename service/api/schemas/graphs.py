@@ -159,13 +159,13 @@ class GraphPatch(_GraphFields):
         return replace(settings, **given)
 
 
-def graph_of(graph: GraphRecord) -> Graph:
-    """What people see of a graph."""
-    return Graph(**graph_fields(graph))
+def graph_of(graph: GraphRecord, newest: SnapshotMeta | None) -> Graph:
+    """What people see of a graph, given its newest snapshot."""
+    return Graph(**graph_fields(graph, newest))
 
 
-def graph_fields(graph: GraphRecord) -> dict[str, Any]:
-    """The fields of `Graph`."""
+def graph_fields(graph: GraphRecord, newest: SnapshotMeta | None) -> dict[str, Any]:
+    """The fields of `Graph`; without a snapshot nothing tells how many edges live."""
     settings, progress = asdict(graph.settings), asdict(graph.progress)
     return {
         "name": settings.pop("name"),
@@ -173,6 +173,7 @@ def graph_fields(graph: GraphRecord) -> dict[str, Any]:
         "settings": Settings(**settings),
         "nodes": progress.pop("n_nodes"),
         **progress,
+        "n_live": None if newest is None else newest.n_live,
         "epsilon_asked": graph.settings.epsilon,
         "labels_seq": graph.labels_seq,
         "features_version": graph.features_version,

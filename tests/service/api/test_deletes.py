@@ -5,7 +5,9 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from peewit.service.api.routes.graphs import graph_details
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.api.conftest import CSV, NDJSON, Api
 
 
@@ -165,6 +167,34 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     ended = api.call("GET", f"/jobs/{job['id']}", 200).json()
     assert ended["status"] == "succeeded", ended
     assert ended["result"]["n_edges"] == 2
+
+
+def test_edges_that_left_are_not_told_as_kept(api: Api) -> None:
+    for name, deletions in (("g", "exact"), ("plain", "off")):
+        api.create_graph(name, deletions=deletions)
+        api.push(b"src,dst\na,b\na,b\nb,c\n", CSV, name)
+        api.ingest(name)
+    api.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
+    api.ingest()
+    for name, n_live, told in (
+        ("g", 1, "all 1 edges kept"),
+        ("plain", None, "3 edges (2 different pairs), all kept"),
+    ):
+        assert api.call("GET", f"/graphs/{name}", 200).json()["n_live"] == n_live
+        shown = graph_details(api.stores.catalog.get(name), api.stores)
+        assert shown.edges_text == told
+    listed = api.call("GET", "/graphs", 200).json()["graphs"]
+    assert {each["name"]: each["n_live"] for each in listed} == {"g": 1, "plain": None}
+
+
+def test_a_graph_that_is_being_deleted_does_not_spoil_the_list(api: Api) -> None:
+    api.create_graph("g", deletions="exact")
+    api.push(b"src,dst\na,b\n", CSV)
+    api.ingest()
+    snapshots = SnapshotStore(api.stores.paths(api.stores.catalog.get("g")).snapshots)
+    (snapshots.directory(1) / "meta.json").unlink()
+    (listed,) = api.call("GET", "/graphs", 200).json()["graphs"]
+    assert (listed["name"], listed["n_live"]) == ("g", None)
 
 
 def test_deletions_are_chosen_once(api: Api) -> None:

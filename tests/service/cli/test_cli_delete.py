@@ -45,11 +45,12 @@ def test_what_came_of_deletes_is_told(peewit: Peewit, tmp_path: Path) -> None:
     table.write_text(ROWS)
     peewit("graph", "create", "g", "--deletions", "exact")
     assert peewit("graph", "show", "g", "--json").json["deleted"] is None
-    peewit("ingest", "g", table)
+    assert "\nsnapshot 1: all 3 edges kept\n" in peewit("ingest", "g", table).out
     told = peewit("graph", "show", "g", "--json").json["deleted"]
     assert (told["n_live"], told["n_deleted"], told["n_deletes"]) == (3, 1, 1)
     assert (told["damage"]["n_nodes"], told["last_repair"]) == (0, None)
     shown = peewit("graph", "show", "g").out
+    assert re.search(r"\nedges +all 3 edges kept\n", shown)
     assert re.search(r"deleted edges +1\n", shown)
     assert re.search(rf"log +{told['log_bytes']:,} bytes\n", shown)
     assert "damage" not in shown

@@ -127,6 +127,19 @@ def test_note_says_why_the_accuracy_falls_short() -> None:
     assert "lower epsilon" in replace(META, epsilon_expected=0.9).note
 
 
+@pytest.mark.parametrize(
+    ("n_kept", "said"),
+    [
+        (30, "30 of 898 edges are kept, as many as max_edges allows; labels"),
+        (39, "39 of 898 edges are kept, more than max_edges=30, as a spanning forest always stays"),
+        (40, "40 of 898 edges are kept, more than max_edges=30; labels"),  # a thinning failed
+    ],
+)
+def test_note_says_whether_the_budget_was_kept_to(n_kept: int, said: str) -> None:
+    meta = replace(META, epsilon_asked=None, edges_kept=n_kept, max_edges=30)
+    assert meta.note.startswith(said)
+
+
 def test_a_half_written_snapshot_is_not_seen(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     _publish(store, 1)
