@@ -130,7 +130,7 @@ class JobState(Answer):
             seconds=(job.finished_at - job.started_at).total_seconds()  # type: ignore[operator]
             if is_over
             else None,
-            said=solve_lines(result),
+            said=solve_lines(result, door="mcp"),
             warning=result.get("warning"),
             accuracy=_accuracy(result.get("stats") or {}),
             classes=[

@@ -54,6 +54,7 @@ def judged(
     assessment: Assessment,
     is_random: BoolArray,
     *,
+    is_thinned: bool = False,
     holds_out: bool,
     progress: Progress,
     cancelled: Cancelled,
@@ -66,7 +67,9 @@ def judged(
 
     ``sample`` is a `Sample`, ``biases`` name what contradicts it, ``n_random`` counts the labels
     drawn at random, ``only_random`` tells whether these alone were asked, ``are_all_random``
-    whether there are no others, and ``is_measured`` whether a solve looked at all.
+    whether there are no others, and ``is_measured`` whether a solve looked at all. Where what is
+    left of a thinned graph (``is_thinned``) decides much, predicted shares do not blame labels that
+    are said to be random: there they swing from fold to fold.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -87,6 +90,8 @@ def judged(
             looked = told["are_all_random"] and "sample_p_value" in stats
             biases = biases if looked else _biases(answer, labels, seen)
             sample = "biased" if biases else "random"
+            if is_thinned and biases == ("shares",):
+                sample, biases = "untested", ()
         accuracy, n_left_out = float(seen.is_right(labels).mean()), seen.rows.places.size
     elif tells_itself:
         accuracy, n_left_out = float(stats["loo_accuracy"]), int(stats["loo_labels"])

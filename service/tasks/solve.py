@@ -199,16 +199,16 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             _require_whole(kept.solution)
     labels, solution = kept.labels, kept.solution
     with phases.phase("judging"):
+        thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
         judgement = judged(
             answer,
             assessment,
             origins.is_random,
+            is_thinned=thinning is not None and thinning.is_much,
             holds_out=not task.is_automatic,
             progress=phases.iteration,
             cancelled=cancelled,
         )
-    with phases.phase("judging"):
-        thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
     may_correct = (
         thinning is not None
         and thinning.is_much

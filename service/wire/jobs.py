@@ -64,7 +64,7 @@ class Job:
         return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
 
 
-Door = Literal["command", "page", "python"]
+Door = Literal["command", "page", "python", "mcp"]
 """Where a text is read: it advises what can be done there."""
 
 
@@ -82,7 +82,7 @@ def solve_lines(
         Of a job of kind solve.
     graph : str
         Stands in what is advised.
-    door : {"command", "page", "python"}
+    door : {"command", "page", "python", "mcp"}
         Where it is read.
     """
     judged, thinning = result.get("judged"), result.get("thinning")
@@ -98,6 +98,8 @@ def solve_lines(
 
 def _says_more(judged: Mapping[str, Any]) -> bool:
     """Whether there is a figure that is to be put right, or labels that are no random sample."""
+    if judged["sample"] == "untested" and judged["only_random"]:
+        return False  # the line on thinning says why nothing is promised, and what to do
     return judged["accuracy"] is not None or judged["sample"] == "biased"
 
 
@@ -124,7 +126,7 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
 
 _KEEP_MORE = {
     "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}`, and ingest",
-    "python": "keep more edges with update_graph({graph!r}, max_edges={n_edges})",
+    "python": "keep more edges with update_graph(name, max_edges={n_edges})",
 }
 _READ_ALL = {
     ("refine", "command"): "solve with --set refine=true, which reads all edges",
@@ -132,6 +134,7 @@ _READ_ALL = {
     ("model", "command"): "solve with --model stable-hfs, which reads all edges",
     ("model", "python"): "solve with the model 'stable-hfs', which reads all edges",
     ("model", "page"): "predict with the model stable-hfs, which reads all edges",
+    ("model", "mcp"): "start_solve with model stable-hfs, which reads all edges",
 }
 
 
@@ -170,8 +173,10 @@ _LABEL_RANDOM = {
     "command": "label all {more} of `peewit suggest {graph} --strategy random -k {more}`, and load "
     "these with `peewit labels put {graph} FILE --origin random`",
     "page": "open Label next, choose random, and label {more}",
-    "python": "label all {more} of suggestions({graph!r}, strategy='random', k={more}), and put "
-    "these with origin='random'",
+    "python": "label all {more} of suggestions(name, strategy='random', k={more}), and put these "
+    "with origin='random'",
+    "mcp": "call suggest_nodes with strategy random and k {more}, have a person label all of them, "
+    "and put_label for each",
 }
 
 

@@ -11,6 +11,9 @@ JUDGED: dict[str, Any] = {
     "sample": "random",
     "biases": [],
     "n_random": 250,
+    "is_measured": True,
+    "only_random": True,
+    "are_all_random": True,
     "accuracy": 0.86,
     "n_left_out": 250,
     "low": 0.8,
@@ -20,9 +23,9 @@ JUDGED: dict[str, Any] = {
 }
 THINNING: dict[str, Any] = {
     "share": 0.057,
-    "n_nodes": 900,
     "column": "densities",
     "is_much": True,
+    "is_least": False,
     "way_out": "model",
     "n_edges": 40_000_000,
 }
@@ -42,14 +45,15 @@ def lines(
 def test_of_a_random_sample_all_edges_and_many_labels_one_line_is_enough() -> None:
     (line,) = lines(judged={})
     assert line == (
-        "right at 86% of 250 labels left out to test it (likely 80% to 91% at all nodes); always "
+        "right at 86% of 250 random labels left out to test it (likely 80% to 91% at all nodes); always "
         "saying 'honest' would be right at 61%"
     )
 
 
 def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None:
     first, second = lines(
-        judged={"sample": "untested", "n_random": 0, "low": None, "high": None}, graph="bank"
+        judged={"sample": "untested", "n_random": 0, "only_random": False, "low": None},
+        graph="bank",
     )
     assert "likely" not in first
     assert second == (
@@ -61,7 +65,8 @@ def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None
 
 def test_what_contradicts_a_random_sample_is_named() -> None:
     biases = ["more edges", "close together"]
-    _, second = lines(judged={"sample": "biased", "biases": biases, "n_random": 180}, door="page")
+    given = {"sample": "biased", "biases": biases, "n_random": 180, "only_random": False}
+    _, second = lines(judged=given, door="page")
     assert "they have more edges than others and they are closely linked to each other" in second
     assert second.endswith("open Label next, choose random, and label 50")
 
@@ -76,8 +81,9 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
         ),
         ("command", "refine", ["--set refine=true"]),
         ("command", None, ["`peewit graph set bank --max-edges 40000000`"]),
-        ("python", "refine", ["update_graph('bank', max_edges=40000000)", "refine=True"]),
+        ("python", "refine", ["update_graph(name, max_edges=40000000)", "refine=True"]),
         ("page", "model", ["predict with the model stable-hfs"]),
+        ("mcp", "model", ["start_solve with model stable-hfs"]),
     ],
 )
 def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said: list[str]) -> None:
@@ -90,13 +96,35 @@ def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said:
 def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     (little,) = lines(thinning={"share": 0.004, "is_much": False})
     assert little.endswith("if other edges had been kept")
+    (least,) = lines(thinning={"is_least": True})
+    assert least.startswith("at least about 5.7% of the labels would be others")
     (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
     assert "3 passes, and 13,031 labels were corrected; nothing is left to do" in mended
 
 
+def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise() -> None:
+    _, second = lines(judged={"sample": "biased", "biases": ["fewer edges"], "n_random": 60})
+    assert "not even the 60 that are marked as drawn at random are that: they have fewer" in second
+    assert "mark only labels so that were drawn at random; to know about all nodes" in second
+    _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
+    assert "as only 20 of these were marked as drawn at random" in few
+    assert "label all 180 of" in few
+
+
+def test_random_labels_of_a_graph_thinned_too_far_are_not_to_be_drawn_again() -> None:
+    first, second = lines(judged={"sample": "untested", "low": None}, thinning={})
+    assert "likely" not in first
+    assert "if other edges had been kept" in second
+
+
 def test_what_cannot_be_told_is_said() -> None:
-    (line,) = lines(judged={"accuracy": None, "n_left_out": 0})
-    assert line.startswith("how often it is right is not known")
+    nothing = {"accuracy": None, "n_left_out": 0, "sample": "untested"}
+    (line,) = lines(judged=nothing)
+    assert line.startswith("how often it is right is not known: no label could be left out")
+    (line,) = lines(judged=nothing | {"is_measured": False})
+    assert line.endswith("was not measured, as nobody asked for this solve; solve again to see")
+    spread = nothing | {"sample": "biased", "biases": ["spread"], "only_random": False}
+    assert "most nodes are nearer to a label than labels are" in lines(judged=spread)[1]
     assert solve_lines({"status": "converged"}) == []  # of other kinds, and of earlier versions
 
 

@@ -41,6 +41,7 @@ def judgement(
     is_random: BoolArray,
     *,
     holds_out: bool = True,
+    is_thinned: bool = False,
     n_folds: int = 0,
 ) -> tuple[dict[str, Any], float]:
     """What is told, and the accuracy at the nodes without a label."""
@@ -64,7 +65,14 @@ def judgement(
     if n_folds:
         options = SolveOptions(cross_validate=n_folds)
         leave_out(answer, assessment, options, **watched)  # type: ignore[arg-type]
-    told = judged(answer, assessment, is_random, holds_out=holds_out, **watched)  # type: ignore[arg-type]
+    told = judged(
+        answer,
+        assessment,
+        is_random,
+        is_thinned=is_thinned,
+        holds_out=holds_out,
+        **watched,  # type: ignore[arg-type]
+    )
     assert told is not None
     asked = np.ones(graph.n_nodes, bool)
     asked[nodes] = False
@@ -151,6 +159,18 @@ def test_random_marks_on_labels_of_hubs_are_not_believed() -> None:
         assert told["sample"] == "biased"
         assert told["biases"] == ["more edges"]
         assert told["low"] is None
+
+
+def test_what_thinning_did_is_not_put_on_random_labels() -> None:
+    """Marked as random, and five of six of one class: predicted shares say otherwise."""
+    made = half_easy()
+    mixed = np.random.default_rng(5).permutation(N_NODES // 2)
+    ones, zeros = (mixed[made[1][mixed] == each] for each in (1, 0))
+    nodes = np.concatenate([ones[:150], zeros[:30]])
+    for is_thinned, sample in ((False, "biased"), (True, "untested")):
+        told, _ = judgement(Poisson(), made, nodes, np.ones(180, bool), is_thinned=is_thinned)
+        assert (told["sample"], told["low"]) == (sample, None)
+        assert told["biases"] == ([] if is_thinned else ["shares"])
 
 
 def test_a_solve_that_nobody_asked_for_measures_nothing() -> None:
