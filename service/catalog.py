@@ -32,7 +32,7 @@ from peewit.service.graph_settings import (
     GraphConflict,
     GraphSettings,
     SnapshotEvery,
-    is_raised,
+    raised_setting,
     require_same_fixed,
     with_budget,
 )
@@ -230,11 +230,13 @@ class Catalog:
         change: Callable[[GraphSettings], GraphSettings],
         *,
         request_solve: Callable[[Connection, str], object] | None = None,
-        require_edges: Callable[[GraphRecord], object] | None = None,
+        require_edges: Callable[[GraphRecord, str], object] | None = None,
     ) -> GraphRecord:
         """The graph with other settings.
 
-        A budget that is raised after edges were thrown away has ingest read all of them again.
+        A budget that is raised, or an epsilon that is lowered, after edges were thrown away has
+        ingest read all of them again. If that cannot be done, a budget that is no more than what is
+        kept takes the wish back.
 
         Parameters
         ----------
@@ -248,10 +250,9 @@ class Catalog:
             `peewit.service.jobs.auto_solve.request_auto_solve`; called with the connection and the
             id, in the transaction, when ``auto_solve`` has changed: labels that are there already
             count.
-
         require_edges : callable, optional
-            Called with the graph before its budget is raised in this way; raises where its edges
-            are kept nowhere.
+            Called with the graph and the name of the setting before that has all edges read again;
+            raises where they are kept nowhere.
 
         Raises
         ------
@@ -265,15 +266,19 @@ class Catalog:
             A setting breaks its rule.
         """
         with self._database.write() as connection:
-            record = _record(lock_graph(connection, graph_id))
+            row = lock_graph(connection, graph_id)
+            record = _record(row)
             present = record.settings
             wanted = with_budget(change(present), self._memory_bytes)
             require_same_fixed(present, wanted)
             values = asdict(wanted)
-            if record.progress.epsilon_expected and is_raised(present, wanted):
+            raised = raised_setting(present, wanted)
+            if record.progress.epsilon_expected and raised is not None:
                 if require_edges is not None:
-                    require_edges(record)
-                values["repair_wanted"] = "all"
+                    require_edges(record, raised)
+                values |= {"repair_wanted": "all", "repair_fault": None}
+            elif row.repair_fault is not None and _is_enough(record.progress, wanted):
+                values |= {"repair_wanted": None, "repair_fault": None}
             statement = update(graphs).where(graphs.c.id == graph_id).values(**values)
             with _unique_name(wanted.name):
                 changed = _record(connection.execute(statement.returning(graphs)).one())
@@ -397,6 +402,15 @@ class Catalog:
                     connection.execute(delete(label_events).where(mine, old))
         with self._database.write() as connection:
             connection.execute(delete(graphs).where(graphs.c.id == graph_id))
+
+
+def _is_enough(progress: GraphProgress, wanted: GraphSettings) -> bool:
+    """Whether as many edges are kept as a budget allows, so that none need be read again."""
+    return (
+        wanted.epsilon is None
+        and wanted.max_edges is not None
+        and wanted.max_edges <= progress.edges_kept
+    )
 
 
 def _is_empty(connection: Connection, record: GraphRecord) -> bool:

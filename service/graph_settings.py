@@ -1,10 +1,11 @@
 """Settings of a graph, which people choose: what they mean, and which are fixed once it exists."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edge_budget import edge_budget
@@ -152,6 +153,11 @@ class GraphSettings:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def sampling(self) -> tuple[float | None, int | None]:
+        """``epsilon`` and ``max_edges``, which decide which edges stay."""
+        return self.epsilon, self.max_edges
+
+    @property
     def columns_of_edges(self) -> Mapping[str, str]:
         """``columns``, and those of operations and times, called op and time, where they count."""
         is_free = "op" not in self.columns.values()
@@ -228,15 +234,23 @@ def with_budget(settings: GraphSettings, memory_bytes: int | None = None) -> Gra
     return replace(settings, max_edges=budget)
 
 
-def is_raised(present: GraphSettings, wanted: GraphSettings) -> bool:
-    """Whether edges that the present budget has thrown away are wanted now."""
-    if wanted.epsilon is not None or wanted.max_edges is None:
-        return False
-    return (
-        present.epsilon is not None
-        or present.max_edges is None
-        or wanted.max_edges > present.max_edges
+def raised_setting(
+    present: GraphSettings, wanted: GraphSettings
+) -> Literal["max_edges", "epsilon"] | None:
+    """The setting by which edges are wanted now that the present ones may have thrown away.
+
+    That is a budget that is raised or lifted, or an epsilon that is lower or no longer asked. An
+    epsilon beside the same budget keeps no more than that did.
+    """
+    most_now, most = (
+        math.inf if each.max_edges is None else each.max_edges for each in (present, wanted)
     )
+    if most > most_now:
+        return "max_edges"
+    if present.epsilon is None or wanted.epsilon == present.epsilon:
+        return None
+    is_lower = wanted.epsilon is None or wanted.epsilon < present.epsilon
+    return "epsilon" if is_lower else None
 
 
 def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:

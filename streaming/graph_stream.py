@@ -33,8 +33,8 @@ from peewit.streaming.events import (
 )
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
-from peewit.streaming.passes.edge_passes import RawEdgesGone
-from peewit.streaming.passes.raw_edge_passes import present_file, require_files
+from peewit.streaming.passes.edge_passes import RawEdgesGone, raise_if_any
+from peewit.streaming.passes.raw_edge_passes import present_file
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
@@ -435,8 +435,9 @@ class Stream:
 
         Raises
         ------
-        RawEdgesGone
-            Of a graph without a log, files are missing or changed; it is as before.
+        RawEdgesGone, FileUnreadable
+            Of a graph without a log, files are missing, changed, or cannot be read now; it is as
+            before.
         RuntimeError
             A file is half absorbed, or the stream is not usable.
         """
@@ -444,7 +445,8 @@ class Stream:
             raise RuntimeError("a graph can be repaired only between files, of a usable stream")
         with self._absorption.workers():
             if everything and self._settings.deletions == "off":
-                self._read_again()
+                started = self._clock()
+                self._tell(self._read_again(), started)
             else:
                 started = self._clock()
                 repair = self._absorption.settle(self._digests, everything=everything)
@@ -452,33 +454,60 @@ class Stream:
                 self._commitment.is_dirty |= repair is not None
             self._save_clean(publish=True)
 
-    def _read_again(self) -> None:
-        """Absorb all files anew, as a stream with the present settings would have."""
+    def _read_again(self) -> Repair | None:
+        """Absorb all files anew, as a stream with the present settings would have.
+
+        Of a state that holds every edge nothing is read.
+        """
         if is_whole(self.state):
-            return
+            self._commitment.is_dirty |= self._absorption.lift_bound()
+            return None
+        n_rebuilds = self.state.n_rebuilds + 1
         if self.state.n_erased:
             raise RawEdgesGone([("all files", "they may still hold nodes that were erased")])
-        require_files(self.files)
+        self._require_files()
         self._save_clean(publish=False)  # what it goes back to
         self._absorption.begin_again()
         try:
             with self._staging() as staging:
                 for file in self.files:
-                    with self._stage(present_file(file), staging, None) as staged:
+                    with self._stage(self._again(file), staging, None) as staged:
                         if staged.digest != file.digest:
                             fault = "its content has changed since it was ingested"
                             raise RawEdgesGone([(file.path, fault)])
                         with closing(self._absorption.groups(staged, next_part=0)) as groups:
                             for _ in groups:
                                 pass
-        except BadEdges as error:
+        except (BadEdges, FileNotFoundError) as error:
             self._return_to_clean()
             raise RawEdgesGone([("a file", str(error))]) from error
         except BaseException:
             self._return_to_clean()
             raise
-        self._absorption.take_nodes()
+        self._absorption.end_again(n_rebuilds=n_rebuilds)
         self._commitment.is_dirty = True
+        n_edges = self.state.n_edges - self.state.n_self_loops
+        return Repair(kind="all", n_edges=n_edges)
+
+    def _require_files(self) -> None:
+        """Raise RawEdgesGone or FileUnreadable where not all files are there, by their names."""
+        missing = []
+        for file in self.files:
+            try:
+                self._again(file)
+            except FileNotFoundError:
+                missing.append((file.path, "it is missing"))
+        raise_if_any(missing)
+
+    def _again(self, file: AbsorbedFile) -> EdgeFile:
+        """A file that was absorbed, as it stands now."""
+        try:
+            return present_file(file)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # file systems raise what they like
+            listed = EdgeFile(path=file.path, size=0, version=file.version)
+            raise FileUnreadable(listed, error) from error
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":

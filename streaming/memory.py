@@ -1,10 +1,13 @@
 """Memory limit: turned into the size of the buffer and of the blocks that are read.
 
 What a stream needs is known beforehand: so much for the process, for each block in flight, for each
-node and for each record. The limit is refused where the sparsifier itself would not fit.
+node and for each record. The limit is refused where the sparsifier itself would not fit. Where no
+epsilon is asked that is not known before edges come: every edge is kept until the records pass a
+budget, which may be far more than there ever are. So the buffer takes what memory there is, as long
+as a spanning forest fits, and `stream.absorption` refuses once more must be kept than it holds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -102,11 +105,14 @@ def plan_memory(
     Raises
     ------
     MemoryLimitTooSmall
-        Less is left for the buffer than the sparsifier asked for needs; says what would do.
+        Less is left for the buffer than the sparsifier asked for needs, or, where no epsilon is
+        asked, a spanning forest of it; says what would do.
     """
     nodes = max(n_nodes, settings.expected_nodes)
     for_blocks = int(_BLOCK_SHARE * limit_bytes)
     rows = min(part_rows, max(for_blocks // (blocks_in_flight * ROW_BYTES), _LEAST_PART_ROWS))
+    if settings.epsilon is None and settings.max_edges is not None:
+        settings = replace(settings, max_edges=min(settings.max_edges, nodes))
     least = int(_LEAST_GROWTH * expected_size(settings, nodes))
     needed = least_memory(
         settings,
@@ -118,8 +124,7 @@ def plan_memory(
     buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions)
     if buffer_edges < least:
         if settings.epsilon is None:
-            kept = f"at most {settings.max_edges:,} edges"
-            way_out = "raise it or lower max_edges"
+            kept, way_out = "a spanning forest", "raise it"
         else:
             kept = f"epsilon {settings.epsilon:g}"
             way_out = "raise it, raise epsilon or set max_edges"

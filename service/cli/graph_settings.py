@@ -38,6 +38,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.all_edges import require_all_edges
+from peewit.service.graphs.notes import graph_note
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
@@ -153,7 +154,9 @@ def set_settings(
             session.graph(name).id,
             change,
             request_solve=request_auto_solve,
-            require_edges=lambda graph: require_all_edges(graph, session.settings.graphs_directory),
+            require_edges=lambda graph, setting: require_all_edges(
+                graph, session.settings.graphs_directory, setting=setting
+            ),
         )
         is_read_again = session.manifest.repairs.wanted(record.id) == "all"
     if json:
@@ -178,7 +181,8 @@ def show(name: GraphName, json: AsJson = False) -> None:
         meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
         features = feature_sets(session).status(record)
-    note = "" if meta is None else meta.note
+        repair_fault = session.manifest.repairs.fault(record.id)
+    note = graph_note(meta, repair_fault=repair_fault)
     if json:
         print_json(
             {
@@ -188,6 +192,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
                 "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
                 "label_columns": named,
                 "note": note,
+                "repair_fault": repair_fault,
                 "certificate": certificate,
                 "features": features,
                 "deleted": None if meta is None else _deleted(record.settings, meta),

@@ -37,6 +37,7 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld
+from peewit.service.graphs.notes import graph_note
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
@@ -324,7 +325,9 @@ def _read_pending(
     sources = session.manifest.sources.list(graph_id)
     may_give = any(each.is_live or each.listed_at is None for each in sources)
     has_window = session.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
-    may_change = may_give or has_window or session.manifest.retractions.are_wanted(graph_id)
+    is_wish = session.manifest.repairs.wanted(graph_id) is not None
+    is_wish |= session.manifest.retractions.are_wanted(graph_id)
+    may_change = may_give or has_window or is_wish
     is_idle = not (pending or may_change)
     if is_idle and not is_quiet:
         say("no new files; the graph stays as it is")
@@ -403,8 +406,9 @@ def _tell_outcome(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
-        if meta is not None and meta.note:
-            say(f"note: {meta.note}")
+        repair_fault = session.manifest.repairs.fault(graph.id)
+        if note := graph_note(meta, repair_fault=repair_fault):
+            say(f"note: {note}")
 
 
 def _refused_files(session: Session, graph_id: str, paths: Collection[str]) -> list[FileRecord]:

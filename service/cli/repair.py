@@ -1,4 +1,4 @@
-"""`peewit repair`: edges are sampled anew after deletes, now and not with the next snapshot."""
+"""`peewit repair`: edges are sampled anew after deletes, or all of them, at once."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
-from peewit.service.cli.session import AsJson, GraphName, command_group, open_session, print_json
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_session,
+    print_json,
+    say,
+)
+from peewit.service.graphs.notes import fault_text
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -18,14 +26,20 @@ app = command_group()
 def repair(
     name: GraphName,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Sample all edges anew, in any case.")
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Sample all edges anew, in any case: from the log, or, without one, from all "
+            "files.",
+        ),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Sample edges anew that deletes have spoiled, now instead of before the next snapshot.
 
-    What waits to be ingested goes in, too. The graph needs --deletions exact; the whole log is
-    read, with --rebuild twice. A graph of which every edge is kept stays as it is.
+    What waits to be ingested goes in, too. With --deletions exact the whole log is read, with
+    --rebuild twice. Without them nothing deletes: --rebuild reads all files that were ingested,
+    which must be there. A graph of which every edge is kept stays as it is.
     """
     with open_session() as session:
         graph = session.graph(name)
@@ -46,8 +60,9 @@ def repair(
                 (),
                 stop,
                 is_quiet=True,
-                is_done=lambda: repairs.wanted(graph.id) is None,
+                is_done=lambda: repairs.wanted(graph.id, failed=False) is None,
             )
+        wanted, fault = repairs.wanted(graph.id), repairs.fault(graph.id)
         newest = snapshots.newest()
     known = 0 if before is None else before.number
     last = None if newest is None else newest.last_repair
@@ -59,8 +74,13 @@ def repair(
                 "graph": name,
                 "snapshot": snapshot,
                 "repair": None if made is None else asdict(made),
+                "fault": fault,
             }
         )
+    elif fault is None and wanted is not None:
+        say(f"{name}: its settings were changed meanwhile; `peewit ingest {name}` repairs it")
+    elif fault is not None:
+        say(f"{name}: {fault_text(fault)}")
     elif made is None:
         typer.echo(f"{name}: nothing to repair")
     else:
@@ -68,3 +88,5 @@ def repair(
             f"{name}: {made.kind} of the edges sampled anew, {made.n_edges:,} in "
             f"{made.seconds:.1f} s; snapshot {made.snapshot}"
         )
+    if wanted is not None:
+        raise typer.Exit(1)

@@ -121,6 +121,7 @@ graphs = Table(
     _counter("features_version"),
     Column("erasures_seq", BigInteger, nullable=False, default=0, server_default="0"),
     Column("repair_wanted", Text),  # "due" or "all", until ingest has made it
+    Column("repair_fault", Text),  # why ingest could not make it
     Column("horizon_wanted", Float(53)),  # seconds since 1970, until ingest has reached it
     CheckConstraint("state IN ('active', 'deleted')", name="state"),
 )

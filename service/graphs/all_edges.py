@@ -1,4 +1,4 @@
-"""All edges of a graph, which a raised budget needs once some were thrown away."""
+"""All edges of a graph, which raising its budget or lowering its epsilon may need."""
 
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,19 @@ from peewit.streaming.snapshots.store import SnapshotStore
 _SHOWN: Final = 3
 
 
-def require_all_edges(graph: GraphRecord, graphs_directory: Path) -> None:
-    """Raise `GraphConflict` where neither a log nor files hold the edges that were thrown away."""
+def require_all_edges(graph: GraphRecord, graphs_directory: Path, *, setting: str) -> None:
+    """Raise `GraphConflict` where neither a log nor files hold the edges that were thrown away.
+
+    Parameters
+    ----------
+    graph : GraphRecord
+        With its present settings.
+    graphs_directory : Path
+        Where each graph has a directory named by its id.
+    setting : {"max_edges", "epsilon"}
+        What is to be raised or lowered.
+    """
+    changed = "raised" if setting == "max_edges" else "lowered or taken back"
     if graph.settings.deletions != "off":
         return
     paths = GraphPaths(root=graphs_directory / graph.id)
@@ -23,10 +34,10 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path) -> None:
         return
     if newest.n_erased:
         raise GraphConflict(
-            "max_edges",
-            "cannot be raised once nodes were erased: edges that were thrown away must be read "
+            setting,
+            f"cannot be {changed} once nodes were erased: edges that were thrown away must be read "
             "again, and the files may still hold those nodes; create another graph with this "
-            "max_edges, and ingest again",
+            f"{setting}, and ingest again",
         )
     try:
         require_files(snapshot_files(paths, newest))
@@ -34,8 +45,8 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path) -> None:
         gone = ", ".join(path for path, _ in error.files[:_SHOWN])
         more = f" and {len(error.files) - _SHOWN} more" if len(error.files) > _SHOWN else ""
         raise GraphConflict(
-            "max_edges",
-            f"cannot be raised while files are missing ({gone}{more}): edges that were thrown away "
-            "must be read again; put them back and try again, or, if they are lost, create another "
-            "graph with this max_edges and ingest what there is",
+            setting,
+            f"cannot be {changed} while files are missing ({gone}{more}): edges that were thrown "
+            "away must be read again; put them back and try again, or, if they are lost, create "
+            f"another graph with this {setting} and ingest what there is",
         ) from error

@@ -25,6 +25,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     update,
 )
 
@@ -172,10 +173,16 @@ class Manifest:
         statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
-    def has_pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> bool:
-        """Whether a file, a push, features or another wish waits, asked for nothing."""
+    def has_pending(
+        self, graph_id: str, *, passed_over: Sequence[str] = (), failed_repairs: bool = True
+    ) -> bool:
+        """Whether a file, a push, features or another wish waits, asked for nothing.
+
+        A repair that could not be made when it was last tried counts if ``failed_repairs``.
+        """
+        statement = _has_pending(graph_id, tuple(passed_over), failed_repairs)
         with self._database.read() as connection:
-            return bool(connection.execute(_has_pending(graph_id, tuple(passed_over))).scalar())
+            return bool(connection.execute(statement).scalar())
 
     def list_files(
         self,
@@ -361,8 +368,13 @@ class Manifest:
 
 
 @lru_cache(maxsize=256)  # made for each graph again and again
-def _has_pending(graph_id: str, passed_over: tuple[str, ...]) -> Select[tuple[bool]]:
+def _has_pending(
+    graph_id: str,
+    passed_over: tuple[str, ...],
+    failed_repairs: bool,
+) -> Select[tuple[bool]]:
     """See `Manifest.has_pending`."""
+    is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     return select(
         or_(
             select(files.c.id)
@@ -377,7 +389,8 @@ def _has_pending(graph_id: str, passed_over: tuple[str, ...]) -> Select[tuple[bo
             select(graphs.c.id)
             .where(
                 graphs.c.id == graph_id,
-                graphs.c.repair_wanted.is_not(None) | graphs.c.horizon_wanted.is_not(None),
+                and_(graphs.c.repair_wanted.is_not(None), is_tried)
+                | graphs.c.horizon_wanted.is_not(None),
             )
             .exists(),
         )

@@ -43,26 +43,77 @@ class Repairs:
                     f"deletions of {graph.name} must be exact to repair it, they are off: no log "
                     "tells which edges live"
                 )
-            if graph.repair_wanted != "all":
-                mine = update(graphs).where(graphs.c.id == graph_id)
-                connection.execute(mine.values(repair_wanted=kind))
+            wanted = "all" if graph.repair_wanted == "all" else kind
+            connection.execute(
+                update(graphs)
+                .where(graphs.c.id == graph_id)
+                .values(repair_wanted=wanted, repair_fault=None)  # so that it is tried at once
+            )
 
-    def wanted(self, graph_id: str) -> WantedRepair | None:
-        """What ingest is to do, if anything."""
+    def wanted(self, graph_id: str, *, failed: bool = True) -> WantedRepair | None:
+        """What ingest is to do, if anything; without ``failed`` what it has not tried in vain."""
         statement = select(graphs.c.repair_wanted).where(graphs.c.id == graph_id)
+        if not failed:
+            statement = statement.where(graphs.c.repair_fault.is_(None))
         with self._database.read() as connection:
             kind: WantedRepair | None = connection.execute(statement).scalar()
         return kind
 
-    def done(self, graph_id: str, kind: WantedRepair, *, lease: Lease) -> None:
-        """Note that a repair was made; one that is wanted more since is wanted still.
+    def fault(self, graph_id: str) -> str | None:
+        """Why ingest could not make the repair that is wanted, when it last tried."""
+        statement = select(graphs.c.repair_fault).where(graphs.c.id == graph_id)
+        with self._database.read() as connection:
+            fault: str | None = connection.execute(statement).scalar()
+        return fault
+
+    def failed(self, graph_id: str, fault: str, *, lease: Lease) -> None:
+        """Note why a repair could not be made; it stays wanted.
 
         Raises
         ------
         LeaseExpired
             Another process may write this graph.
         """
-        mine = graphs.c.id == graph_id, graphs.c.repair_wanted == kind
+        mine = graphs.c.id == graph_id, graphs.c.repair_wanted.is_not(None)
         with self._database.write() as connection:
             confirm(connection, lease)
-            connection.execute(update(graphs).where(*mine).values(repair_wanted=None))
+            connection.execute(update(graphs).where(*mine).values(repair_fault=fault))
+
+    def done(
+        self,
+        graph_id: str,
+        kind: WantedRepair,
+        *,
+        epsilon: float | None,
+        max_edges: int | None,
+        lease: Lease,
+    ) -> None:
+        """Note that a repair was made; one that is wanted more since is wanted still.
+
+        So is one of other settings: it was asked for together with them.
+
+        Parameters
+        ----------
+        graph_id, kind
+            Which repair.
+        epsilon, max_edges
+            Settings that it was made with.
+        lease : Lease
+            The right to write the graph.
+
+        Raises
+        ------
+        LeaseExpired
+            Another process may write this graph.
+        """
+        mine = (
+            graphs.c.id == graph_id,
+            graphs.c.repair_wanted == kind,
+            graphs.c.epsilon.is_not_distinct_from(epsilon),
+            graphs.c.max_edges.is_not_distinct_from(max_edges),
+        )
+        with self._database.write() as connection:
+            confirm(connection, lease)
+            connection.execute(
+                update(graphs).where(*mine).values(repair_wanted=None, repair_fault=None)
+            )

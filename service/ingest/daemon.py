@@ -68,6 +68,11 @@ LONGEST_RETRY_SECONDS: Final = 300.0
 LONGEST_FULL_DISK_SECONDS: Final = 20.0
 """Room is made at any time, and to find that there is none costs little."""
 
+REPAIR_RETRY_SECONDS: Final = 60.0
+REPAIR_RETRY_FACTOR: Final = 9.0
+"""How long a repair rests that could not be made, at least, and how many times as long as it took:
+files that were missing may be back, and what else comes goes in meanwhile."""
+
 PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
 
@@ -150,6 +155,7 @@ class IngestDaemon:
         )
         self._held: dict[str, _Held] = {}
         self._rests_until: dict[str, float] = {}
+        self._repairs_rest_until: dict[str, float] = {}
         self._failures: dict[str, _Failure] = {}
         self._outdated: set[str] = set()
         self._clean_at = 0.0
@@ -199,7 +205,8 @@ class IngestDaemon:
     def _due_at(self, began: float) -> float:
         """When there is something to do, after a round, though nobody says so."""
         idle = (each.idle_since + IDLE_SECONDS for each in self._held.values())
-        rests = (until for until in self._rests_until.values() if until > began)
+        all_rests = (*self._rests_until.values(), *self._repairs_rest_until.values())
+        rests = (until for until in all_rests if until > began)
         longest = self._clock() + LONGEST_WAIT_SECONDS
         return min(longest, self._clean_at, self.lister.due_at(), *idle, *rests)
 
@@ -239,7 +246,9 @@ class IngestDaemon:
         if should_stop() or self._is_resting(record):
             return False
         resting = self.lister.resting(record.id)
-        if not self._manifest.has_pending(record.id, passed_over=resting):
+        if not self._manifest.has_pending(
+            record.id, passed_over=resting, failed_repairs=self._tries_repair_again(record.id)
+        ):
             self._close_if_idle(record.id)
             return False
         with bound_contextvars(graph=record.settings.name, graph_id=record.id):
@@ -252,7 +261,11 @@ class IngestDaemon:
         began = self._clock()
         try:
             held = self._hold(record, should_stop)
-            report = held.graph.ingest_pending(passed_over=resting, max_bytes=PASS_BYTES)
+            report = held.graph.ingest_pending(
+                passed_over=resting,
+                max_bytes=PASS_BYTES,
+                failed_repairs=self._tries_repair_again(record.id),
+            )
         except LeaseHeld:
             self._rests_until[record.id] = self._clock() + 1.0
             return False
@@ -282,6 +295,9 @@ class IngestDaemon:
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
         is_erasing = bool(self._manifest.erasures.waiting(record.id))
+        if report.repair_fault is not None:
+            rest = REPAIR_RETRY_FACTOR * (self._clock() - began)
+            self._repairs_rest_until[record.id] = self._clock() + max(rest, REPAIR_RETRY_SECONDS)
         if not report.is_cut:
             took = self._clock() - began
             if is_erasing:
@@ -306,6 +322,10 @@ class IngestDaemon:
             del self._failures[record.id]  # what failed may have been mended
             self._rests_until.pop(record.id, None)
         return self._clock() < self._rests_until.get(record.id, 0.0)
+
+    def _tries_repair_again(self, graph_id: str) -> bool:
+        """Whether it is time for a repair that could not be made."""
+        return self._clock() >= self._repairs_rest_until.get(graph_id, 0.0)
 
     def _note_failure(self, record: GraphRecord, error: Exception) -> float:
         """Leave the graph alone for a while; returns for how many seconds."""
@@ -346,8 +366,9 @@ class IngestDaemon:
         self._let_go_of(self._held.keys() - graph_ids)
         for graph_id in self._failures.keys() - graph_ids:
             del self._failures[graph_id]
-        for graph_id in self._rests_until.keys() - graph_ids:
-            del self._rests_until[graph_id]
+        for rests_until in (self._rests_until, self._repairs_rest_until):
+            for graph_id in rests_until.keys() - graph_ids:
+                del rests_until[graph_id]
 
     def _let_go_of(self, graph_ids: set[str]) -> None:
         for graph_id in graph_ids & self._held.keys():

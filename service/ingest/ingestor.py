@@ -148,18 +148,22 @@ class Ingestor:
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
             self.discover(graph_id)
-            unread = None
+            unread = fault = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
                     n_waiting = len(self._manifest.features.waiting(graph_id))
-                    n_ended = graph.ingest_pending().n_ended  # which makes room for more
-                    if not n_ended and len(self._manifest.features.waiting(graph_id)) == n_waiting:
+                    report = graph.ingest_pending(failed_repairs=fault is None)  # makes room
+                    fault = fault or report.repair_fault
+                    if (
+                        not report.n_ended
+                        and len(self._manifest.features.waiting(graph_id)) == n_waiting
+                    ):
                         break
             except LiveSourceUnread as error:
                 unread = error
             finally:
                 self._reader.close()
-            report = graph.ingest_pending()
+            report = graph.ingest_pending(failed_repairs=fault is None)
         if unread is not None:
             raise unread
         for unreadable in report.unreadable.values():

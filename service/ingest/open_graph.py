@@ -26,6 +26,7 @@ from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
+from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.inbox.source_store import Reading
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.erased_traces import Traces
@@ -34,6 +35,7 @@ from peewit.service.ingest.feature_commit import FeatureCommitter
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.ingest.step_reports import ReportedSteps
+from peewit.service.redaction import redacted
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
@@ -78,6 +80,8 @@ class IngestReport:
         By source, a file that could not be read now; such files stay pending.
     is_cut : bool
         Whether files were left for the next pass.
+    repair_fault : str or None
+        Why a repair that somebody asked for could not be made; it stays wanted.
     """
 
     n_committed: int
@@ -88,6 +92,7 @@ class IngestReport:
     source_ids: frozenset[str]
     unreadable: Mapping[str, FileUnreadable]
     is_cut: bool
+    repair_fault: str | None
 
     @property
     def n_ended(self) -> int:
@@ -164,6 +169,8 @@ class OpenGraph:
         )
         self._is_complete = False
         self._is_looked_through = False
+        self._tries_again = True
+        self._repair_fault: str | None = None
 
     def _take(self, event: IngestEvent) -> None:
         """Store an event, and hide the nodes it brought that somebody asked to be forgotten."""
@@ -177,11 +184,17 @@ class OpenGraph:
         return self._keeper.lease
 
     def ingest_pending(
-        self, *, passed_over: Sequence[str] = (), max_bytes: int | None = None
+        self,
+        *,
+        passed_over: Sequence[str] = (),
+        max_bytes: int | None = None,
+        failed_repairs: bool = True,
     ) -> IngestReport:
         """Ingest what the manifest has pending, and what it wrongly takes for ingested.
 
         Sets of features come first, then retractions and a repair, unless a file is half absorbed.
+        A repair that cannot be made now stays wanted, and all else goes on. So does one that came
+        with other settings than the stream was opened with: open the graph anew for it.
         Retractions and erasures that are asked for meanwhile are carried out once the file in hand
         is whole, and repairs at the end; what came after an erasure is taken in after it.
 
@@ -191,6 +204,8 @@ class OpenGraph:
             Ids of sources whose files are left for later.
         max_bytes : int, optional
             Files are taken up to the one that reaches this; pushes all.
+        failed_repairs : bool
+            Whether to try a repair again that could not be made; otherwise it is left for later.
 
         Raises
         ------
@@ -200,9 +215,12 @@ class OpenGraph:
             ``should_stop`` was true; the next call goes on.
         """
         with self._loss_told():
-            return self._ingest_pending(passed_over, max_bytes)
+            return self._ingest_pending(passed_over, max_bytes, failed_repairs=failed_repairs)
 
-    def _ingest_pending(self, passed_over: Sequence[str], max_bytes: int | None) -> IngestReport:
+    def _ingest_pending(
+        self, passed_over: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
+    ) -> IngestReport:
+        self._tries_again, self._repair_fault = failed_repairs, None
         self._erase(self._eraser.erase)
         features_first = self._stream.is_between_files
         if features_first:
@@ -233,9 +251,8 @@ class OpenGraph:
             files = self._without_refused([*lost, *taken])
             source_ids.update(file.source_id for file in files if file.source_id is not None)
             summary = self._ingest(files, unreadable, is_whole=bool(lost))
-            repairs = self._manifest.repairs.wanted(self.record.id)
             horizon = self._manifest.horizons.wanted(self.record.id)
-            is_wanted = repairs is not None or horizon is not None
+            is_wanted = self._wanted_repair() is not None or horizon is not None
             if not (self._books.n_waiting_again or self._has_leaving() or is_wanted):
                 break
         self._books.record_snapshot(summary)
@@ -253,6 +270,7 @@ class OpenGraph:
             source_ids=frozenset(source_ids),
             unreadable=unreadable,
             is_cut=len(taken) < len(admitted),
+            repair_fault=self._repair_fault,
         )
 
     def _erase(self, take_steps: Callable[[], bool]) -> None:
@@ -311,18 +329,38 @@ class OpenGraph:
             self._books.record_snapshot(self._stream.summary())
             self._manifest.horizons.done(self.record.id, wanted, lease=self.lease)
 
+    def _wanted_repair(self) -> WantedRepair | None:
+        """The repair that is to be made in this pass.
+
+        None of other settings than the stream has: it would not bring what is asked.
+        """
+        wanted = self._manifest.repairs.wanted(self.record.id, failed=self._tries_again)
+        if wanted is None:
+            return None
+        present = Catalog(self._database).get_by_id(self.record.id).settings
+        return wanted if present.sampling == self.record.settings.sampling else None
+
     def _repair(self) -> None:
-        """Repair the graph if somebody asked for it."""
-        wanted = self._manifest.repairs.wanted(self.record.id)
-        if wanted is not None:
-            try:
-                self._stream.repair(everything=wanted == "all")
-            except RawEdgesGone as error:
-                _log.warning(
-                    "edges not read again", graph=self.record.settings.name, reason=str(error)
-                )
-            self._books.record_snapshot(self._stream.summary())
-            self._manifest.repairs.done(self.record.id, wanted, lease=self.lease)
+        """Repair the graph if somebody asked for it; where it cannot be done, it is told why."""
+        wanted = self._wanted_repair()
+        if wanted is None:
+            return
+        settings, repairs = self.record.settings, self._manifest.repairs
+        try:
+            self._stream.repair(everything=wanted == "all")
+        except (RawEdgesGone, FileUnreadable) as error:
+            self._tries_again, self._repair_fault = False, redacted(str(error))
+            _log.warning("edges not read again", graph=settings.name, reason=self._repair_fault)
+            repairs.failed(self.record.id, self._repair_fault, lease=self.lease)
+            return
+        self._books.record_snapshot(self._stream.summary())
+        repairs.done(
+            self.record.id,
+            wanted,
+            epsilon=settings.epsilon,
+            max_edges=settings.max_edges,
+            lease=self.lease,
+        )
 
     def _has_leaving(self) -> bool:
         """Whether files or nodes are to leave the graph, which can be done between two files."""

@@ -186,7 +186,7 @@ class Damage:
 
 @record
 class LastRepair:
-    """When edges were last sampled anew after deletes."""
+    """When edges were last sampled anew."""
 
     kind: Literal["part", "all"] = described("Edges of damaged nodes, or all.")
     n_edges: int = described("Edges that were sampled anew.")
@@ -206,6 +206,11 @@ class RepairState:
     repair: LastRepair | None = described(
         "The last; in the answer to who asks for one, only what was made since: null where nothing "
         "was due."
+    )
+    fault: str | None = described(
+        "Why it could not be made when ingest last tried, as where files are missing; it is tried "
+        "again. Null otherwise.",
+        default=None,
     )
 
 
@@ -265,6 +270,11 @@ class GraphDetails(Graph):
     )
     window: WindowState | None = described(
         "Null in graphs without a window, and before the first snapshot."
+    )
+    repair_fault: str | None = described(
+        "Why edges that are wanted again, as after max_edges was raised, could not be read when "
+        "ingest last tried: bring the files back. Null otherwise.",
+        default=None,
     )
 
 

@@ -35,6 +35,8 @@ from peewit.streaming.sparsifier.degrees import Damage
 
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
+_LEAST_SHARE = 0.8
+"""A budget that binds leaves at least this part of itself; coins make it uneven."""
 _EDGES = "edges.arrow"
 _ORDER = "order.npy"
 WALKS = "walks"
@@ -219,6 +221,11 @@ class SnapshotMeta:
         return epsilon != self.epsilon_asked or not (self.is_whole and fits)
 
     @property
+    def _is_short(self) -> bool:
+        """Whether far fewer edges are kept than the budget that it was made for allows."""
+        return self.max_edges is not None and self.n_records < _LEAST_SHARE * self.max_edges
+
+    @property
     def note(self) -> str:
         """Warning where the spectral error to expect is not the one asked, or is not known."""
         told = []
@@ -231,15 +238,26 @@ class SnapshotMeta:
                     bound = f"more than max_edges={self.max_edges:,}"
                     if self.edges_kept < self.n_nodes:
                         bound += ", as a spanning forest always stays"
+                way_to_more = "with memory to spare raise max_edges, which reads them again"
+                if self._is_short:
+                    bound = (
+                        f"fewer than max_edges={self.max_edges:,} allows: the others were thrown "
+                        "away when it was lower, or before edges left, and were not read again"
+                    )
+                    way_to_more = "`peewit repair --rebuild` reads them again"
                 told.append(
                     f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; labels may differ "
                     "from those of all edges, and a solve says how many, about; keep the input "
-                    "files: with memory to spare raise max_edges, which reads them again"
+                    f"files: {way_to_more}"
                 )
         elif expected > asked and self.max_edges_bound:
             told.append(
-                f"max_edges raised the spectral error: epsilon {asked:g} asked, {expected:.2f} "
-                "expected; raise max_edges for the epsilon asked"
+                f"edges were thrown away for max_edges: epsilon {asked:g} asked, {expected:.2f} "
+                "expected; raise max_edges if it is set, or else have `peewit repair --rebuild` "
+                "read all edges again"
+                if self.max_edges is None
+                else f"max_edges raised the spectral error: epsilon {asked:g} asked, "
+                f"{expected:.2f} expected; raise max_edges for the epsilon asked"
             )
         elif expected > asked and self.n_struck:
             told.append(

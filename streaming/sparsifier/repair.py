@@ -329,16 +329,13 @@ def _emptied(state: SparsifierState, settings: SparsifierSettings) -> Sparsifier
     """State without records, to which all edges are to come again.
 
     Where no epsilon is asked it is that of a stream that begins: edges that left have made room.
+    What ``max_edges`` has lowered is raised again in any case; where it still binds it lowers it.
     """
     if settings.epsilon is None:
-        state = replace(
-            state,
-            cards=NodeCards.empty(),
-            constant=math.inf,
-            n_kept_last=0,
-        )
+        state = replace(state, cards=NodeCards.empty(), n_kept_last=0)
     return replace(
         state,
+        constant=math.inf,
         chunks=(),
         runs=None if state.runs is None else EMPTY_RUNS,
         degree=None if settings.epsilon is None else np.zeros(0),

@@ -5,12 +5,13 @@ and the state to which a bad file goes back. Writes no file but the log, where d
 `commitment` and `publication` do.
 """
 
+import math
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -40,6 +41,9 @@ from peewit.streaming.stream.exact_deletions import ExactDeletions
 
 if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster
+
+_BUDGET_ROOM: Final = 1.1
+"""Over a budget that is told to somebody whose memory holds no more; above `LEAST_ROOM`."""
 
 Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
 """Parts of a group, and the seconds of the resparsification before it, if there was one."""
@@ -306,6 +310,20 @@ class Absorption:
         """Let go of all records: the files are to come again, to the same nodes."""
         self._file_start = None
         self.state = SparsifierState(n_nodes=self.state.n_nodes)
+
+    def end_again(self, *, n_rebuilds: int) -> None:
+        """Count that all files have come again."""
+        self.take_nodes()
+        self.state = replace(self.state, n_rebuilds=n_rebuilds)
+
+    def lift_bound(self) -> bool:
+        """Forget the constant that a budget has set of a state that holds every edge.
+
+        Returns whether there was one.
+        """
+        is_bound = math.isfinite(self.state.constant)
+        self.state = replace(self.state, constant=math.inf)
+        return is_bound
 
     def compact_log(self) -> None:
         """Write parts of the log anew of which much is dead, if there are any."""
@@ -585,10 +603,14 @@ class Absorption:
         self._stop_if_asked()
         cap = self._settings.sparsifier.buffer_edges
         if cap is not None and LEAST_ROOM * self.state.n_records > cap:
+            if self._settings.sparsifier.epsilon is None:
+                most = int(cap / (_BUDGET_ROOM * self._settings.keeping.room))
+                way_out = f"raise it, or set max_edges to {most:,} or less"
+            else:
+                way_out = "raise it, raise epsilon, or set a lower max_edges"
             raise MemoryLimitTooSmall(
                 f"memory_limit leaves room for {cap:,} edges in the buffer, where "
-                f"{self.state.n_records:,} must be kept; raise it, raise epsilon, or set a lower "
-                "max_edges"
+                f"{self.state.n_records:,} must be kept; {way_out}"
             )
         self.is_usable = True
 

@@ -20,11 +20,13 @@ from peewit.service.catalog import (
     lock_graph,
 )
 from peewit.service.database.engine import Database, open_database
+from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import files, graphs, jobs, label_events, sources
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import AutoSolve, GraphConflict, GraphSettings, SnapshotEvery
 from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.repairs import Repairs
 from peewit.service.labels.store import LabelStore
 from tests.fresh_databases import fresh
 from tests.service.pushing import pushed
@@ -183,6 +185,67 @@ def test_what_may_change_is_changed_and_kept(catalog: Catalog, graph: GraphRecor
     cleared = replace(wanted, max_edges=None, snapshot_every=None, auto_solve=None)
     catalog.update(graph.id, lambda _: cleared)
     assert catalog.get("renamed").settings == cleared
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "raised"),
+    [
+        ((None, 20), (None, 25), "max_edges"),
+        ((None, 20), (None, 20), None),
+        ((None, 20), (None, 10), None),
+        ((0.2, 20), (0.2, 25), "max_edges"),
+        ((0.2, 20), (0.2, None), "max_edges"),
+        ((None, 20), (0.2, None), "max_edges"),
+        ((None, 20), (0.2, 20), None),
+        ((0.5, None), (0.2, None), "epsilon"),
+        ((0.5, None), (0.5, 20), None),
+        ((0.5, None), (0.7, None), None),
+        ((0.5, 20), (None, 20), "epsilon"),
+        ((0.5, None), (None, 20), "epsilon"),
+    ],
+)
+def test_more_edges_are_read_again_once_some_were_thrown_away(
+    database: Database,
+    catalog: Catalog,
+    present: tuple[float | None, int | None],
+    wanted: tuple[float | None, int | None],
+    raised: str | None,
+) -> None:
+    def change(settings: GraphSettings) -> GraphSettings:
+        return replace(settings, epsilon=wanted[0], max_edges=wanted[1])
+
+    asked: list[str] = []
+    for expected in (None, 0.0, 0.6):
+        name = f"g{expected}".replace(".", "-").lower()
+        settings = GraphSettings(name=name, epsilon=present[0], max_edges=present[1])
+        graph = catalog.create(settings)
+        catalog.record_progress(graph.id, GraphProgress(edges_kept=20, epsilon_expected=expected))
+        catalog.update(
+            graph.id, change, require_edges=lambda _graph, setting: asked.append(setting)
+        )
+        is_due = bool(expected) and raised is not None
+        assert Repairs(database).wanted(graph.id) == ("all" if is_due else None)
+    assert asked == ([] if raised is None else [raised])
+
+
+def test_a_budget_of_what_is_kept_takes_back_what_could_not_be_read(
+    database: Database, catalog: Catalog
+) -> None:
+    graph = catalog.create(GraphSettings(name="g", max_edges=20))
+    catalog.record_progress(graph.id, GraphProgress(edges_kept=20, epsilon_expected=0.6))
+    repairs = Repairs(database)
+
+    def set_budget(max_edges: int) -> None:
+        catalog.update(graph.id, lambda old: replace(old, max_edges=max_edges))
+
+    set_budget(50)
+    lease = LeaseStore(database).acquire(f"ingest:{graph.id}", "test", 60.0)
+    assert lease is not None
+    repairs.failed(graph.id, "a file is missing", lease=lease)
+    set_budget(40)
+    assert (repairs.wanted(graph.id), repairs.fault(graph.id)) == ("all", "a file is missing")
+    set_budget(20)
+    assert (repairs.wanted(graph.id), repairs.fault(graph.id)) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from peewit.streaming import graph_stream
+from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
+from peewit.streaming.graph_stream import FileUnreadable, Stream
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
@@ -36,8 +39,12 @@ def data(tmp_path: Path) -> Path:
     return directory
 
 
-def opened(root: Path, *, max_edges: int, deletions: str = "off") -> Stream:
-    sparsifier = SparsifierSettings(max_edges=max_edges, seed=7, expected_nodes=N_NODES)
+def opened(
+    root: Path, *, max_edges: int | None, epsilon: float | None = None, deletions: str = "off"
+) -> Stream:
+    sparsifier = SparsifierSettings(
+        epsilon=epsilon, max_edges=max_edges, seed=7, expected_nodes=N_NODES
+    )
     settings = StreamSettings(
         node_kind="string",
         sparsifier=sparsifier,
@@ -130,3 +137,94 @@ def test_what_was_erased_is_not_read_again(data: Path, tmp_path: Path) -> None:
     stream.erase(np.array([3], np.int32))
     with pytest.raises(RawEdgesGone, match="they may still hold nodes that were erased"):
         opened(tmp_path / "g", max_edges=3 * N_ROWS).repair(everything=True)
+
+
+@pytest.mark.parametrize("deletions", ["off", "exact"])
+@pytest.mark.parametrize(("budget", "epsilon"), [(1_500, None), (1_000, 0.3)])
+def test_an_epsilon_without_a_budget_is_that_of_a_new_stream(
+    data: Path, tmp_path: Path, deletions: str, budget: int, epsilon: float | None
+) -> None:
+    files = EdgeFiles(data).list()
+    before = opened(tmp_path / "g", max_edges=budget, epsilon=epsilon, deletions=deletions)
+    before.ingest(files)
+    lowered = before.state.constant
+    assert np.isfinite(lowered)
+    stream = opened(tmp_path / "g", max_edges=None, epsilon=0.3, deletions=deletions)
+    stream.repair(everything=True)
+    assert np.isinf(stream.state.constant)
+    assert stream.state.smallest_constant > lowered
+    meta = newest(tmp_path / "g")
+    assert not meta.max_edges_bound
+    assert meta.edges_kept > budget
+    assert "max_edges" not in meta.note
+
+
+@pytest.mark.parametrize("deletions", ["off", "exact"])
+def test_a_raised_budget_counts_beside_an_epsilon(
+    data: Path, tmp_path: Path, deletions: str
+) -> None:
+    opened(tmp_path / "g", max_edges=1_000, epsilon=0.2, deletions=deletions).ingest(
+        EdgeFiles(data).list()
+    )
+    assert newest(tmp_path / "g").max_edges_bound
+    stream = opened(tmp_path / "g", max_edges=50_000, epsilon=0.2, deletions=deletions)
+    stream.repair(everything=True)
+    meta = newest(tmp_path / "g")
+    assert not meta.max_edges_bound
+    assert meta.edges_kept > 2_000
+
+
+def test_of_a_state_that_is_whole_nothing_is_read_again(data: Path, tmp_path: Path) -> None:
+    opened(tmp_path / "g", max_edges=N_PAIRS).ingest(EdgeFiles(data).list())
+    number = newest(tmp_path / "g").number
+    for path in data.iterdir():
+        path.unlink()
+    opened(tmp_path / "g", max_edges=3 * N_ROWS).repair(everything=True)
+    assert newest(tmp_path / "g").number == number
+
+
+def test_what_was_read_again_is_told_with_the_same_budget_too(data: Path, tmp_path: Path) -> None:
+    opened(tmp_path / "g", max_edges=1_500).ingest(EdgeFiles(data).list())
+    before = newest(tmp_path / "g")
+    stream = opened(tmp_path / "g", max_edges=1_500)
+    stream.repair(everything=True)
+    repair = newest(tmp_path / "g").last_repair
+    assert repair is not None
+    n_edges = before.edges_seen - before.self_loops
+    assert (repair.kind, repair.n_edges, repair.snapshot) == ("all", n_edges, before.number + 1)
+    assert newest(tmp_path / "g").edges_seen == before.edges_seen
+
+
+def test_a_store_that_does_not_answer_leaves_the_graph_as_it_was(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path / "g", max_edges=1_500).ingest(EdgeFiles(data).list())
+    before = edges_of(tmp_path / "g")
+    stream = opened(tmp_path / "g", max_edges=3 * N_ROWS)
+
+    def unreachable(_file: AbsorbedFile) -> EdgeFile:
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(graph_stream, "present_file", unreachable)
+    with pytest.raises(FileUnreadable, match="cannot be read now: no answer"):
+        stream.repair(everything=True)
+    assert stream.state.n_edges == 3 * N_ROWS
+    assert edges_of(tmp_path / "g").equals(before)
+
+
+def test_a_note_does_not_blame_a_budget_that_is_not_there(data: Path, tmp_path: Path) -> None:
+    opened(tmp_path / "g", max_edges=400).ingest(EdgeFiles(data).list())
+    opened(tmp_path / "g", max_edges=None, epsilon=0.2).ingest([])
+    meta = newest(tmp_path / "g")
+    assert meta.max_edges is None
+    assert "max_edges raised the spectral error" not in meta.note
+    assert "raise max_edges if it is set, or else have `peewit repair --rebuild`" in meta.note
+
+
+def test_a_note_says_that_fewer_are_kept_than_the_budget_allows(data: Path, tmp_path: Path) -> None:
+    opened(tmp_path / "g", max_edges=400).ingest(EdgeFiles(data).list())
+    opened(tmp_path / "g", max_edges=3 * N_ROWS).ingest([])
+    note = newest(tmp_path / "g").note
+    assert "as many as max_edges allows" not in note
+    assert f"fewer than max_edges={3 * N_ROWS:,} allows" in note
+    assert "`peewit repair --rebuild` reads them again" in note

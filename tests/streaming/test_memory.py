@@ -195,3 +195,54 @@ def test_deletes_leave_less_room_for_the_buffer() -> None:
     ]
     assert plans[1].buffer_edges < 0.6 * plans[0].buffer_edges
     assert plans[1].part_rows == plans[0].part_rows
+
+
+@pytest.mark.parametrize("max_edges", [10_000, 20_000_000, 2**62])
+@pytest.mark.parametrize("deletions", get_args(Deletions))
+def test_without_an_epsilon_the_buffer_follows_the_limit_and_not_the_budget(
+    max_edges: int, deletions: Deletions
+) -> None:
+    def plan(limit: int, n_nodes: int) -> StreamSettings:
+        sparsifier = SparsifierSettings(max_edges=max_edges, expected_nodes=1_000)
+        asked = StreamSettings(
+            node_kind="string", sparsifier=sparsifier, memory_limit=limit, deletions=deletions
+        )
+        return asked.within_memory(n_nodes)
+
+    few, many = (plan(limit * MIB, 0).sparsifier.buffer_edges for limit in (1_100, 1_200))
+    assert few is not None
+    assert many is not None
+    assert 1_000 < few < many
+    with pytest.raises(MemoryLimitTooSmall) as refused:
+        plan(1_100 * MIB, 5_000_000)
+    told = str(refused.value)
+    assert "for 5,000,000 nodes at " in told
+    assert "at at most" not in told
+    assert "raise it" in told
+
+
+def test_a_limit_refuses_once_more_must_be_kept_than_it_holds(tmp_path: Path) -> None:
+    u, v = np.triu_indices(400, 1)
+    table = pa.table({"src": u, "dst": v})
+    for part in range(4):
+        pq.write_table(table.slice(part * 20_000, 20_000), tmp_path / f"{part}.parquet")
+    files = EdgeFiles(str(tmp_path / "*.parquet")).list()
+
+    def stream(root: str, *, max_edges: int, buffer_edges: int) -> Stream:
+        sparsifier = SparsifierSettings(
+            max_edges=max_edges, expected_nodes=400, buffer_edges=buffer_edges
+        )
+        settings = StreamSettings(node_kind="dense", sparsifier=sparsifier)
+        return Stream(GraphPaths(root=tmp_path / root), settings)
+
+    fits = stream("fits", max_edges=20_000_000, buffer_edges=2 * u.size)
+    fits.ingest(files)
+    assert fits.state.n_records == u.size
+    with pytest.raises(MemoryLimitTooSmall, match="raise it, or set max_edges to") as refused:
+        stream("full", max_edges=20_000_000, buffer_edges=40_000).ingest(files)
+    told = re.search(r"set max_edges to ([\d,]+) or less", str(refused.value))
+    assert told is not None
+    most = int(told[1].replace(",", ""))
+    advised = stream("full", max_edges=most, buffer_edges=40_000)
+    advised.ingest(files)
+    assert advised.state.n_edges == u.size

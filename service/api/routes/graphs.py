@@ -72,8 +72,8 @@ def change_graph(body: GraphPatch, graph: GraphHere, stores: StoresHere) -> Grap
             graph.id,
             body.changed,
             request_solve=request_auto_solve,
-            require_edges=lambda record: require_all_edges(
-                record, stores.settings.graphs_directory
+            require_edges=lambda record, setting: require_all_edges(
+                record, stores.settings.graphs_directory, setting=setting
             ),
         )
     return graph_details(changed, stores)
@@ -107,6 +107,7 @@ def graph_details(graph: GraphRecord, stores: Stores) -> GraphDetails:
         files=dict(stores.manifest.counts(graph.id)),
         deleted=deleted_of(newest) if has_deletions else None,
         window=window_of(newest) if has_window else None,
+        repair_fault=stores.manifest.repairs.fault(graph.id),
     )
 
 

@@ -43,13 +43,14 @@ async def repair_graph(
 
     202 until whoever ingests the graph has done it, between two files, for which `wait` can wait;
     200 then, with what was made. A graph of which every edge is kept stays as it is. One whose
-    deletions are off has no log to be repaired from.
+    deletions are off has no log to be repaired from: with `rebuild` all its files are read again.
+    Where that cannot be done `fault` says why, and ingest tries it again.
     """
     before = await run_in_threadpool(_state, graph, stores)
     kind: WantedRepair = "all" if body.rebuild else "due"
     await run_in_threadpool(stores.manifest.repairs.want, graph.id, kind)
     look = partial(_state, graph, stores, after=before.snapshot or 0)
-    state = await wait_until(request, look, lambda each: each.wanted is None, seconds=wait)
+    state = await wait_until(request, look, _is_settled, seconds=wait)
     response.status_code = HTTPStatus.OK if state.wanted is None else HTTPStatus.ACCEPTED
     return state
 
@@ -58,13 +59,18 @@ async def repair_graph(
 async def get_repairs(
     request: Request, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
 ) -> RepairState:
-    """The repair that is asked for, and the last one; `wait` can wait until none is asked for."""
+    """The repair that is asked for, and the last one; `wait` can wait until it is made or fails."""
     look = partial(_state, graph, stores)
-    return await wait_until(request, look, lambda each: each.wanted is None, seconds=wait)
+    return await wait_until(request, look, _is_settled, seconds=wait)
 
 
 def _state(graph: GraphRecord, stores: Stores, *, after: int = 0) -> RepairState:
     """What is asked for, and the last repair if it is newer than a snapshot."""
     wanted = stores.manifest.repairs.wanted(graph.id)  # first: it is done after its snapshot
+    fault = stores.manifest.repairs.fault(graph.id)
     newest = SnapshotStore(stores.paths(graph).snapshots).newest()
-    return repair_of(wanted, newest, after=after)
+    return repair_of(wanted, newest, after=after, fault=fault)
+
+
+def _is_settled(state: RepairState) -> bool:
+    return state.wanted is None or state.fault is not None

@@ -222,11 +222,15 @@ class HorizonIn(Body):
 class RepairIn(Body):
     """A repair to make."""
 
-    rebuild: bool = Field(False, description="Sample all edges anew, in any case.")
+    rebuild: bool = Field(
+        False,
+        description="Sample all edges anew, in any case: from the log, or, where deletions are "
+        "off, from all files.",
+    )
 
 
 def repair_of(
-    wanted: WantedRepair | None, newest: SnapshotMeta | None, *, after: int
+    wanted: WantedRepair | None, newest: SnapshotMeta | None, *, after: int, fault: str | None
 ) -> RepairState:
     """What people see of repairs, of those that a snapshot after one of this number has."""
     last = None if newest is None else newest.last_repair
@@ -234,6 +238,7 @@ def repair_of(
         wanted=wanted,
         snapshot=None if newest is None else newest.number,
         repair=None if last is None or last.snapshot <= after else answer_of(LastRepair, last),
+        fault=fault,
     )
 
 

@@ -155,7 +155,7 @@ def snapshots(graph: str) -> Call[list[Snapshot]]:
 
 
 def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Call[RepairState]:
-    """Have edges sampled anew that deletes have spoiled, before the next snapshot.
+    """Have edges sampled anew that deletes have spoiled, or all, before the next snapshot.
 
     Whoever ingests the graph does it, between two files.
 
@@ -164,7 +164,8 @@ def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Ca
     graph : str
         Its name.
     rebuild : bool
-        Sample all edges anew, in any case but that every edge is kept.
+        Sample all edges anew, in any case but that every edge is kept: from the log, or, where
+        deletions are off, from all files.
     wait : float or None
         Longest time to wait until it is done, in seconds; for ever when None.
 
@@ -172,12 +173,13 @@ def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Ca
     -------
     RepairState
         Its ``wanted`` is None once it is done, and its ``repair`` then what was made; None where
-        nothing was due.
+        nothing was due. Its ``fault`` says why it could not be made; it is tried again.
 
     Raises
     ------
     Conflict
-        Deletions of the graph are off: no log tells which edges live.
+        Deletions of the graph are off, and not all edges are to be sampled anew: no log tells
+        which edges live.
     GraphNotFound
         There is no such graph.
     """
@@ -237,11 +239,12 @@ def repair_state(graph: str, *, wait: float | None = 0.0) -> Call[RepairState]:
     graph : str
         Its name.
     wait : float or None
-        Longest time to wait until it waits for none, in seconds; for ever when None.
+        Longest time to wait until it waits for none, or that fails, in seconds; for ever when
+        None.
     """
     request = get("graphs", graph, "repairs")
     return (yield from until(RepairState, request, _waits_for_none, seconds=wait))
 
 
 def _waits_for_none(state: RepairState) -> bool:
-    return state.wanted is None
+    return state.wanted is None or state.fault is not None

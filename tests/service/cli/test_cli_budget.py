@@ -82,3 +82,64 @@ def test_what_nothing_keeps_cannot_be_had_again(peewit: Peewit, edges: Path) -> 
     peewit("graph", "set", "g", "--max-edges", 400)  # a lower one needs nothing
     edges.write_bytes(content)
     assert peewit("graph", "set", "g", "--max-edges", 10_000).exit_code == 0
+
+
+def test_an_epsilon_in_place_of_a_budget_is_read_again_too(peewit: Peewit, edges: Path) -> None:
+    create(peewit, "--epsilon", 0.2, "--max-edges", 500)
+    peewit("ingest", "g", edges)
+    raised = peewit("graph", "set", "g", "--max-edges", 2_000)
+    assert "all edges will be read again" in raised.err
+    peewit("ingest", "g")
+    assert peewit("graph", "show", "g", "--json").json["progress"]["edges_kept"] > 1_000
+    lifted = peewit("graph", "set", "g", "--max-edges", 0)
+    assert "all edges will be read again" in lifted.err
+    peewit("ingest", "g")
+    shown = peewit("graph", "show", "g")
+    assert "max_edges raised the spectral error" not in shown.err
+    assert peewit("graph", "show", "g", "--json").json["settings"]["epsilon"] == 0.2
+
+
+def test_a_lower_epsilon_is_refused_where_files_are_missing(peewit: Peewit, edges: Path) -> None:
+    create(peewit, "--epsilon", 0.8)
+    peewit("ingest", "g", edges)
+    edges.unlink()
+    refused = peewit("graph", "set", "g", "--epsilon", 0.5)
+    assert refused.exit_code != 0
+    told = " ".join(refused.err.split())
+    assert f"epsilon cannot be lowered or taken back while files are missing ({edges})" in told
+    assert peewit("graph", "set", "g", "--epsilon", 0.9).exit_code == 0
+
+
+def test_edges_that_could_not_be_read_again_are_told_of(
+    peewit: Peewit, edges: Path, tmp_path: Path
+) -> None:
+    create(peewit, "--max-edges", 500)
+    more = tmp_path / "more.parquet"
+    pq.write_table(pq.read_table(edges).slice(0, 4_000), more)
+    peewit("ingest", "g", edges, more)  # the buffer lets go of the first for the second
+    peewit("graph", "set", "g", "--max-edges", 10_000)
+    content = edges.read_bytes()
+    edges.unlink()
+    told = " ".join(peewit("ingest", "g").err.split())
+    assert "the graph stays as it is" not in told
+    assert "edges could not be read again" in told
+    assert f"{edges}: it is missing" in told
+    assert "bring the files back and ingest" in told
+    shown = peewit("graph", "show", "g")
+    assert "fewer than max_edges=10,000 allows" in " ".join(shown.err.split())
+    assert "it is missing" in peewit("graph", "show", "g", "--json").json["repair_fault"]
+    edges.write_bytes(content)
+    assert f"({N_PAIRS:,} different pairs), all kept" in peewit("ingest", "g").out
+    assert peewit("graph", "show", "g", "--json").json["repair_fault"] is None
+
+
+def test_a_limit_on_memory_leaves_room_for_few_edges_whatever_the_budget(
+    peewit: Peewit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"src": ["a", "b", "c"], "dst": ["b", "c", "a"]})
+    pq.write_table(table, tmp_path / "few.parquet")
+    peewit("graph", "create", "g", "--expected-nodes", 1_000, "--max-edges", MOST_EDGES)
+    monkeypatch.setenv("PEEWIT_MEMORY_LIMIT", "800MiB")
+    ingested = peewit("ingest", "g", tmp_path / "few.parquet")
+    assert (ingested.exit_code, ingested.err) == (0, ingested.err)
+    assert "all 3 edges kept" in ingested.out

@@ -25,7 +25,12 @@ def test_a_repair_is_made_and_told(peewit: Peewit, tmp_path: Path) -> None:
     found = peewit("repair", "g", "--rebuild", "--json").json
     assert (found["graph"], found["repair"]["kind"]) == ("g", "all")
     assert found["repair"]["snapshot"] == found["snapshot"] == 3
-    assert peewit("repair", "g", "--json").json == {"graph": "g", "snapshot": 3, "repair": None}
+    assert peewit("repair", "g", "--json").json == {
+        "graph": "g",
+        "snapshot": 3,
+        "repair": None,
+        "fault": None,
+    }
     assert "last repair" in peewit("graph", "show", "g").out
 
 
@@ -35,3 +40,22 @@ def test_a_graph_without_a_log_is_refused(peewit: Peewit) -> None:
     assert refused.exit_code == 1
     assert "must be exact to repair it, they are off" in refused.err
     assert peewit("repair", "nobody").exit_code == 1
+
+
+def test_without_a_log_all_files_are_read_again(peewit: Peewit, tmp_path: Path) -> None:
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    edges = np.random.default_rng(0).integers(0, 40, (2, 2, 2_000))
+    for number, ends in enumerate(edges):
+        pq.write_table(pa.table({"src": ends[0], "dst": ends[1]}), folder / f"{number}.parquet")
+    peewit("graph", "create", "g", "--node-ids", "dense", "--max-edges", 100)
+    peewit("ingest", "g", folder)
+    n_edges = int((edges[:, 0] != edges[:, 1]).sum())
+    told = peewit("repair", "g", "--rebuild")
+    assert told.exit_code == 0
+    assert f"g: all of the edges sampled anew, {n_edges:,} in " in told.out
+    (folder / "0.parquet").unlink()
+    failed = peewit("repair", "g", "--rebuild")
+    assert failed.exit_code == 1
+    assert "edges could not be read again" in " ".join(failed.err.split())
+    assert "it is missing" in peewit("repair", "g", "--rebuild", "--json").json["fault"]

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from alembic.config import Config
-from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy import JSON, bindparam, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from peewit.service.api.key_store import KeyStore
@@ -220,6 +220,30 @@ def test_processes_that_open_it_at_once_migrate_it_once(first_release: str) -> N
     database.close()
 
 
+def test_a_parameter_that_models_have_no_more_is_taken_out(first_release: str) -> None:
+    solve = {"model": "stable-hfs", "parameters": {"graph_penalty": 1.0, "bound": True}}
+    asked = {"gamma": 2.0, "bound": True}
+    engine = create_engine(make_url(first_release))
+    with engine.begin() as connection:
+        for change, value in (
+            ("UPDATE graphs SET auto_solve = :value", solve),
+            ("UPDATE jobs SET parameters = :value", asked),
+        ):
+            connection.execute(text(change).bindparams(bindparam("value", value, type_=JSON())))
+    engine.dispose()
+    database = open_database(first_release)
+    try:
+        (graph,) = Catalog(database).list()
+        assert graph.settings.auto_solve == AutoSolve(
+            model="stable-hfs", parameters={"graph_penalty": 1.0}
+        )
+        queue = JobQueue(database)
+        assert queue.get("j2").parameters == {"gamma": 2.0}
+        assert queue.get("j1").parameters == asked, "it has ended, with what it was asked"
+    finally:
+        database.close()
+
+
 ADDED = {
     "graphs": {
         "columns": None,
@@ -227,6 +251,7 @@ ADDED = {
         "parallel": "sum",
         "erasures_seq": 0,
         "repair_wanted": None,
+        "repair_fault": None,
         "window": None,
         "horizon_wanted": None,
     },

@@ -409,12 +409,12 @@ def test_changed_settings_hold_from_the_next_file_on(
     Manifest(database).sources.add(graph.id, str(source), follow=True)
     daemon = IngestDaemon(database, settings, clock=iter(range(0, 10**6, 10)).__next__)
     serve(daemon)
-    Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.5))
+    Catalog(database).update(graph.id, lambda old: _with_epsilon(old, 0.95))
     write_edges(source / "b.parquet", 1)
     serve(daemon)
     daemon.close()
     paths = GraphPaths(root=settings.graphs_directory / graph.id)
-    assert [meta.epsilon_asked for meta in SnapshotStore(paths.snapshots).list()] == [0.9, 0.5]
+    assert [meta.epsilon_asked for meta in SnapshotStore(paths.snapshots).list()] == [0.9, 0.95]
 
 
 def test_asked_to_stop_the_daemon_leaves_the_file_for_later(

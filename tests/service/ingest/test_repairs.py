@@ -1,6 +1,8 @@
 """Repairs that somebody asked for: made by whoever ingests the graph, once."""
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,14 +12,19 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.graphs.notes import graph_note
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.repairs import RepairRefused, Repairs
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
+from peewit.streaming import graph_stream
+from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.fresh_databases import fresh
 from tests.service.repairable import SETTINGS, many_edges
 
@@ -116,7 +123,7 @@ def test_what_is_wanted_meanwhile_is_wanted_still(place: Place) -> None:
     assert place.repairs.wanted(graph_id) == "all"
     lease = LeaseStore(place.database).acquire(f"ingest:{graph_id}", "test", 60.0)
     assert lease is not None
-    place.repairs.done(graph_id, "due", lease=lease)
+    place.repairs.done(graph_id, "due", lease=lease, epsilon=0.9, max_edges=None)
     assert place.repairs.wanted(graph_id) == "all"
 
 
@@ -125,3 +132,142 @@ def test_a_graph_without_a_log_is_not_repaired(place: Place) -> None:
     with pytest.raises(RepairRefused, match="must be exact to repair it, they are off"):
         place.repairs.want(graph.id, "due")
     assert place.repairs.wanted(graph.id) is None
+
+
+class Budgeted:
+    """A graph without a log, of whose edges a budget has thrown most away."""
+
+    def __init__(self, database: Database, settings: Settings, directory: Path) -> None:
+        self.database, self.settings = database, settings
+        self.catalog, self.manifest = Catalog(database), Manifest(database)
+        self.folder = directory / "budgeted"
+        self.folder.mkdir()
+        for part in range(2):
+            pq.write_table(many_edges(part), self.folder / f"{part}.parquet")
+        chosen = GraphSettings(name="b", node_ids="dense", expected_nodes=40, seed=1, max_edges=200)
+        self.graph = self.catalog.create(chosen)
+        self.manifest.sources.add(self.graph.id, str(self.folder), follow=True)
+        Ingestor(database, settings).ingest_graph(self.graph.id)
+        assert not self.newest.is_whole
+
+    @property
+    def newest(self) -> SnapshotMeta:
+        paths = GraphPaths(root=self.settings.graphs_directory / self.graph.id)
+        found = SnapshotStore(paths.snapshots).newest()
+        assert found is not None
+        return found
+
+    def raise_budget(self) -> None:
+        self.catalog.update(self.graph.id, lambda old: replace(old, max_edges=5_000))
+
+    def wanted(self) -> str | None:
+        return self.manifest.repairs.wanted(self.graph.id)
+
+    def fault(self) -> str | None:
+        return self.manifest.repairs.fault(self.graph.id)
+
+
+@pytest.fixture
+def budgeted(place: Place, tmp_path: Path) -> Budgeted:
+    return Budgeted(place.database, place.settings, tmp_path)
+
+
+def test_a_budget_that_is_raised_while_the_graph_is_open_is_kept_to_by_the_next(
+    budgeted: Budgeted,
+) -> None:
+    ingestor = Ingestor(budgeted.database, budgeted.settings)
+    with ingestor.open_graph(budgeted.graph.id, should_stop=lambda: False) as graph:
+        graph.ingest_pending()
+        budgeted.raise_budget()
+        graph.ingest_pending()  # and does not go round for ever
+        assert budgeted.wanted() == "all"
+    ingestor.ingest_graph(budgeted.graph.id)
+    assert budgeted.wanted() is None
+    assert budgeted.newest.is_whole
+
+
+def test_a_budget_that_is_raised_during_the_repair_is_not_taken_for_it(
+    budgeted: Budgeted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgeted.manifest.repairs.want(budgeted.graph.id, "all")
+    repair = Stream.repair
+
+    def raised_meanwhile(stream: Stream, *, everything: bool = False) -> None:
+        repair(stream, everything=everything)
+        budgeted.raise_budget()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "repair", raised_meanwhile)
+        Ingestor(budgeted.database, budgeted.settings).ingest_graph(budgeted.graph.id)
+    assert budgeted.wanted() == "all"
+    assert not budgeted.newest.is_whole
+
+
+def test_the_daemon_opens_the_graph_anew_for_a_budget_that_was_raised(budgeted: Budgeted) -> None:
+    daemon = IngestDaemon(budgeted.database, budgeted.settings)
+    pq.write_table(many_edges(2), budgeted.folder / "2.parquet")
+    Ingestor(budgeted.database, budgeted.settings).discover(budgeted.graph.id)
+    daemon.serve_once(lambda: False)  # holds it
+    budgeted.raise_budget()
+    deadline = time.monotonic() + 60.0
+    while budgeted.wanted() is not None:
+        assert time.monotonic() < deadline
+        daemon.serve_once(lambda: False)
+    daemon.close()
+    assert budgeted.newest.is_whole
+
+
+@pytest.mark.parametrize("fails", ["missing", "unreachable"])
+def test_where_edges_cannot_be_read_again_it_is_told_and_all_else_goes_on(
+    budgeted: Budgeted, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    budgeted.raise_budget()
+    first = budgeted.folder / "0.parquet"
+    content = first.read_bytes()
+    pq.write_table(many_edges(2), budgeted.folder / "2.parquet")
+    before = budgeted.newest.edges_seen
+    ingestor = Ingestor(budgeted.database, budgeted.settings)
+    n_tried = 0
+    repair = Stream.repair
+
+    def counted(stream: Stream, *, everything: bool = False) -> None:
+        nonlocal n_tried
+        n_tried += 1
+        repair(stream, everything=everything)
+
+    def unreachable(file: AbsorbedFile) -> EdgeFile:
+        raise ConnectionError(f"no answer for {file.path}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "repair", counted)
+        if fails == "missing":
+            first.unlink()
+        else:
+            patch.setattr(graph_stream, "present_file", unreachable)
+        ingestor.ingest_graph(budgeted.graph.id)
+        assert n_tried == 1
+        assert budgeted.wanted() == "all"
+        fault = budgeted.fault()
+        assert fault is not None
+        assert str(first) in fault
+        assert budgeted.newest.edges_seen == before + 2_000
+        note = graph_note(budgeted.newest, repair_fault=budgeted.fault())
+        assert "fewer than max_edges=5,000 allows" in note
+        assert "edges could not be read again" in note
+        assert "bring the files back and ingest" in note
+        # the daemon lets it rest
+        clock = iter(range(10**6)).__next__
+        daemon = IngestDaemon(budgeted.database, budgeted.settings, clock=clock)
+        for _ in range(4):
+            daemon.serve_once(lambda: False)
+        assert n_tried == 2
+        budgeted.manifest.repairs.want(budgeted.graph.id, "all")  # which is tried at once
+        for _ in range(4):
+            daemon.serve_once(lambda: False)
+        assert n_tried == 3
+        daemon.close()
+    first.write_bytes(content)
+    ingestor.ingest_graph(budgeted.graph.id)
+    assert (budgeted.wanted(), budgeted.fault()) == (None, None)
+    assert budgeted.newest.is_whole
+    assert graph_note(budgeted.newest, repair_fault=budgeted.fault()) == ""

@@ -1,7 +1,13 @@
 """Graphs may ask for no spectral error: they keep every edge while these are within a budget.
 
+Why edges that a raised budget wants could not be read again is kept with the graph. Models have no
+parameter ``bound`` any more: it is taken out of what is to be solved.
+
 Revision ID: 0024
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,6 +20,8 @@ depends_on = None
 
 def upgrade() -> None:
     """Those that there are keep what they asked for."""
+    op.add_column("graphs", sa.Column("repair_fault", sa.Text()))
+    _forget_bound()
     if op.get_bind().dialect.name == "postgresql":
         op.alter_column("graphs", "epsilon", nullable=True)
         return
@@ -22,3 +30,31 @@ def upgrade() -> None:
     op.execute("UPDATE graphs SET epsilon_asked = epsilon")
     op.drop_column("graphs", "epsilon")
     op.execute("ALTER TABLE graphs RENAME COLUMN epsilon_asked TO epsilon")
+
+
+def _forget_bound() -> None:
+    """Take ``bound`` out of the parameters of automatic solves, and of jobs that are yet to end."""
+    connection = op.get_bind()
+    graphs = sa.table("graphs", sa.column("id"), sa.column("auto_solve", sa.JSON()))
+    solves = connection.execute(
+        sa.select(graphs.c.id, graphs.c.auto_solve).where(graphs.c.auto_solve.is_not(None))
+    )
+    for graph_id, solve in solves.all():
+        parameters = (solve or {}).get("parameters") or {}
+        if "bound" in parameters:
+            values = {"auto_solve": {**solve, "parameters": _without_bound(parameters)}}
+            connection.execute(sa.update(graphs).where(graphs.c.id == graph_id).values(values))
+    jobs = sa.table(
+        "jobs", sa.column("id"), sa.column("status"), sa.column("parameters", sa.JSON())
+    )
+    waiting = connection.execute(
+        sa.select(jobs.c.id, jobs.c.parameters).where(jobs.c.status.in_(("queued", "running")))
+    )
+    for job_id, parameters in waiting.all():
+        if "bound" in parameters:
+            values = {"parameters": _without_bound(parameters)}
+            connection.execute(sa.update(jobs).where(jobs.c.id == job_id).values(values))
+
+
+def _without_bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if name != "bound"}

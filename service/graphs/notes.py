@@ -1,0 +1,32 @@
+"""What to know of a graph before its labels are trusted."""
+
+from peewit.streaming.snapshots.store import SnapshotMeta
+
+
+def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
+    """The note of the newest snapshot, and why edges that it lacks could not be read again.
+
+    Parameters
+    ----------
+    newest : SnapshotMeta or None
+        None before the first.
+    repair_fault : str or None
+        `peewit.service.inbox.repairs.Repairs.fault`.
+
+    Returns
+    -------
+    str
+        Empty where there is nothing to know.
+    """
+    told = [] if newest is None or not newest.note else [newest.note]
+    if repair_fault is not None:
+        told.append(fault_text(repair_fault))
+    return "; ".join(told)
+
+
+def fault_text(repair_fault: str) -> str:
+    """That edges could not be read again, why, and what to do."""
+    return (
+        f"edges could not be read again, so that those of before are kept: {repair_fault}; bring "
+        "the files back and ingest, or, if they are lost, lower max_edges to what is kept"
+    )
