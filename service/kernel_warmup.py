@@ -11,16 +11,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from peewit.service.tasks.thinning import share_of_thinning
 from peewit.solvers.arrays import frozen_all
 from peewit.solvers.assessment.reasons import likeliest_ways, reasons
+from peewit.solvers.assessment.thinning_share import ThinnedEdges, thinning_share
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.layout import layout
@@ -35,6 +35,7 @@ from peewit.solvers.models.total_variation_machines import TVRLS
 from peewit.solvers.models.transductive_svms import TSVM
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
+from peewit.solvers.solution import Decisive
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
@@ -97,10 +98,9 @@ def _stream(root: Path, kind: NodeKind) -> Graph:
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
     _tell_reasons(store)
-    snapshot, model = store.load(store.numbers()[-1]), Poisson()
-    labels = Labels.from_pairs(np.array([0, 1]), [0, 1])
-    share_of_thinning(store, snapshot, model.solve(model.prepare(snapshot.graph), labels))
-    return snapshot.graph
+    graph = store.load(store.numbers()[-1]).graph
+    _tell_thinning(graph)
+    return graph
 
 
 def _tell_reasons(store: SnapshotStore) -> None:
@@ -108,6 +108,17 @@ def _tell_reasons(store: SnapshotStore) -> None:
     rows, nodes = walk_rows(store, store.numbers()[-1]), np.arange(2)
     reasons(rows, 0, nodes, nodes, n_classes=2)
     likeliest_ways(rows, 0, nodes.tolist())
+
+
+def _tell_thinning(graph: Graph) -> None:
+    """What other coins would have decided."""
+    model = Poisson()
+    labels = Labels.from_pairs(np.array([0, 1]), [0, 1])
+    decisive = cast(Decisive, model.solve(model.prepare(graph), labels).decisive)
+    u, v, weight = graph.edges()
+    ends = u.astype(np.int32), v.astype(np.int32)
+    edges = ThinnedEdges(*ends, weight, np.full(u.size, 0.5, np.float32))
+    thinning_share(decisive, graph, lambda: [edges], seed=0)
 
 
 def _embed(root: Path) -> None:

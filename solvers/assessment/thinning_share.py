@@ -4,8 +4,9 @@ A sparsifier holds each edge with a weight w that coins have made, of relative v
 coins would have made other weights, w + dw; to first order the columns f of a linear system
 ``(L + S) f = b`` then move by ``df = -(L + S)^-1 dL f``. One draw of dw, normal of variance w^2 q,
 and one solve of few digits in memory tell which labels that changes: single nodes that lean on few
-edges as well as whole classes that shift. It is an estimate: what the coins left nothing of, as
-where hardly more than a spanning forest was kept, it does not see.
+edges as well as whole classes that shift. As f holds such a change already, what all edges say is f
+shrunk by it: where coins made nearly all of f, its labels say nothing. It is an estimate: what the
+coins left nothing of, as where hardly more than a spanning forest was kept, it does not see.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, frozen_a
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.edge_pulls import add_pulls
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.solution import Decisive
 from peewit.solvers.status import Status
 
@@ -95,26 +97,39 @@ def thinning_share(
         max_iter=_MAX_ITER,
         hierarchy=decisive.hierarchy,
     )
-    winner, best = np.zeros(n_nodes, np.int32), np.full(n_nodes, -np.inf)
+    change = np.empty((n_nodes, n_classes), np.float32)
     for first in range(0, n_classes, _COLUMNS):
-        some = decisive.values[:, first : first + _COLUMNS]
-        values = np.array(some, dtype=np.float64, order="C")  # a copy: it is moved below
+        some = slice(first, first + _COLUMNS)
+        values = np.ascontiguousarray(decisive.values[:, some], np.float64)
         pull, rng = np.zeros_like(values), np.random.default_rng(seed)
         for each in edges():
-            change = rng.standard_normal(each.u.size) * each.weight * np.sqrt(each.relative)
-            u, v, weight, columns = frozen_all(each.u, each.v, change, values)
+            other = rng.standard_normal(each.u.size) * each.weight * np.sqrt(each.relative)
+            u, v, weight, columns = frozen_all(each.u, each.v, other, values)
             add_pulls(u, v, weight, columns, pull)
         if first == 0 and not pull.any():
             return nothing
         moved = solver.solve(-pull, project=True, cancelled=cancelled)
         if moved.status is not Status.CONVERGED:
             return None
-        values += moved.x
-        own = values.max(axis=1)
-        is_better = own > best
-        winner[is_better] = first + values.argmax(axis=1)[is_better]
-        best[is_better] = own[is_better]
-    was = np.asarray(decisive.values).argmax(axis=1)
-    n_changed = np.count_nonzero((winner != was) & decisive.is_free)
+        change[:, some] = moved.x
+    scale = np.sqrt(_share_of_signal(decisive, change))
+    n_changed = 0
+    for rows in row_blocks(n_nodes):
+        values = np.asarray(decisive.values[rows])
+        is_other = (scale * values + change[rows]).argmax(axis=1) != values.argmax(axis=1)
+        n_changed += int(np.count_nonzero(is_other & decisive.is_free[rows]))
     n_reached = max(int(np.count_nonzero(decisive.is_reached)), 1)
     return ThinningShare(share=n_changed / n_reached, column=decisive.name)
+
+
+def _share_of_signal(decisive: Decisive, change: Float32Array) -> float:
+    """Part of what tells the classes of a usual node apart that its coins did not make."""
+    told: list[FloatArray] = []
+    made: list[FloatArray] = []
+    for rows in row_blocks(len(change)):
+        is_free = decisive.is_free[rows]
+        for found, columns in ((told, decisive.values), (made, change)):
+            some = np.asarray(columns[rows][is_free], np.float64)
+            found.append(some.var(axis=1))
+    whole = float(np.median(np.concatenate(told)))
+    return max(0.0, 1.0 - float(np.median(np.concatenate(made))) / whole) if whole > 0 else 0.0

@@ -45,8 +45,8 @@ def lines(
 def test_of_a_random_sample_all_edges_and_many_labels_one_line_is_enough() -> None:
     (line,) = lines(judged={})
     assert line == (
-        "right at 86% of 250 random labels left out to test it (likely 80% to 91% at all nodes); always "
-        "saying 'honest' would be right at 61%"
+        "right at 86% of 250 random labels left out to test it (likely 80% to 91% at all nodes); "
+        "always saying 'honest' would be right at 61%"
     )
 
 
@@ -141,8 +141,8 @@ def test_what_cannot_be_told_is_said() -> None:
         (
             {"expected": 3e7, "n_edges": 1_200, "max_edges": 10, "n_nodes": 91},
             (
-                "90 of 1,200 edges kept (at most 10, but for a spanning forest, which always stays; "
-                "so few that no spectral error is promised)"
+                "90 of 1,200 edges kept (at most 10, but for a spanning forest, which always "
+                "stays; so few that no spectral error is promised)"
             ),
         ),
         (

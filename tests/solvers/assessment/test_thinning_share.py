@@ -76,7 +76,10 @@ def twin(decisive: Decisive, edges: ThinnedEdges, seed: int) -> float:
     if not decisive.is_held:  # of zero sum
         project = np.eye(N_NODES) - 1.0 / N_NODES
         system = project @ system @ project
-    moved = decisive.values + np.linalg.pinv(system) @ pull
+    found = np.linalg.pinv(system) @ pull
+    free = decisive.is_free
+    made, told = (np.median(each[free].var(axis=1)) for each in (found, decisive.values))
+    moved = np.sqrt(max(0.0, 1.0 - made / told)) * decisive.values + found
     differs = moved.argmax(axis=1) != decisive.values.argmax(axis=1)
     return float((differs & decisive.is_free).sum() / decisive.is_reached.sum())
 
