@@ -174,5 +174,16 @@ def test_a_repair_that_is_asked_for_samples_what_is_due_or_everything(tmp_path: 
 def test_graphs_without_a_log_stay_as_they_are(tmp_path: Path) -> None:
     place = Place(tmp_path, "off")
     before = place.meta
-    Stream(place.paths, place.settings).repair(everything=True)
+    Stream(place.paths, place.settings).repair()
     assert place.meta == before
+
+
+def test_graphs_without_a_log_are_read_again_from_their_files(tmp_path: Path) -> None:
+    place = Place(tmp_path, "off")
+    before = place.meta
+    assert not before.is_whole
+    Stream(place.paths, place.settings).repair(everything=True)
+    assert (before.n_rebuilds, place.meta.n_rebuilds) == (0, 1)
+    assert place.meta.edges_seen == before.edges_seen
+    assert place.meta.last_repair is not None
+    assert place.meta.last_repair.kind == "all"

@@ -37,7 +37,10 @@ HEAVY = (
     "sqlalchemy",
     "starlette",
 )
-LIGHT = {f"peewit.solvers.{name}" for name in ("arrays", "extras", "interchange", "notebook_html")}
+LIGHT = {
+    f"peewit.solvers.{name}"
+    for name in ("arrays", "extras", "interchange", "late_modules", "notebook_html")
+}
 """Of the solvers, what needs numpy alone."""
 
 

@@ -25,8 +25,9 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed
 from peewit.streaming.snapshots.store import LastRepair, SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage
-from tests.service.api.conftest import CSV, Api, bring_communities
+from tests.service.api.conftest import ARROW, CSV, Api, as_arrow, bring_communities
 from tests.service.dashboard.forms import PIECE, look, seen_in, send
+from tests.service.repairable import many_edges
 
 
 def located(api: Api) -> None:
@@ -211,6 +212,23 @@ def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     assert "<dt>Largest damage</dt><dd>28.0 % <span" in text
     assert '<dt>Damaged nodes</dt><dd>1,200 <span class="hint">3.4 % of the weight' in text
     assert '9,876 edges in 1.2 s <span class="hint">part, snapshot 2</span>' in text
+
+
+def test_a_graph_tells_why_edges_could_not_be_read_again(pages: Api) -> None:
+    pages.create_graph("g", node_ids="dense", expected_nodes=40, seed=1, max_edges=100)
+    for part in range(2):
+        pages.push(as_arrow(many_edges(part)), ARROW)
+        pages.ingest()
+    assert "could not be read again" not in look(pages, "/graphs/g")
+    (pushes,) = pages.stores.settings.graphs_directory.glob("*/pushes")
+    for path in pushes.iterdir():
+        path.unlink()
+    graph = pages.stores.catalog.get("g")
+    pages.stores.manifest.repairs.want(graph.id, "all")
+    pages.ingest()
+    text = unescape(look(pages, "/graphs/g"))
+    assert "Edges could not be read again, so that those of before are kept: " in text
+    assert "it is missing" in text
 
 
 def test_a_graph_says_since_when_its_edges_live(pages: Api) -> None:
