@@ -99,6 +99,8 @@ class GraphProgress:
         Accuracy expected of the newest snapshot.
     snapshot : int, optional
         Its number.
+    n_failed_embeddings : int
+        Thinnings up to it that threw nothing away, as resistances did not converge.
     """
 
     n_nodes: int = 0
@@ -107,6 +109,7 @@ class GraphProgress:
     self_loops: int = 0
     epsilon_expected: float | None = None
     snapshot: int | None = None
+    n_failed_embeddings: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

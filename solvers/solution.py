@@ -158,5 +158,11 @@ def grown(solution: Solution, adjacency: Any) -> Solution:
         known[n_old:] = weight > 0
     reachable = np.pad(solution.reachable, (0, n_new))
     return replace(
-        solution, scores=scores, reachable=reachable, bound=None, densities=None, decisive=None
+        solution,
+        scores=scores,
+        reachable=reachable,
+        bound=None,
+        densities=None,
+        decisive=None,
+        left_out=None,
     )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from peewit.solvers.arrays import Int32Array
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.parts import EdgeFile, StagedFile
+from peewit.streaming.edges.parts import EdgeFile, FileUnreadable, StagedFile
 from peewit.streaming.edges.staging import Staging
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.events import (
@@ -33,8 +33,8 @@ from peewit.streaming.events import (
 )
 from peewit.streaming.graph_paths import GraphPaths, bad_rows_name
 from peewit.streaming.nodes.index import Nodes
-from peewit.streaming.passes.edge_passes import RawEdgesGone, raise_if_any
-from peewit.streaming.passes.raw_edge_passes import present_file
+from peewit.streaming.passes.edge_passes import RawEdgesGone
+from peewit.streaming.passes.raw_edge_passes import present_file, require_files
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
@@ -54,22 +54,6 @@ from peewit.streaming.stream.publication import Publication
 
 class Interrupted(Exception):
     """The caller asked to stop; what was not checkpointed will be replayed."""
-
-
-class FileUnreadable(OSError):
-    """A file cannot be read now, which is no fault of its content; the cause says why.
-
-    What came before it stays: ``Stream.ingest`` of the other files goes on.
-
-    Attributes
-    ----------
-    file : EdgeFile
-        Which one.
-    """
-
-    def __init__(self, file: EdgeFile, reason: Exception) -> None:
-        super().__init__(f"{file.path} cannot be read now: {reason}")
-        self.file = file
 
 
 class NotRetractable(ValueError):
@@ -465,22 +449,13 @@ class Stream:
         n_rebuilds = self.state.n_rebuilds + 1
         if self.state.n_erased:
             raise RawEdgesGone([("all files", "they may still hold nodes that were erased")])
-        self._require_files()
+        require_files(self.files)
         self._save_clean(publish=False)  # what it goes back to
         self._absorption.begin_again()
         try:
             with self._staging() as staging:
                 for file in self.files:
-                    with self._stage(self._again(file), staging, None) as staged:
-                        if staged.digest != file.digest:
-                            fault = "its content has changed since it was ingested"
-                            raise RawEdgesGone([(file.path, fault)])
-                        with closing(self._absorption.groups(staged, next_part=0)) as groups:
-                            for _ in groups:
-                                pass
-        except (BadEdges, FileNotFoundError) as error:
-            self._return_to_clean()
-            raise RawEdgesGone([("a file", str(error))]) from error
+                    self._absorb_again(file, staging)
         except BaseException:
             self._return_to_clean()
             raise
@@ -489,25 +464,19 @@ class Stream:
         n_edges = self.state.n_edges - self.state.n_self_loops
         return Repair(kind="all", n_edges=n_edges)
 
-    def _require_files(self) -> None:
-        """Raise RawEdgesGone or FileUnreadable where not all files are there, by their names."""
-        missing = []
-        for file in self.files:
-            try:
-                self._again(file)
-            except FileNotFoundError:
-                missing.append((file.path, "it is missing"))
-        raise_if_any(missing)
-
-    def _again(self, file: AbsorbedFile) -> EdgeFile:
-        """A file that was absorbed, as it stands now."""
+    def _absorb_again(self, file: AbsorbedFile, staging: Staging) -> None:
+        """Absorb a file that was absorbed before, with the content that it had."""
         try:
-            return present_file(file)
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # file systems raise what they like
-            listed = EdgeFile(path=file.path, size=0, version=file.version)
-            raise FileUnreadable(listed, error) from error
+            with self._stage(present_file(file), staging, None) as staged:
+                if staged.digest != file.digest:
+                    raise BadEdges("its content has changed since it was ingested")
+                with closing(self._absorption.groups(staged, next_part=0)) as groups:
+                    for _ in groups:
+                        pass
+        except BadEdges as error:
+            raise RawEdgesGone([(file.path, str(error))]) from error
+        except FileNotFoundError as error:
+            raise RawEdgesGone([(file.path, "it is missing")]) from error
 
     def _why_not_retractable(self, file: AbsorbedFile, *, inserts_only: bool) -> str | None:
         if self._settings.deletions == "off":

@@ -38,13 +38,13 @@ from peewit.service.cli.session import (
 )
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.all_edges import require_all_edges
-from peewit.service.graphs.notes import graph_note
+from peewit.service.graphs.notes import graph_note, kept_text
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn, LabelStore
 from peewit.service.tables.uploads import LabelValue
-from peewit.service.wire.graphs import DeletedEdges, WindowState, edges_text
+from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
@@ -200,21 +200,12 @@ def show(name: GraphName, json: AsJson = False) -> None:
             }
         )
         return
-    progress, settings = record.progress, record.settings
-    kept = edges_text(
-        n_nodes=progress.n_nodes,
-        n_edges=progress.edges_seen - progress.self_loops,
-        n_kept=progress.edges_kept,
-        n_live=None if meta is None else meta.n_live,
-        expected=progress.epsilon_expected,
-        asked=settings.epsilon,
-        max_edges=settings.max_edges,
-    )
+    progress = record.progress
     print_fields(
         {
             **_setting_fields(record.settings, meta),
             "nodes": progress.n_nodes,
-            "edges": kept,
+            "edges": kept_text(record, meta),
             "rows seen": progress.edges_seen,
             "self-loops dropped": progress.self_loops,
             **({} if meta is None else _deletes(record.settings, meta)),

@@ -37,7 +37,7 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.notes import graph_note
+from peewit.service.graphs.notes import graph_note, kept_text
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
@@ -51,7 +51,6 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.service.wire.graphs import edges_text
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -384,20 +383,10 @@ def _tell_outcome(
             }
         )
     else:
-        settings = graph.settings
-        kept = edges_text(
-            n_nodes=progress.n_nodes,
-            n_edges=progress.edges_seen - progress.self_loops,
-            n_kept=progress.edges_kept,
-            n_live=None if meta is None else meta.n_live,
-            expected=progress.epsilon_expected,
-            asked=settings.epsilon,
-            max_edges=settings.max_edges,
-        )
         typer.echo(
             f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
-        typer.echo(f"snapshot {as_text(progress.snapshot)}: {kept}")
+        typer.echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
         if n_self_loops or n_bad_rows or n_late:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""

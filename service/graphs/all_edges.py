@@ -5,6 +5,8 @@ from typing import Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import GraphConflict
+from peewit.service.redaction import redacted
+from peewit.streaming.edges.parts import FileUnreadable
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import require_files, snapshot_files
@@ -49,4 +51,10 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path, *, setting: st
             f"cannot be {changed} while files are missing ({gone}{more}): edges that were thrown "
             "away must be read again; put them back and try again, or, if they are lost, create "
             f"another graph with this {setting} and ingest what there is",
+        ) from error
+    except FileUnreadable as error:
+        raise GraphConflict(
+            setting,
+            f"cannot be {changed} now: edges that were thrown away must be read again, and "
+            f"{redacted(str(error))}; try again once it can",
         ) from error

@@ -1,6 +1,22 @@
-"""What to know of a graph before its labels are trusted."""
+"""What to know of the edges of a graph before its labels are trusted."""
 
+from peewit.service.catalog import GraphRecord
+from peewit.service.wire.graphs import edges_text
 from peewit.streaming.snapshots.store import SnapshotMeta
+
+
+def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
+    """What is kept of the edges of a graph, given its newest snapshot, in words."""
+    progress, settings = graph.progress, graph.settings
+    return edges_text(
+        n_nodes=progress.n_nodes,
+        n_edges=progress.edges_seen - progress.self_loops,
+        n_kept=progress.edges_kept,
+        n_live=None if newest is None else newest.n_live,
+        expected=progress.epsilon_expected,
+        asked=settings.epsilon,
+        max_edges=settings.max_edges,
+    )
 
 
 def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:

@@ -332,5 +332,6 @@ class Bookkeeper:
             progress,
             edges_kept=meta.edges_kept,
             epsilon_expected=meta.epsilon_expected,
+            n_failed_embeddings=meta.n_failed_embeddings,
             snapshot=summary.snapshot,
         )

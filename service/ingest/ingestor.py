@@ -141,7 +141,7 @@ class Ingestor:
             ``should_stop`` was true; the next call goes on.
         GraphNotFound
             The graph is not there, or was deleted under way.
-        peewit.streaming.graph_stream.FileUnreadable
+        peewit.streaming.edges.parts.FileUnreadable
             A store does not answer; the files of the others are in.
         LiveSourceUnread
             A live source does not give what it has; what the others gave is in.

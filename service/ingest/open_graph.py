@@ -39,13 +39,12 @@ from peewit.service.redaction import redacted
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import (
-    FileUnreadable,
     Interrupted,
     NotRetractable,
     Stream,

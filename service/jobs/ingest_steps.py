@@ -16,6 +16,7 @@ from peewit.service.database.tables import graphs, ingest_steps, sources
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
 from peewit.service.redaction import redacted, shown_url
+from peewit.streaming.snapshots.store import failed_thinnings_text
 
 _FORGOTTEN_AFTER_SECONDS = 3600.0
 
@@ -92,7 +93,7 @@ class IngestStep(StepNow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestFault:
-    """Something of ingest that stands still, or a source that fails again and again.
+    """Something of ingest that stands still, or a source or graph where something fails.
 
     Attributes
     ----------
@@ -102,10 +103,10 @@ class IngestFault:
         The source.
     doing : str
         What was done.
-    seconds : float
-        Since the last progress, or since the source was last listed.
+    seconds : float, optional
+        Since the last progress, or since the source was last listed; None of graphs.
     error : str, optional
-        Why the source fails; None where something stands still.
+        Why the source or graph fails; None where something stands still.
     process : str, optional
         Which process stands still.
     """
@@ -114,7 +115,7 @@ class IngestFault:
     source_id: str | None
     url: str | None
     doing: str
-    seconds: float
+    seconds: float | None
     error: str | None
     process: str | None
 
@@ -123,9 +124,10 @@ class IngestFault:
         place = "ingest" if self.graph is None else f"graph {self.graph}"
         if self.url is not None:
             place += f", source {self.url}"
+        since = "" if self.seconds is None else f" for {duration(self.seconds)}"
         if self.error is not None:
-            return f"{place}: {self.doing} has failed for {duration(self.seconds)}: {self.error}"
-        return f"{place}: {self.doing}: no progress for {duration(self.seconds)}"
+            return f"{place}: {self.doing} has failed{since}: {self.error}"
+        return f"{place}: {self.doing}: no progress{since}"
 
 
 class IngestSteps:
@@ -159,7 +161,10 @@ class IngestSteps:
             return [IngestStep.of(row) for row in connection.execute(statement)]
 
     def faults(self, stall_seconds: float) -> list[IngestFault]:
-        """What has stood still for so long, and the sources whose last listing or reading failed.
+        """What has stood still for so long, and sources and graphs where something fails.
+
+        Sources whose last listing or reading failed, and graphs that could not be thinned, or not
+        be read again.
 
         Work that is told to be slow is none: see `peewit.service.ingest.step_watch`.
         """
@@ -177,7 +182,36 @@ class IngestSteps:
             if step.is_stuck(stall_seconds)
         ]
         told = {each.source_id for each in stuck}  # a listing that stands still is an error too
-        return stuck + [each for each in self._failing_sources() if each.source_id not in told]
+        failing = [each for each in self._failing_sources() if each.source_id not in told]
+        return [*stuck, *failing, *self._failing_graphs()]
+
+    def _failing_graphs(self) -> list[IngestFault]:
+        has_failed = or_(graphs.c.n_failed_embeddings > 0, graphs.c.repair_fault.is_not(None))
+        statement = (
+            select(graphs).where(graphs.c.state == "active", has_failed).order_by(graphs.c.name)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(statement).all()
+        found = []
+        for row in rows:
+            causes = {
+                "reading edges again": row.repair_fault,
+                "thinning": failed_thinnings_text(row.n_failed_embeddings),
+            }
+            found += [
+                IngestFault(
+                    graph=row.name,
+                    source_id=None,
+                    url=None,
+                    doing=doing,
+                    seconds=None,
+                    error=redacted(error),
+                    process=None,
+                )
+                for doing, error in causes.items()
+                if error
+            ]
+        return found
 
     def _failing_sources(self) -> list[IngestFault]:
         failing = and_(

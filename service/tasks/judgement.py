@@ -82,7 +82,8 @@ def judged(
     seen = _left_out_before(answer, assessment)
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
         seen = _held_out(answer, labels, is_random, progress, cancelled)
-    sample, biases = _whole_sample(stats)
+    biases = biases_of(stats)
+    sample: Sample = "biased" if biases else "untested"
     if seen is not None:
         of_random = seen.of(is_random)
         if of_random.rows.places.size >= LEAST_RANDOM:
@@ -109,12 +110,6 @@ def judged(
         classes=None if seen is None else labels.classes[seen.rows.places],
     )
     return told | asdict(found)
-
-
-def _whole_sample(stats: Any) -> tuple[Sample, tuple[Bias, ...]]:
-    """What is known of labels that do not say how they were drawn."""
-    biases = biases_of(stats)
-    return ("biased" if biases else "untested"), biases
 
 
 def _left_out_before(answer: Answered, assessment: Assessment) -> _Seen | None:

@@ -115,6 +115,9 @@ class Graph:
     epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
     epsilon_expected: float | None = described("Of the newest snapshot; 0 where it has all edges.")
     snapshot: int | None = described("Number of the newest.")
+    n_failed_embeddings: int = described(
+        "Thinnings up to it that threw nothing away, as resistances did not converge."
+    )
     labels_seq: int = described("Number of the last label event.")
     features_version: int
     created_at: datetime

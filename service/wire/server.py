@@ -36,14 +36,18 @@ class Health:
 
 @record
 class IngestTrouble:
-    """Something of ingest that stands still, or a source that fails."""
+    """Something of ingest that stands still, or a source or graph where something fails."""
 
     graph: str | None = described("None where it concerns none, or the caller may not read.")
     source_id: str | None
     source: str | None = described("Its URL, without passwords.")
     doing: str | None
-    seconds: float = described("Since the last progress, or since the source was last listed.")
-    error: str | None = described("Why the source fails; None where something stands still.")
+    seconds: float | None = described(
+        "Since the last progress, or since the source was last listed; null of graphs."
+    )
+    error: str | None = described(
+        "Why the source or graph fails; None where something stands still."
+    )
 
 
 @record

@@ -77,13 +77,11 @@ class LeftOutAccuracy:
         )
 
 
-def accuracy_interval(
-    accuracy: float, n_labels: int, *, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
+def accuracy_interval(accuracy: float, n_labels: int) -> tuple[float, float]:
     """Ends of the interval (J20) for labels of which a share was predicted right."""
     n_effective = EFFECTIVE_SHARE * n_labels
     n_right = accuracy * n_effective
-    tail = (1.0 - confidence) / 2.0
+    tail = (1.0 - CONFIDENCE) / 2.0
     low = high = 0.0
     if n_right > 0.0:
         low = float(special.betaincinv(n_right, n_effective - n_right + 1.0, tail))

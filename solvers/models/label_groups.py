@@ -25,7 +25,7 @@ _MAX_FOLDS: Final = 5
 _MOST_WITH_ALL_FOLDS: Final = 32
 """Classes up to which smaller graphs have as many folds: with two, 25 classes are told several
 points too low. On graphs of more nodes that would take nearly twice as long, and ten classes are
-told as well by two (`python -m docs.benchmarks.trust interval`)."""
+told as well by two (`python -m docs.benchmarks.left_out interval --sets mnist_knn10`)."""
 
 _GROUPS: Final = 30
 _GROUPS_OF_LARGE: Final = 20

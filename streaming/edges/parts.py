@@ -82,6 +82,22 @@ class EdgeFile:
         return self.replaces and path == self.path
 
 
+class FileUnreadable(OSError):
+    """A file cannot be read now, which is no fault of its content; the cause says why.
+
+    What came before it stays: ``Stream.ingest`` of the other files goes on.
+
+    Attributes
+    ----------
+    file : EdgeFile
+        Which one.
+    """
+
+    def __init__(self, file: EdgeFile, reason: Exception) -> None:
+        super().__init__(f"{file.path} cannot be read now: {reason}")
+        self.file = file
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
     """A row that was left out.

@@ -20,7 +20,7 @@ from pathlib import Path
 from peewit.streaming.cluster.ordered_folds import FoldExecutor
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, StagedFile
+from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, FileUnreadable, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
@@ -279,7 +279,7 @@ def spool_directory(paths: GraphPaths, own: Path, *, keep_raw: bool) -> Path:
 
 
 def require_files(files: Sequence[AbsorbedFile]) -> None:
-    """Raise RawEdgesGone where some are no longer there, by a look at their names."""
+    """Raise RawEdgesGone or FileUnreadable where some are not there, by a look at their names."""
     raise_if_any([(file.path, "it is missing") for file in files if _is_missing(file)])
 
 
@@ -387,9 +387,15 @@ def snapshot_edges(
 
 
 def present_file(file: AbsorbedFile) -> EdgeFile:
-    """The file as it stands now; raises FileNotFoundError where it is gone."""
+    """The file as it stands now; raises FileNotFoundError where it is gone, or FileUnreadable."""
     source = EdgeFiles(file.path, columns=file.columns, max_bad_rows=file.max_bad_rows)
-    found = source.list()
+    try:
+        found = source.list()
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # file systems raise what they like
+        listed = EdgeFile(path=file.path, size=0, version=file.version)
+        raise FileUnreadable(listed, error) from error
     if len(found) != 1 or found[0].path != file.path:
         raise FileNotFoundError(file.path)
     return found[0]

@@ -70,6 +70,17 @@ class LastRepair:
     snapshot: int
 
 
+def failed_thinnings_text(n_failed: int) -> str:
+    """That a graph may grow past its bound, and what to do; empty where no thinning has failed."""
+    if not n_failed:
+        return ""
+    return (
+        f"resistances did not converge in {n_failed:,} thinnings, which threw nothing away: the "
+        "graph may grow past its bound; weights over very many decades do this, so cap or scale "
+        "them before they are ingested"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMeta:
     """Provenance of one snapshot.
@@ -269,12 +280,8 @@ class SnapshotMeta:
                 f"epsilon {asked:g} asked, {expected:.2f} expected: some node keeps few edges; "
                 "lower epsilon for a tighter graph"
             )
-        if self.n_failed_embeddings:
-            told.append(
-                f"resistances did not converge in {self.n_failed_embeddings:,} thinnings, which "
-                "threw nothing away: the graph may grow past its bound; weights over very many "
-                "decades do this, so cap or scale them before they are ingested"
-            )
+        if failed := failed_thinnings_text(self.n_failed_embeddings):
+            told.append(failed)
         if self.n_split:
             told.append(
                 f"deleted edges left {self.n_split:,} more components, and nothing tells whether "

@@ -8,14 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.streaming import graph_stream
-from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import FileUnreadable, Stream
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
@@ -202,10 +200,10 @@ def test_a_store_that_does_not_answer_leaves_the_graph_as_it_was(
     before = edges_of(tmp_path / "g")
     stream = opened(tmp_path / "g", max_edges=3 * N_ROWS)
 
-    def unreachable(_file: AbsorbedFile) -> EdgeFile:
+    def unreachable(_source: EdgeFiles) -> list[EdgeFile]:
         raise ConnectionError("no answer")
 
-    monkeypatch.setattr(graph_stream, "present_file", unreachable)
+    monkeypatch.setattr(EdgeFiles, "list", unreachable)
     with pytest.raises(FileUnreadable, match="cannot be read now: no answer"):
         stream.repair(everything=True)
     assert stream.state.n_edges == 3 * N_ROWS

@@ -12,11 +12,11 @@ import pytest
 
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.operations import INSERT, SET
-from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Quarantined, Retracted
 from peewit.streaming.events import Withheld as LeftOut
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import FileUnreadable, NotRetractable, Stream
+from peewit.streaming.graph_stream import NotRetractable, Stream
 from peewit.streaming.passes.raw_edge_passes import (
     RawEdgesMovedOn,
     snapshot_edges,

@@ -60,8 +60,8 @@ def healthz() -> Health:
 def readyz(request: Request, stores: StoresHere, is_reader: IsReader) -> Health | Degraded:
     """Requests can be served: database, home and disk are in order and no stop was asked for.
 
-    Where ingest stands still or a source fails, the status is ``degraded``, and still 200: reads
-    are answered as before. Names are told to those alone who may read.
+    Where ingest stands still, or a source or graph fails, the status is ``degraded``, and still
+    200: reads are answered as before. Names are told to those alone who may read.
     """
     require_ready(stores.settings, stores.database, stopping_of(request))
     faults = ingest_faults(stores.settings, stores.database)
@@ -71,7 +71,7 @@ def readyz(request: Request, stores: StoresHere, is_reader: IsReader) -> Health 
 
 
 def _trouble(fault: IngestFault, *, is_reader: bool) -> IngestTrouble:
-    seconds = round(fault.seconds, 1)
+    seconds = None if fault.seconds is None else round(fault.seconds, 1)
     if not is_reader:
         nothing = dict.fromkeys(("graph", "source_id", "source", "doing", "error"))
         return IngestTrouble(**nothing, seconds=seconds)

@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edge_budget import MOST_EDGES, edge_budget
+from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import EdgeFiles
 from tests.service.cli.conftest import Peewit
 
 N_PAIRS = 100 * 99 // 2
@@ -108,6 +110,25 @@ def test_a_lower_epsilon_is_refused_where_files_are_missing(peewit: Peewit, edge
     told = " ".join(refused.err.split())
     assert f"epsilon cannot be lowered or taken back while files are missing ({edges})" in told
     assert peewit("graph", "set", "g", "--epsilon", 0.9).exit_code == 0
+
+
+def test_a_raise_is_refused_while_a_store_does_not_answer(
+    peewit: Peewit, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(peewit, "--max-edges", 500)
+    peewit("ingest", "g", edges)
+
+    def unreachable(_source: EdgeFiles) -> list[EdgeFile]:
+        raise ConnectionError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EdgeFiles, "list", unreachable)
+        refused = peewit("graph", "set", "g", "--max-edges", 10_000)
+    told = " ".join(refused.err.split())
+    assert refused.exit_code == 1
+    assert "max_edges cannot be raised now: edges that were thrown away must be read again" in told
+    assert f"{edges} cannot be read now: no answer; try again once it can" in told
+    assert peewit("graph", "show", "g", "--json").json["settings"]["max_edges"] == 500
 
 
 def test_edges_that_could_not_be_read_again_are_told_of(

@@ -252,6 +252,7 @@ ADDED = {
         "erasures_seq": 0,
         "repair_wanted": None,
         "repair_fault": None,
+        "n_failed_embeddings": 0,
         "window": None,
         "horizon_wanted": None,
     },

@@ -28,7 +28,7 @@ from peewit.service.inbox.source_lister import LONGEST_REST_SECONDS, SourceListe
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
-from peewit.streaming.graph_stream import FileUnreadable
+from peewit.streaming.edges.parts import FileUnreadable
 from tests.fresh_databases import fresh
 from tests.service.live_sources.scripted import Script, script
 

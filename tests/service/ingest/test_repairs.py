@@ -18,12 +18,11 @@ from peewit.service.inbox.repairs import RepairRefused, Repairs
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
-from peewit.streaming import graph_stream
 from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
-from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.fresh_databases import fresh
 from tests.service.repairable import SETTINGS, many_edges
@@ -228,22 +227,24 @@ def test_where_edges_cannot_be_read_again_it_is_told_and_all_else_goes_on(
     before = budgeted.newest.edges_seen
     ingestor = Ingestor(budgeted.database, budgeted.settings)
     n_tried = 0
-    repair = Stream.repair
+    repair, listing = Stream.repair, EdgeFiles.list
 
     def counted(stream: Stream, *, everything: bool = False) -> None:
         nonlocal n_tried
         n_tried += 1
         repair(stream, everything=everything)
 
-    def unreachable(file: AbsorbedFile) -> EdgeFile:
-        raise ConnectionError(f"no answer for {file.path}")
+    def listed(source: EdgeFiles) -> list[EdgeFile]:
+        if source.url == str(first):
+            raise ConnectionError(f"no answer for {source.url}")
+        return listing(source)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stream, "repair", counted)
         if fails == "missing":
             first.unlink()
         else:
-            patch.setattr(graph_stream, "present_file", unreachable)
+            patch.setattr(EdgeFiles, "list", listed)
         ingestor.ingest_graph(budgeted.graph.id)
         assert n_tried == 1
         assert budgeted.wanted() == "all"

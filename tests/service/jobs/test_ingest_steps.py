@@ -6,7 +6,7 @@ from sqlalchemy import update
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import ingest_steps
+from peewit.service.database.tables import graphs, ingest_steps
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
@@ -72,6 +72,7 @@ def test_a_source_that_fails_is_told_once_with_its_error(database: Database) -> 
     (fault,) = store.faults(45.0)
     assert (fault.graph, fault.url, fault.process) == ("g", "edges/", None)
     assert fault.error == "PermissionError: token=*** is no good"
+    assert fault.seconds is not None
     assert 0.0 <= fault.seconds < 60.0
     place = {"graph_id": graph_id, "source_id": source.id}
     store.store("i", [step(**place, key=source.id, step="listing", quiet_seconds=50.0)])
@@ -79,6 +80,23 @@ def test_a_source_that_fails_is_told_once_with_its_error(database: Database) -> 
     store.store("i", [])
     manifest.sources.note_listing(source.id)
     assert store.faults(45.0) == []
+
+
+def test_graphs_that_cannot_be_thinned_or_read_again_are_told(database: Database) -> None:
+    catalog, store = Catalog(database), IngestSteps(database)
+    ids = [catalog.create(GraphSettings(name=name)).id for name in ("a", "b", "gone")]
+    fault = "s3://me:hidden@store/x is missing"
+    for graph_id, values in zip(
+        ids,
+        ({"n_failed_embeddings": 2}, {"repair_fault": fault}, {"n_failed_embeddings": 1}),
+        strict=True,
+    ):
+        with database.write() as connection:
+            connection.execute(update(graphs).where(graphs.c.id == graph_id).values(**values))
+    catalog.delete(ids[2], cancel_jobs=lambda _graph_id, _connection: None)
+    first, second = map(str, store.faults(45.0))
+    assert first.startswith("graph a: thinning has failed: resistances did not converge in 2 thin")
+    assert second == "graph b: reading edges again has failed: s3://me:***@store/x is missing"
 
 
 def test_times_are_said_as_people_do() -> None:

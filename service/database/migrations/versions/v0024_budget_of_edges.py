@@ -1,6 +1,7 @@
 """Graphs may ask for no spectral error: they keep every edge while these are within a budget.
 
-Why edges that a raised budget wants could not be read again is kept with the graph. Models have no
+Why edges that a raised budget wants could not be read again is kept with the graph, and how many
+thinnings failed. Models have no
 parameter ``bound`` any more: it is taken out of what is to be solved.
 
 Revision ID: 0024
@@ -21,6 +22,10 @@ depends_on = None
 def upgrade() -> None:
     """Those that there are keep what they asked for."""
     op.add_column("graphs", sa.Column("repair_fault", sa.Text()))
+    op.add_column(
+        "graphs",
+        sa.Column("n_failed_embeddings", sa.BigInteger(), nullable=False, server_default="0"),
+    )
     _forget_bound()
     if op.get_bind().dialect.name == "postgresql":
         op.alter_column("graphs", "epsilon", nullable=True)

@@ -1,0 +1,181 @@
+"""Does a solve say how often it is right, and whom that speaks for?
+
+    python -m docs.benchmarks.left_out interval [--draws 200] [--labels 50 150] [--sets cora ...]
+    python -m docs.benchmarks.left_out accounts [--draws 20]
+
+``interval``: random labels; how often the interval that is told with left-out accuracy holds the
+accuracy at all other nodes, where what no label reaches is wrong, and its median width.
+
+``accounts``: accounts of which a twentieth are frauds, first with 150 labels, two of three of
+frauds, then with 200 random ones, alone and beside the first: what is said of the sample, the told
+share of frauds beside the true one, and how often the interval holds.
+
+Graphs are those of `docs.benchmarks.default_model`.
+"""
+
+import argparse
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from docs.benchmarks.default_model import SETS
+from docs.benchmarks.fraud import labeled
+from peewit.service.tasks.assessment import Answered, Assessment, JudgedLabels
+from peewit.service.tasks.judgement import judged
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto import Auto
+from peewit.solvers.solution import Solution
+
+CONSOLE: Final = Console(width=140)
+INTERVAL_SETS: Final = (
+    *("cora", "citeseer", "acm", "facebook_pagepage", "blogcatalog", "usps", "digits"),
+    *("blocks 5, .75", "rings 10 %", "accounts 5 %"),
+)
+
+
+def told_of(
+    prepared: object, graph: Graph, labels: Labels, solution: Solution, is_random: BoolArray
+) -> dict[str, Any]:
+    """What a solve by `auto` tells first of itself."""
+    answer = Answered(
+        model=Auto(walks="anew"),
+        prepared=prepared,
+        snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
+        labels=labels,
+        judged=JudgedLabels.of(labels, np.zeros(labels.n_labeled, bool), 0),
+        solution=solution,
+    )
+    found = judged(
+        answer,
+        Assessment(),
+        is_random,
+        holds_out=False,
+        progress=lambda _report: None,
+        cancelled=lambda: False,
+    )
+    assert found is not None
+    return found
+
+
+def true_accuracy(solution: Solution, labels: Labels, classes: Int64Array) -> float:
+    """At the nodes of known class without a label; nodes that no label reaches are wrong."""
+    asked = classes >= 0
+    asked[labels.nodes] = False
+    is_right = np.array(labels.class_names)[solution.scores.argmax(axis=1)] == classes
+    return float((is_right & solution.reachable)[asked].mean())
+
+
+def interval(n_draws: int, counts: list[int], names: list[str]) -> None:
+    """Print the third part."""
+    table = Table(title=f"intervals of left-out accuracy at 95 %, {n_draws} draws, percent")
+    for heading in ("graph", "labels", "holds", "width", "told", "true", "sample blamed"):
+        table.add_column(heading, justify="left" if heading == "graph" else "right")
+    model, every = Auto(walks="anew"), []
+    for name in names:
+        graph, classes = SETS[name]()
+        prepared = model.prepare(graph)
+        for n_labels in counts:
+            rows = []
+            for seed in range(n_draws):
+                known = np.flatnonzero(classes >= 0)
+                rng = np.random.default_rng([seed, n_labels])
+                nodes = np.sort(rng.choice(known, n_labels, replace=False))
+                if np.unique(classes[nodes]).size < 2:
+                    continue
+                labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+                solution = model.solve(prepared, labels)
+                told = told_of(prepared, graph, labels, solution, np.ones(n_labels, bool))
+                low, high = accuracy_interval(told["accuracy"], told["n_left_out"])
+                truth = true_accuracy(solution, labels, classes)
+                is_blamed = told["sample"] == "biased"
+                holds = low <= truth <= high
+                rows.append([holds, high - low, told["accuracy"], truth, is_blamed])
+            figures: FloatArray = np.array(rows, float)
+            every.append(figures)
+            means = figures.mean(axis=0)
+            means[1] = np.median(figures[:, 1])
+            table.add_row(name, str(n_labels), *(f"{100 * each:.1f}" for each in means))
+    CONSOLE.print(table)
+    holds, _, _, _, blamed = 100 * np.concatenate(every).mean(axis=0)
+    CONSOLE.print(f"all draws: the interval holds in {holds:.1f} %, {blamed:.1f} % are blamed")
+
+
+def accounts(n_draws: int) -> None:
+    """Print the fourth part."""
+    graph, classes = SETS["accounts 5 %"]()
+    model = Auto(walks="anew")
+    prepared = model.prepare(graph)
+    is_reached = graph.degree > 0
+    truth = float((classes[is_reached] == 1).mean())
+    rows: dict[str, list[list[float]]] = {}
+    for seed in range(n_draws):
+        mostly = labeled(graph, classes, "mostly fraud", 150, seed)
+        assert mostly is not None
+        sample = np.random.default_rng(seed).choice(graph.n_nodes, 200, replace=False)
+        for text, nodes in (
+            ("150, two of three of frauds", mostly),
+            ("200 random ones", sample),
+            ("both", np.union1d(mostly, sample)),
+        ):
+            labels = Labels.from_pairs(np.sort(nodes), classes[np.sort(nodes)].tolist())
+            solution = model.solve(prepared, labels)
+            is_random = np.isin(labels.nodes, sample) & (text != "150, two of three of frauds")
+            told = told_of(prepared, graph, labels, solution, is_random)
+            asked = solution.reachable.copy()
+            asked[labels.nodes] = False
+            place = labels.class_names.index(1)
+            accuracy = true_accuracy(solution, labels, classes)
+            has_interval = told["low"] is not None
+            row = [
+                told["sample"] == "biased",
+                float(solution.scores[asked, place].mean()),
+                truth,
+                told["accuracy"],
+                accuracy,
+                has_interval,
+                told["low"] <= accuracy <= told["high"] if has_interval else np.nan,
+            ]
+            rows.setdefault(text, []).append(row)
+    table = Table(title=f"accounts 5 %, {n_draws} draws, percent")
+    for heading in (
+        "labels",
+        "blamed",
+        "frauds told",
+        "true",
+        "right told",
+        "true",
+        "interval told",
+        "holds",
+    ):
+        table.add_column(heading, justify="left" if heading == "labels" else "right")
+    for text, each in rows.items():
+        columns = np.array(each, float).T
+        means = [
+            100 * float(c[np.isfinite(c)].mean()) if np.isfinite(c).any() else None for c in columns
+        ]
+        table.add_row(text, *("-" if mean is None else f"{mean:.1f}" for mean in means))
+    CONSOLE.print(table)
+
+
+def main() -> None:
+    """Print the part that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("part", choices=("interval", "accounts"))
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--labels", type=int, nargs="*", default=[50, 150])
+    parser.add_argument("--sets", nargs="*", default=INTERVAL_SETS)
+    asked = parser.parse_args()
+    if asked.part == "interval":
+        interval(asked.draws, asked.labels, asked.sets)
+    else:
+        accounts(asked.draws)
+
+
+if __name__ == "__main__":
+    main()
