@@ -70,12 +70,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Let uvicorn read, and look whether a head is still incomplete after it."""
+        was_without_head = self._is_without_head()
         super().data_received(data)
         if self.transport.is_closing():
             return
-        is_idle = not self._is_in_message and not self._is_answering()  # after an empty line
-        if self._is_in_head or is_idle:
-            self._n_head_bytes += len(data)
+        if self._is_without_head():
+            if was_without_head:  # or these bytes ended a body that had been refused before
+                self._n_head_bytes += len(data)
             self._wait_for_head()
             if self._n_head_bytes > MAX_HEAD_BYTES:
                 self.send_400_response(
@@ -106,6 +107,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._wait_for_head()
         else:
             self.transport.abort()
+
+    def _is_without_head(self) -> bool:
+        is_idle = not self._is_in_message and not self._is_answering()  # after an empty line
+        return self._is_in_head or is_idle
 
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle

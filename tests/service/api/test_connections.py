@@ -114,6 +114,22 @@ def test_a_head_without_an_end_is_refused(hurried: Api) -> None:
     assert answer.endswith(b"The head of a request must have at most 65536 bytes.")
 
 
+def test_the_end_of_a_refused_body_is_no_head(hurried: Api) -> None:
+    rows = b"a,b\n" * MAX_HEAD_BYTES
+    head = (
+        f"POST /v1/graphs/none/edges HTTP/1.1\r\nHost: localhost\r\nContent-Type: {CSV}\r\n"
+        f"Content-Length: {len(rows)}\r\n\r\n"
+    )
+    with connected(hurried) as connection:
+        for _ in range(20):  # the rows may come to the server in any pieces
+            connection.sendall(head.encode())
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(1 << 16)
+                assert answer.startswith(b"HTTP/1.1 404 ")
+            connection.sendall(rows)
+
+
 @pytest.mark.parametrize(("graph", "status"), [("g", b"202"), ("none", b"404")])
 def test_a_slow_body_is_no_slow_head(hurried: Api, graph: str, status: bytes) -> None:
     rows = b"src,dst\n" + b"a,b\n" * 50
