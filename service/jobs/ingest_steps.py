@@ -183,9 +183,10 @@ class IngestSteps:
         ]
         told = {each.source_id for each in stuck}  # a listing that stands still is an error too
         failing = [each for each in self._failing_sources() if each.source_id not in told]
-        return [*stuck, *failing, *self._failing_graphs()]
+        return [*stuck, *failing, *self.failing_graphs()]
 
-    def _failing_graphs(self) -> list[IngestFault]:
+    def failing_graphs(self) -> list[IngestFault]:
+        """Graphs that could not be thinned, or not be read again."""
         has_failed = or_(graphs.c.n_failed_embeddings > 0, graphs.c.repair_fault.is_not(None))
         statement = (
             select(graphs).where(graphs.c.state == "active", has_failed).order_by(graphs.c.name)

@@ -82,9 +82,11 @@ def check_erasures(patient: Patient) -> Iterator[Finding]:
 
 
 def check_graphs(patient: Patient) -> Iterator[Finding]:
-    """Graphs of an earlier version, which can only be deleted."""
+    """Graphs of an earlier version, which can only be deleted, and those where ingest fails."""
     for graph in Catalog(patient.database).outdated():
         yield fault(str(graph))
+    for failing in IngestSteps(patient.database).failing_graphs():
+        yield information(str(failing))
 
 
 def check_ingest(patient: Patient) -> Iterator[Finding]:

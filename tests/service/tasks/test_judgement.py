@@ -93,18 +93,17 @@ def picked_and_random(n_random: int) -> tuple[Int64Array, BoolArray]:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_picked_labels_have_no_say_beside_enough_random_ones(model: Model) -> None:
-    """All the same labels said: right at 88 to 100 %, where truth was 72."""
+    """The picked ones alone say that all is right, where two in five are."""
     made = half_easy()
     told, truth = judgement(model, made, *picked_and_random(0))
     assert told["low"] is None
-    assert told["accuracy"] > truth + 0.15  # an interval around it would be silently wrong
+    assert told["accuracy"] > truth + 0.5  # an interval around it would be silently wrong
     told, truth = judgement(model, made, *picked_and_random(250))
     assert told["only_random"]
     assert not told["are_all_random"]
-    assert told["n_left_out"] in {50, 63, 250}
-    if told["sample"] == "random":
-        assert told["low"] <= truth <= told["high"]
-    assert told["accuracy"] == pytest.approx(truth, abs=0.15)
+    assert told["n_left_out"] == (250 if isinstance(model, Auto) else 50)
+    assert told["sample"] == "random"
+    assert told["low"] <= truth <= told["high"]
 
 
 @pytest.mark.parametrize("n_folds", [0, 5])

@@ -422,6 +422,14 @@ def test_refused_files_and_failing_sources_are_told_but_no_fault(place: Place) -
     assert "1 files of g wait to be retracted; `peewit ingest g`" in looked_at(place)[1].text
 
 
+def test_a_graph_that_cannot_be_read_again_is_told_but_no_fault(place: Place) -> None:
+    with place.database.write() as connection:
+        connection.execute(update(graphs).values(repair_fault="s3://bucket/a is missing"))
+    found = the_finding(place, "graphs")
+    assert found.level is Level.INFORMATION
+    assert found.text == "graph g: reading edges again has failed: s3://bucket/a is missing"
+
+
 def test_ingest_that_stands_still_is_a_fault_and_slow_work_is_none(place: Place) -> None:
     graph_id = place.catalog.get("g").id
     values = {"key": "", "graph_id": graph_id, "source_id": None, "file": "edges/1.csv"}
