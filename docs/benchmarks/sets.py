@@ -22,13 +22,14 @@ from rich.table import Table
 from docs.benchmarks.default_model import SETS, drawn
 from peewit.solvers.active_learning import least_margins
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.assessment.calibration import Calibration, CalibrationMetrics
+from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.score_calibration import Calibration
 
 COVERAGE = 0.9
 N_FOLDS = 5

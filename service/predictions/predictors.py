@@ -30,7 +30,6 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.solvers.arrays import Float32Array, FloatArray
-from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
@@ -44,6 +43,7 @@ from peewit.solvers.models.filtered_ridge import (
     joined_scores,
 )
 from peewit.solvers.models.inductive_base import InductiveModel
+from peewit.solvers.models.score_calibration import Calibration
 from peewit.solvers.solution import Functions, Solution
 
 _OF_NODES: Final = ("node", "reachable", "variance", "stability")

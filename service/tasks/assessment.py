@@ -15,11 +15,7 @@ import numpy as np
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import BoolArray, Float32Array
-from peewit.solvers.assessment.calibration import (
-    Calibration,
-    CalibrationMetrics,
-    fitted_without_fold,
-)
+from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
@@ -28,6 +24,7 @@ from peewit.solvers.models.base import Model
 from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.models.label_shares import LinearModel, label_shares
 from peewit.solvers.models.posterior_variance import posterior_variance
+from peewit.solvers.models.score_calibration import Calibration, fitted_without_fold
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from peewit.streaming.snapshots.store import Snapshot

@@ -16,7 +16,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import LEAST_RANDOM, LeftOutAccuracy
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, can_be_left_out, deal_folds
-from peewit.solvers.models.label_sample import Bias, LabelSample, biases_of, rank_deviate
+from peewit.solvers.models.label_sample import Bias, LabelSample, biases_of, unlike_degrees
 from peewit.solvers.solution import LeftOut, Solution
 from peewit.solvers.status import Status
 
@@ -91,14 +91,14 @@ def judged(
             looked = told["are_all_random"] and "sample_p_value" in stats
             biases = biases if looked else _biases(answer, labels, seen)
             sample = "biased" if biases else "random"
-            if is_thinned and biases == ("shares",):
-                sample, biases = "untested", ()
         accuracy, n_left_out = float(seen.is_right(labels).mean()), seen.rows.places.size
     elif tells_itself:
         accuracy, n_left_out = float(stats["loo_accuracy"]), int(stats["loo_labels"])
     else:
         accuracy, n_left_out = 0.0, 0
         told["is_measured"] = holds_out
+    if is_thinned and biases == ("shares",) and (told["only_random"] or told["are_all_random"]):
+        sample, biases = "untested", ()
     told |= {"sample": sample, "biases": list(biases)}
     if n_left_out == 0:
         return {**told, "accuracy": None, "n_left_out": 0}
@@ -168,17 +168,17 @@ def _held_out(
 def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
     """In what labels left out contradict a random sample: predicted classes, and degrees (K16)."""
     degree, rows = answer.snapshot.graph.degree, seen.rows
-    is_other = np.ones(degree.size, bool)
+    is_other = seen.answer.reachable.copy()
     is_other[labels.nodes] = False
-    others = np.flatnonzero(is_other & seen.answer.reachable)
+    others = np.flatnonzero(is_other)
     others = others[:: -(-others.size // _MOST_NODES) or 1]
     sample = LabelSample.of(
         _winners(seen.answer.scores[others]),
         _winners(rows.scores[rows.reachable]),
         labels.class_prior(),
     )
-    own = labels.nodes[rows.places]
-    return replace(sample, degrees=rank_deviate(degree[own], degree[is_other])).biases
+    degrees = unlike_degrees(degree, labels.nodes, labels.nodes[rows.places])
+    return replace(sample, degrees=degrees).biases
 
 
 def _winners(scores: FloatArray) -> FloatArray:

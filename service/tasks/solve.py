@@ -66,12 +66,13 @@ from peewit.service.tasks.thinning import (
 )
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.assessment.calibration import Calibration
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
+from peewit.solvers.models.label_sample import without_blame
 from peewit.solvers.models.refinable_base import Refinable
+from peewit.solvers.models.score_calibration import Calibration
 from peewit.solvers.solution import Functions, Solution, give_shares, grown
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
@@ -209,6 +210,14 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             progress=phases.iteration,
             cancelled=cancelled,
         )
+    if (
+        thinning is not None
+        and thinning.is_much
+        and judgement is not None
+        and judgement["are_all_random"]
+        and not judgement["biases"]
+    ):
+        solution = replace(solution, warnings=without_blame(solution.warnings))
     may_correct = (
         thinning is not None
         and thinning.is_much

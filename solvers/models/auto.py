@@ -46,7 +46,7 @@ from peewit.solvers.models.graph_model_base import Bequest, GraphModel, Prepared
 from peewit.solvers.models.harmonic_mbo import joined_columns
 from peewit.solvers.models.label_coverage import LabelCoverage
 from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
-from peewit.solvers.models.label_sample import DOUBT, LabelSample, rank_deviate, reweighed
+from peewit.solvers.models.label_sample import LabelSample, reweighed, unlike_degrees
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
 from peewit.solvers.models.stacking import (
@@ -309,7 +309,7 @@ class Auto(FeatureModel, Refinable):
             sample = LabelSample.of(probabilities[reachable], left_out[reached], shares)
             sample = replace(
                 sample,
-                degrees=_unlike_degrees(prepared.graph, labels),
+                degrees=unlike_degrees(prepared.graph.degree, labels.nodes, labels.nodes),
                 nearness=coverage.nearness,
             )
         if sample.is_estimated:
@@ -437,13 +437,6 @@ def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
     return np.asarray(covariate)
 
 
-def _unlike_degrees(graph: Graph, labels: Labels) -> float:
-    """Normal deviate of the ranks of the labels' degrees among all nodes'."""
-    is_other = np.ones(graph.n_nodes, bool)
-    is_other[labels.nodes] = False
-    return rank_deviate(graph.degree[labels.nodes], graph.degree[is_other])
-
-
 def _stacked(
     groups: LabelGroups,
     arms: dict[str, StackedArm],
@@ -511,15 +504,4 @@ def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> t
             "at random to see it"
         )
         return (told,)
-    if sample.p_value >= DOUBT:
-        return ()
-    told = "the labels are no random sample of the nodes"
-    if not sample.is_estimated:
-        return (f"{told}; class shares are those of the labels, which may be far from the nodes'",)
-    names, given = labels.class_names, labels.class_prior()
-    worst = np.argsort(-np.abs(sample.shares - given))[:3]
-    listed = ", ".join(
-        f"{names[at]!r} {given[at]:.0%} of the labels, about {sample.shares[at]:.0%} of the nodes"
-        for at in worst
-    )
-    return (f"{told}: {listed}; predictions use the latter",)
+    return sample.warnings(labels)

@@ -33,7 +33,9 @@ from peewit.solvers.models.kernel_ridge import (
     usable,
 )
 from peewit.solvers.models.label_groups import node_hash
+from peewit.solvers.models.label_sample import LabelSample, unlike_degrees
 from peewit.solvers.models.pagerank_columns import KernelEntries, PageRankColumns, RecentVectors
+from peewit.solvers.models.score_calibration import Calibration
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -283,7 +285,10 @@ class FilteredRidge(InductiveModel):
         watch: Watch,
     ) -> Solution:
         """Scores of every node; see `peewit.solvers.models.base.Model.solve`."""
-        return self.solved_and_left_out(prepared, labels, watch)[0]
+        solution, left_out = self.solved_and_left_out(prepared, labels, watch)
+        if solution.status is Status.CANCELLED:
+            return solution
+        return _with_shares_of_nodes(solution, left_out, prepared.graph, labels)
 
     def solved_and_left_out(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
@@ -438,6 +443,45 @@ class FilteredRidge(InductiveModel):
                 functions = prepared.unit.functions(weights, each.fit.constant)
         watch.step("scores", 1, 1)
         return scores, functions
+
+
+def _with_shares_of_nodes(
+    solution: Solution, left_out: FloatArray, graph: Graph, labels: Labels
+) -> Solution:
+    """Scores for the classes' shares among nodes where labels are no random sample (K17).
+
+    Each class gains the logarithm of its share among nodes over that among labels, on the scale of
+    the scores by which labels left out are likeliest.
+    """
+    used = usable(labels)
+    sample = LabelSample(p_value=1.0, shares=labels.class_prior(), is_estimated=False)
+    scores = solution.scores
+    calibration = Calibration.fitted(left_out[used], labels.classes[used])
+    reached = np.flatnonzero(solution.reachable)
+    if calibration.factor > 0.0:
+        sample = LabelSample.of(
+            calibration.probabilities(scores[reached]),
+            calibration.probabilities(left_out[used]),
+            sample.shares,
+        )
+    sample = replace(sample, degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes))
+    stats, functions = {**solution.stats, **sample.told}, solution.functions
+    if sample.is_estimated:
+        gained = np.log(sample.shares / labels.class_prior()) / calibration.factor
+        scores[reached] += gained
+        if isinstance(functions, LinearFunctions):
+            weights = functions.weights.copy()
+            weights[-1] += gained
+            functions = replace(functions, weights=weights)
+        found = (left_out + gained)[used].argmax(axis=1)
+        stats["loo_accuracy"] = float((found == labels.classes[used]).mean())
+    return replace(
+        solution,
+        scores=scores,
+        stats=stats,
+        functions=functions,
+        warnings=(*solution.warnings, *sample.warnings(labels)),
+    )
 
 
 def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:

@@ -6,13 +6,14 @@ many of each class. Two rank sums (K16) see draws that shares do not tell: label
 edges than others, and labels that lie nearer to each other than nodes do to them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, RealArray
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.labels import Labels
 from peewit.solvers.late_modules import LateModule
 
 special = LateModule("scipy.special")
@@ -29,6 +30,8 @@ together, so that more is asked."""
 
 Bias: TypeAlias = Literal["shares", "spread", "more edges", "fewer edges", "close together"]
 """In what labels differ from the nodes."""
+
+_BLAME: Final = "the labels are no random sample of the nodes"
 
 _LEAST_LEFT_OUT: Final = 10
 """Fewer are mostly of the classes that chance gave two labels, and no normal deviates."""
@@ -112,6 +115,29 @@ class LabelSample:
             found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
         return cls(p_value=p_value, shares=found, is_estimated=True)
 
+    def warnings(self, labels: Labels) -> tuple[str, ...]:
+        """That the labels' shares are not those of the nodes, and which predictions use."""
+        if self.p_value >= DOUBT:
+            return ()
+        if not self.is_estimated:
+            told = "class shares are those of the labels, which may be far from the nodes'"
+            return (f"{_BLAME}; {told}",)
+        names, given = labels.class_names, labels.class_prior()
+        worst = np.argsort(-np.abs(self.shares - given))[:3]
+        listed = ", ".join(
+            f"{names[at]!r} has {given[at]:.0%} of them, about {self.shares[at]:.0%} of the nodes"
+            for at in worst
+        )
+        return (f"{_BLAME}: {listed}; predictions use the latter",)
+
+
+def without_blame(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Those of `LabelSample.warnings` where labels were drawn at random, and thinning decided."""
+    return tuple(
+        each.replace(_BLAME, "what is left of the edges predicts other class shares than labels'")
+        for each in warnings
+    )
+
 
 def biases_of(stats: Mapping[str, float | int | str]) -> tuple[Bias, ...]:
     """In what labels contradict a random sample, by the stats of a model that has looked."""
@@ -147,6 +173,22 @@ def rank_deviate(some: RealArray, others: RealArray) -> float:
         return 0.0
     over = float(middle[place[:n_some]].sum()) - n_some * (n_all + 1) / 2.0
     return over / float(np.sqrt(variance))
+
+
+def unlike_degrees(degree: FloatArray, nodes: Int64Array, some: Int64Array) -> float:
+    """Normal deviate of the ranks of degrees (K16): of ``some`` labels among unlabeled nodes.
+
+    Parameters
+    ----------
+    degree : (n_nodes,) float64
+    nodes : (n_labeled,) int64
+        All that are labeled.
+    some : (n_some,) int64
+        Those of them that are asked for.
+    """
+    is_other = np.ones(degree.size, bool)
+    is_other[nodes] = False
+    return rank_deviate(degree[some], degree[is_other])
 
 
 def _variance(rows: FloatArray) -> FloatArray:

@@ -46,7 +46,7 @@ def labeled(peewit: Peewit, home: Path, database: Database, tmp_path: Path) -> P
 def test_points_are_predicted_by_the_freshest_solve_on_features(
     labeled: Peewit, tmp_path: Path
 ) -> None:
-    solved = labeled("solve", "g", "--model", "svm")
+    solved = labeled("solve", "g", "--model", "svm", "--details")
     assert "used features_version 1; 3 nodes have none and get no label" in solved.err
     assert labeled("solve", "g", "--model", "hfs").exit_code == 0
     rows = ["a,b,c", *(",".join(map(repr, row.tolist())) for row in POINTS)]

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from peewit.solvers.assessment.calibration import (
-    Calibration,
-    CalibrationMetrics,
-    fitted_without_fold,
-)
+from peewit.solvers.assessment.calibration import CalibrationMetrics
+from peewit.solvers.models.score_calibration import Calibration, fitted_without_fold
 
 
 def drawn(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -474,3 +474,44 @@ def test_features_lift_a_graph_of_hubs(peewit_data: Path) -> None:
     nodes = draw_per_class(classes, 20, seed=0)
     labels = Labels.from_pairs(nodes, classes[nodes])
     assert accuracy(solved(FilteredRidge(), graph, features, labels).scores, classes, nodes) > 0.78
+
+
+def uneven(n_nodes: int = 3_000) -> tuple[Graph, np.ndarray, sp.csr_array]:
+    """Seven in ten nodes are of one class; neighbors and words tell little."""
+    rng = np.random.default_rng(3)
+    classes = rng.choice(3, n_nodes, p=[0.7, 0.2, 0.1])
+    u, v = rng.integers(0, n_nodes, (2, 12 * n_nodes))
+    kept = (u != v) & (rng.random(u.size) < np.where(classes[u] == classes[v], 0.5, 0.2))
+    graph = Graph.from_edges(u[kept], v[kept], np.ones(kept.sum()), n_nodes=n_nodes)
+    return graph, classes, words(classes)
+
+
+def test_as_many_labels_of_each_class_predict_the_shares_of_the_nodes() -> None:
+    graph, classes, features = uneven()
+    model = FilteredRidge()
+    prepared = model.prepare(graph, features)
+    nodes = np.sort(draw_per_class(classes, 60, seed=1))
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    found, raw = model.solve(prepared, labels), model.solved_and_left_out(prepared, labels)[0]
+    (told,) = found.warnings
+    assert told.startswith("the labels are no random sample of the nodes: 0 has 33% of them")
+    assert accuracy(found.scores, classes, nodes) > accuracy(raw.scores, classes, nodes) + 0.01
+    gained = found.scores - raw.scores
+    assert np.ptp(gained, axis=0) == pytest.approx(0.0, abs=1e-12)
+    assert gained[0, 0] > gained[0, 1] > gained[0, 2]
+    rows = features[:5]
+    of_new = model.predict(prepared, found, rows) - model.predict(prepared, raw, rows)
+    assert of_new == pytest.approx(gained[:5])
+    edges = graph.adjacency[:5]
+    joined = model.predict(prepared, found, rows, edges)
+    assert joined - model.predict(prepared, raw, rows, edges) == pytest.approx(gained[:5])
+
+
+def test_shares_of_labels_drawn_at_random_stay() -> None:
+    graph, classes, features = uneven()
+    prepared = FilteredRidge().prepare(graph, features)
+    for seed in range(10):
+        nodes = np.sort(np.random.default_rng(seed).choice(classes.size, 180, replace=False))
+        found = FilteredRidge().solve(prepared, Labels.from_pairs(nodes, classes[nodes]))
+        assert found.warnings == ()
+        assert float(found.stats["sample_p_value"]) >= 0.003

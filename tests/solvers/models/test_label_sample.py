@@ -1,5 +1,7 @@
 """Whether labels are a random sample: rank sums against scipy's, and draws that are none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
@@ -7,7 +9,7 @@ from scipy.stats import mannwhitneyu
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.label_sample import LabelSample, biases_of, rank_deviate
+from peewit.solvers.models.label_sample import LabelSample, biases_of, rank_deviate, without_blame
 
 
 @pytest.mark.parametrize("n_values", [4, 1_000])
@@ -46,6 +48,28 @@ def test_each_test_names_its_bias(told: dict[str, float], biases: tuple[str, ...
     values = {"p_value": 1.0, "shares": np.ones(2) / 2, "is_estimated": False} | told
     sample = LabelSample(**values)  # type: ignore[arg-type]
     assert sample.biases == biases == biases_of(sample.told)
+
+
+def test_warnings_name_shares_and_need_not_blame_labels() -> None:
+    labels = Labels.from_pairs(np.arange(4), ["a", "a", "a", "b"])
+    sample = LabelSample(p_value=0.001, shares=np.array([0.5, 0.5]), is_estimated=True)
+    (told,) = sample.warnings(labels)
+    assert told == (
+        "the labels are no random sample of the nodes: 'a' has 75% of them, about 50% of the "
+        "nodes, 'b' has 25% of them, about 50% of the nodes; predictions use the latter"
+    )
+    assert without_blame(["slow", told]) == (
+        "slow",
+        told.replace(
+            "the labels are no random sample of the nodes",
+            "what is left of the edges predicts other class shares than labels'",
+        ),
+    )
+    assert (
+        "class shares are those of the labels"
+        in replace(sample, is_estimated=False).warnings(labels)[0]
+    )
+    assert replace(sample, p_value=0.003).warnings(labels) == ()
 
 
 def hubs_and_blocks(seed: int) -> Graph:

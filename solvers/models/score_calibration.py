@@ -1,0 +1,107 @@
+"""Probabilities from class scores, by labels that were left out (J11)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.late_modules import LateModule
+
+optimize = LateModule("scipy.optimize")
+special = LateModule("scipy.special")
+
+_VARIANCE: Final = 1.0
+"""Prior variance of what is added to a class."""
+
+_WIDE: Final = 100.0
+"""Prior variance of the logarithm of the factor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Calibration:
+    """Scores times a number, plus a number for each class, are logarithms of probabilities (J11).
+
+    Attributes
+    ----------
+    factor : float
+        At least 0.
+    added : (n_classes,) float64
+    """
+
+    factor: float
+    added: FloatArray
+
+    @classmethod
+    def fitted(cls, scores: RealArray, classes: Int64Array) -> "Calibration":
+        """The most likely one, given labels that were left out.
+
+        Parameters
+        ----------
+        scores : (n_left_out, n_classes) floats
+            What each was predicted without itself; rows that are not finite are passed over.
+        classes : (n_left_out,) int64
+            What it is.
+        """
+        is_known = np.isfinite(scores).all(axis=1)
+        known = scores[is_known].astype(np.float64)
+        true = classes[is_known]
+        n_classes = scores.shape[1]
+        unit = float(known.std()) or 1.0 if known.size else 1.0
+        if not known.size:
+            return cls(factor=0.0, added=np.zeros(n_classes))
+        said = known / unit
+        one_hot = np.zeros(said.shape)
+        one_hot[np.arange(true.size), true] = 1.0
+
+        def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+            log_factor, added = parameters[0], parameters[1:]
+            factor = np.exp(log_factor)
+            logs = special.log_softmax(factor * said + added, axis=1)
+            away = np.exp(logs) - one_hot
+            value = -float((logs * one_hot).sum())
+            value += 0.5 * (log_factor**2 / _WIDE + float(added @ added) / _VARIANCE)
+            gradient = np.concatenate(
+                [[factor * float((away * said).sum()) + log_factor / _WIDE], away.sum(axis=0)]
+            )
+            gradient[1:] += added / _VARIANCE
+            return value, gradient
+
+        start = np.zeros(1 + n_classes)
+        bounds = [(-20.0, 20.0)] + [(None, None)] * n_classes
+        found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return cls(factor=float(np.exp(found[0])) / unit, added=found[1:])
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What `restored` makes the same of, as JSON values."""
+        return {"factor": self.factor, "added": self.added.tolist()}
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> "Calibration":
+        """From what was `stored`."""
+        return cls(factor=stored["factor"], added=np.array(stored["added"]))
+
+    def probabilities(self, scores: RealArray) -> FloatArray:
+        """(n, n_classes) of scores of this shape, which are finite."""
+        logits: FloatArray = self.factor * scores + self.added
+        told: FloatArray = special.softmax(logits, axis=1)
+        return told
+
+
+def fitted_without_fold(scores: RealArray, classes: Int64Array, fold: Int64Array) -> FloatArray:
+    """(n_left_out, n_classes) probabilities of labels, each by a calibration that never saw it.
+
+    Parameters
+    ----------
+    scores, classes
+        As of `Calibration.fitted`.
+    fold : (n_left_out,) int64
+        In which each was left out.
+    """
+    told = np.empty(scores.shape)
+    for number in np.unique(fold):
+        own = fold == number
+        told[own] = Calibration.fitted(scores[~own], classes[~own]).probabilities(scores[own])
+    return told
