@@ -190,8 +190,12 @@ class IngestProgress(_Figures):
                     "the snapshot says the spectral error that is left"
                 )
             case Repaired(repair=repair) if repair.kind != "none":
-                where = "all" if repair.kind == "all" else f"those of {repair.n_damaged:,} nodes"
-                self._say(f"sampled {repair.n_edges:,} edges anew after deletes, {where}")
+                self._say(
+                    f"all {repair.n_edges:,} edges were sampled anew"
+                    if repair.kind == "all"
+                    else f"sampled {repair.n_edges:,} edges anew after deletes, those of "
+                    f"{repair.n_damaged:,} nodes"
+                )
             case Committed():
                 for file in event.files:
                     self._finish(file.path)

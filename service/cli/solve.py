@@ -168,6 +168,8 @@ def _tell_details(result: Mapping[str, Any]) -> None:
         f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} {kind}: "
         f"{result['status']} ({seconds})"
     )
+    if result.get("notes"):
+        say(f"note: {result['notes']}")
     stats = result["stats"]
     if "refined" in stats:
         moved = (

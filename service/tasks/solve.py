@@ -66,11 +66,15 @@ from peewit.service.tasks.thinning import (
 )
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
+from peewit.solvers.assessment.plausibility import (
+    CLOSE_TOGETHER,
+    ComparedShares,
+    answer_warnings,
+)
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
-from peewit.solvers.models.label_sample import without_blame
+from peewit.solvers.models.label_sample import NO_SAMPLE, without_blame
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.models.score_calibration import Calibration
 from peewit.solvers.solution import Functions, Solution, give_shares, grown
@@ -210,14 +214,11 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             progress=phases.iteration,
             cancelled=cancelled,
         )
-    if (
-        thinning is not None
-        and thinning.is_much
-        and judgement is not None
-        and judgement["are_all_random"]
-        and not judgement["biases"]
-    ):
-        solution = replace(solution, warnings=without_blame(solution.warnings))
+    if judgement is not None and thinning is not None:
+        if thinning.is_much and judgement["are_all_random"] and not judgement["biases"]:
+            solution = replace(solution, warnings=without_blame(solution.warnings))
+        if judgement.get("low") is not None:  # random labels left out speak for all nodes
+            thinning = thinning.where_right(judgement["low"])
     may_correct = (
         thinning is not None
         and thinning.is_much
@@ -289,6 +290,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     if thinning is not None:
         solution = replace(solution, stats={**solution.stats, "thinning_share": thinning.share})
     shares = ComparedShares.of(labels, told) if isinstance(labels, Labels) else None
+    doubts = [*assessment.warnings, *_doubts(kept, told, assessment, shares)]
+    warning, notes = _texts(solution, doubts, judgement)
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
@@ -296,9 +299,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     return {
         "file": file_name,
         "status": solution.status.value,
-        "warning": _warning(
-            solution, [*assessment.warnings, *_doubts(kept, told, assessment, shares)]
-        ),
+        "warning": warning,
+        "notes": notes,
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
         "n_labels": labels.n_labeled,
@@ -538,12 +540,21 @@ def _doubts(
         yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
 
 
-def _warning(solution: Solution, others: Sequence[str]) -> str | None:
-    """What is short of perfect, and what to try."""
+def _texts(
+    solution: Solution, others: Sequence[str], judgement: Mapping[str, Any] | None
+) -> tuple[str | None, str | None]:
+    """What is short of perfect, and what to try; and details of what the first lines say already.
+
+    These tell whom the labels speak for, also by saying nothing of it.
+    """
     own, status = list(solution.warnings), solution.status
     if status is not Status.CONVERGED:
         advice = status.advice
         if status is Status.MAX_ITER and "refined" in solution.stats:
             advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
         own.append(f"{status.message}; {advice}")
-    return ". ".join([*own, *others]) or None
+    told = [*own, *others]
+    is_said = judgement is not None and (judgement["biases"] or judgement["sample"] == "random")
+    notes = [each for each in told if is_said and each.startswith((NO_SAMPLE, CLOSE_TOGETHER))]
+    warnings = [each for each in told if each not in notes]
+    return ". ".join(warnings) or None, ". ".join(notes) or None

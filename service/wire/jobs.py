@@ -141,8 +141,9 @@ _READ_ALL = {
 def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
-    least = "at least " if thinning["is_least"] else ""
-    stats, share = result["stats"], f"{least}about {thinning['share']:.1%} of the labels"
+    limit = "at least " if thinning["is_least"] else ""
+    limit = "at most " if thinning.get("is_most") else limit
+    stats, share = result["stats"], f"{limit}about {thinning['share']:.1%} of the labels"
     if "refined" in stats:
         return (
             f"{share} hung on which edges were kept, so all edges were read, in {stats['passes']} "

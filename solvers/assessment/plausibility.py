@@ -20,6 +20,9 @@ from peewit.solvers.labels import ClassName, Labels
 from peewit.solvers.models.label_sample import DOUBT
 from peewit.solvers.solution import Solution
 
+CLOSE_TOGETHER: Final = "the labels lie close together"
+"""How a warning begins that labeled nodes are neighbors (J8)."""
+
 MAX_LISTED: Final = 20
 """Classes whose shares are listed."""
 
@@ -266,7 +269,7 @@ def _together(nodes: Int64Array, graph: Graph) -> Iterator[str]:
     is_beyond_chance = pdtrc(n_edges - 1, expected) < _TOGETHER_P_VALUE
     if is_beyond_chance and n_edges > _TOGETHER_RATIO * expected and 2 * n_beside > n_labels:
         yield (
-            f"the labels lie close together: {n_edges:,} edges join two labeled nodes, and "
+            f"{CLOSE_TOGETHER}: {n_edges:,} edges join two labeled nodes, and "
             f"{expected:,.1f} would if they were drawn at random; what is predicted far from them "
             "is less sure than labels left out show: label some nodes elsewhere"
         )

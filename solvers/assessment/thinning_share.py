@@ -10,7 +10,7 @@ coins left nothing of, as where hardly more than a spanning forest was kept, it 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -51,15 +51,23 @@ class ThinningShare:
         Of the labels of reached nodes, in [0, 1].
     column : str
         By what: the scores, or a part of the answer where that is made of several.
+    is_most : bool
+        Whether no more can be, as hardly more labels are wrong.
     """
 
     share: float
     column: str
+    is_most: bool = False
 
     @property
     def is_much(self) -> bool:
         """Whether it is to be warned of."""
         return self.share > TOO_MUCH
+
+    def where_right(self, accuracy: float) -> "ThinningShare":
+        """The same where so many labels are right at least, and no fewer with all edges (B27)."""
+        most = 2.0 * (1.0 - accuracy)
+        return self if self.share <= most else replace(self, share=most, is_most=True)
 
 
 def thinning_share(

@@ -31,7 +31,8 @@ together, so that more is asked."""
 Bias: TypeAlias = Literal["shares", "spread", "more edges", "fewer edges", "close together"]
 """In what labels differ from the nodes."""
 
-_BLAME: Final = "the labels are no random sample of the nodes"
+NO_SAMPLE: Final = "the labels are no random sample of the nodes"
+"""How `LabelSample.warnings` begin."""
 
 _LEAST_LEFT_OUT: Final = 10
 """Fewer are mostly of the classes that chance gave two labels, and no normal deviates."""
@@ -121,20 +122,22 @@ class LabelSample:
             return ()
         if not self.is_estimated:
             told = "class shares are those of the labels, which may be far from the nodes'"
-            return (f"{_BLAME}; {told}",)
+            return (f"{NO_SAMPLE}; {told}",)
         names, given = labels.class_names, labels.class_prior()
         worst = np.argsort(-np.abs(self.shares - given))[:3]
         listed = ", ".join(
             f"{names[at]!r} has {given[at]:.0%} of them, about {self.shares[at]:.0%} of the nodes"
             for at in worst
         )
-        return (f"{_BLAME}: {listed}; predictions use the latter",)
+        return (f"{NO_SAMPLE}: {listed}; predictions use the latter",)
 
 
 def without_blame(warnings: Sequence[str]) -> tuple[str, ...]:
     """Those of `LabelSample.warnings` where labels were drawn at random, and thinning decided."""
     return tuple(
-        each.replace(_BLAME, "what is left of the edges predicts other class shares than labels'")
+        each.replace(
+            NO_SAMPLE, "what is left of the edges predicts other class shares than labels have"
+        )
         for each in warnings
     )
 

@@ -98,6 +98,8 @@ def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     assert little.endswith("if other edges had been kept")
     (least,) = lines(thinning={"is_least": True})
     assert least.startswith("at least about 5.7% of the labels would be others")
+    (most,) = lines(thinning={"is_least": True, "is_most": True})
+    assert most.startswith("at most about 5.7% of the labels would be others")
     (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
     assert "3 passes, and 13,031 labels were corrected; nothing is left to do" in mended
 

@@ -193,6 +193,39 @@ def test_labels_drawn_at_random_speak_for_all_nodes(
     assert again["judged"]["n_left_out"] == n_labels
 
 
+def test_what_walks_mend_is_told_as_the_most(tmp_path: Path, solver: WarmGraphs) -> None:
+    """Potentials of so few edges say little, walks much: random labels are right all the same."""
+    data, n_nodes, n_classes, n_edges = tmp_path / "data", 1_000, 5, 60_000
+    data.mkdir()
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, n_nodes, (2, n_edges))
+    v = np.where(rng.random(n_edges) < 0.3, v // n_classes * n_classes + u % n_classes, v)
+    pq.write_table(pa.table({"src": u, "dst": v}), data / "edges.parquet")
+    nodes = np.sort(rng.choice(n_nodes, 200, replace=False))
+    given = {
+        "nodes": pa.array([str(node) for node in nodes], pa.large_string()),
+        "labels": [f"c{node % n_classes}" for node in nodes],
+    }
+
+    def answer(max_edges: int, origin: str) -> tuple[dict[str, Any], list[str]]:
+        place = tmp_path / f"{max_edges}-{origin}"
+        graph = streamed(place, data, "dense", epsilon=None, max_edges=max_edges)
+        origins = pa.array([origin] * nodes.size)
+        found = solved(graphs_within(2**30), task(graph, "auto", **given, origins=origins))
+        return found, labels_of(graph, found)
+
+    thinned, labels = answer(20_000, "random")
+    _, truth = answer(100_000, "random")
+    n_others = sum(one != other for one, other in zip(labels, truth, strict=True))
+    told = thinned["thinning"]
+    assert told["is_most"]
+    assert n_others / n_nodes < told["share"] == pytest.approx(2 - 2 * thinned["judged"]["low"])
+    assert solve_lines(thinned)[1].startswith("at most about ")
+    given_labels, _ = answer(20_000, "given")  # those may be the easy ones
+    assert given_labels["thinning"]["share"] > told["share"]
+    assert not given_labels["thinning"]["is_most"]
+
+
 def test_a_model_that_leaves_nothing_out_holds_out_a_fifth(
     graph: StreamedGraph, solver: WarmGraphs
 ) -> None:

@@ -132,6 +132,14 @@ def test_two_of_a_hundred_are_much(share: float, is_much: bool) -> None:
     assert ThinningShare(share=share, column="scores").is_much is is_much
 
 
+def test_no_more_are_decided_than_twice_those_that_are_wrong() -> None:
+    told = ThinningShare(share=0.4, column="potentials")
+    assert told.where_right(0.75) is told
+    capped = told.where_right(0.95)
+    assert (round(capped.share, 12), capped.is_most) == (0.1, True)
+    assert not told.where_right(0.995).is_much
+
+
 def noisy_blocks(keep: float, seed: int) -> tuple[Graph, ThinnedEdges, Labels]:
     """Two blocks of which edges were kept with a chance, and labels of both."""
     rng = np.random.default_rng(seed)

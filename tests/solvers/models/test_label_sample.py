@@ -62,7 +62,7 @@ def test_warnings_name_shares_and_need_not_blame_labels() -> None:
         "slow",
         told.replace(
             "the labels are no random sample of the nodes",
-            "what is left of the edges predicts other class shares than labels'",
+            "what is left of the edges predicts other class shares than labels have",
         ),
     )
     assert (
