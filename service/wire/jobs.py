@@ -127,6 +127,8 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
 _KEEP_MORE = {
     "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}`, and ingest",
     "python": "keep more edges with update_graph(name, max_edges={n_edges})",
+    "page": "who runs the server can keep more edges, by max_edges={n_edges:,} of the graph",
+    "mcp": "who runs the server can keep more edges, by max_edges={n_edges:,} of the graph",
 }
 _READ_ALL = {
     ("refine", "command"): "solve with --set refine=true, which reads all edges",
@@ -152,10 +154,9 @@ def _thinning_line(
     told = f"{share} would be others if other edges had been kept"
     if not thinning["is_much"]:
         return told
-    ways = [_KEEP_MORE.get(door, ""), _READ_ALL.get((thinning["way_out"], door), "")]
+    ways = [_KEEP_MORE[door], _READ_ALL.get((thinning["way_out"], door), "")]
     named = {"graph": graph, "n_edges": thinning["n_edges"]}
-    advice = "; or ".join(way.format(**named) for way in ways if way)
-    return f"{told}: {advice}" if advice else told
+    return f"{told}: {'; or '.join(way.format(**named) for way in ways if way)}"
 
 
 _BIASES = {

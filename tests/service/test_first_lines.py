@@ -82,7 +82,8 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
         ("command", "refine", ["--set refine=true"]),
         ("command", None, ["`peewit graph set bank --max-edges 40000000`"]),
         ("python", "refine", ["update_graph(name, max_edges=40000000)", "refine=True"]),
-        ("page", "model", ["predict with the model stable-hfs"]),
+        ("page", "model", ["max_edges=40,000,000", "predict with the model stable-hfs"]),
+        ("page", None, ["who runs the server can keep more edges"]),
         ("mcp", "model", ["start_solve with model stable-hfs"]),
     ],
 )
