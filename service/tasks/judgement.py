@@ -5,15 +5,20 @@ them contradicts it; else they speak for nodes like themselves. Where enough of 
 alone are asked, whatever the others are.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
 from peewit.service.tasks.assessment import Answered, Assessment
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.assessment.left_out_accuracy import LEAST_RANDOM, LeftOutAccuracy
+from peewit.solvers.assessment.left_out_accuracy import (
+    LEAST_RANDOM,
+    LeftOutAccuracy,
+    accuracy_interval,
+)
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, can_be_left_out, deal_folds
 from peewit.solvers.models.label_sample import Bias, LabelSample, biases_of, unlike_degrees
@@ -110,6 +115,18 @@ def judged(
         classes=None if seen is None else labels.classes[seen.rows.places],
     )
     return told | asdict(found)
+
+
+def least_right(told: Mapping[str, Any], *, is_tested: bool) -> float | None:
+    """Least share of the nodes that is right, by what `judged` told; None where nobody knows.
+
+    Of labels that nobody says are random enough must be left out, and tests contradict nothing.
+    """
+    if told["biases"] or told["n_left_out"] < LEAST_RANDOM:
+        return None
+    if told["sample"] == "random":
+        return cast(float, told["low"])
+    return accuracy_interval(told["accuracy"], told["n_left_out"])[0] if is_tested else None
 
 
 def _left_out_before(answer: Answered, assessment: Assessment) -> _Seen | None:

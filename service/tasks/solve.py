@@ -48,7 +48,7 @@ from peewit.service.tasks.assessment import (
     share_out,
 )
 from peewit.service.tasks.job_kind import Child, ModelKind
-from peewit.service.tasks.judgement import judged
+from peewit.service.tasks.judgement import judged, least_right
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Cancelled, Phases, StoppedEarly
 from peewit.service.tasks.refine import refined
@@ -217,8 +217,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     if judgement is not None and thinning is not None:
         if thinning.is_much and judgement["are_all_random"] and not judgement["biases"]:
             solution = replace(solution, warnings=without_blame(solution.warnings))
-        if judgement.get("low") is not None:  # random labels left out speak for all nodes
-            thinning = thinning.where_right(judgement["low"])
+        least = least_right(judgement, is_tested="sample_p_value" in solution.stats)
+        if least is not None:
+            thinning = thinning.where_right(least)
     may_correct = (
         thinning is not None
         and thinning.is_much

@@ -126,8 +126,9 @@ def corrected(
 def told_of_thinning(thinning: ThinningShare, model: object, snapshot: Snapshot) -> dict[str, Any]:
     """The same as JSON values, with what is to be done: the model can read all edges, or another.
 
-    ``way_out`` is ``refine``, ``model`` or None. The share is the least where no spectral error is
-    promised: there the coins may have left nothing of what they decided.
+    ``way_out`` is ``refine``, ``model`` or None, ``is_asked`` whether an epsilon is. The share is
+    the least where no spectral error is promised: there the coins may have left nothing of what
+    they decided.
     """
     way_out = None
     if isinstance(model, Auto):  # which is right far more often than what thinning decided in it
@@ -137,6 +138,7 @@ def told_of_thinning(thinning: ThinningShare, model: object, snapshot: Snapshot)
     return asdict(thinning) | {
         "is_much": thinning.is_much,
         "is_least": snapshot.meta.epsilon_expected >= 1.0,
+        "is_asked": snapshot.meta.epsilon_asked is not None,
         "way_out": way_out,
         "n_edges": _n_edges(snapshot),
     }

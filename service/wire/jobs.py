@@ -125,11 +125,15 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
 
 
 _KEEP_MORE = {
-    "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}`, and ingest",
-    "python": "keep more edges with update_graph(name, max_edges={n_edges})",
-    "page": "who runs the server can keep more edges, by max_edges={n_edges:,} of the graph",
-    "mcp": "who runs the server can keep more edges, by max_edges={n_edges:,} of the graph",
+    "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}{command}`, "
+    "and ingest",
+    "python": "keep more edges with update_graph(name, max_edges={n_edges}{python})",
+    "page": "who runs the server can keep more edges",
+    "mcp": "who runs the server can keep more edges",
 }
+_NO_EPSILON = {"command": " --epsilon 0", "python": ", epsilon=None"}
+"""Of a graph with an epsilon, which keeps no more edges than that asks."""
+
 _READ_ALL = {
     ("refine", "command"): "solve with --set refine=true, which reads all edges",
     ("refine", "python"): "solve with refine=True, which reads all edges",
@@ -155,7 +159,9 @@ def _thinning_line(
     if not thinning["is_much"]:
         return told
     ways = [_KEEP_MORE[door], _READ_ALL.get((thinning["way_out"], door), "")]
-    named = {"graph": graph, "n_edges": thinning["n_edges"]}
+    named = {"graph": graph, "n_edges": thinning["n_edges"]} | dict.fromkeys(_NO_EPSILON, "")
+    if thinning.get("is_asked"):
+        named |= _NO_EPSILON
     return f"{told}: {'; or '.join(way.format(**named) for way in ways if way)}"
 
 

@@ -82,7 +82,7 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
         ("command", "refine", ["--set refine=true"]),
         ("command", None, ["`peewit graph set bank --max-edges 40000000`"]),
         ("python", "refine", ["update_graph(name, max_edges=40000000)", "refine=True"]),
-        ("page", "model", ["max_edges=40,000,000", "predict with the model stable-hfs"]),
+        ("page", "model", ["keep more edges", "predict with the model stable-hfs"]),
         ("page", None, ["who runs the server can keep more edges"]),
         ("mcp", "model", ["start_solve with model stable-hfs"]),
     ],
@@ -97,6 +97,10 @@ def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said:
 def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     (little,) = lines(thinning={"share": 0.004, "is_much": False})
     assert little.endswith("if other edges had been kept")
+    (asked,) = lines(thinning={"is_asked": True}, graph="bank")
+    assert "`peewit graph set bank --max-edges 40000000 --epsilon 0`" in asked
+    (asked,) = lines(thinning={"is_asked": True}, door="python")
+    assert "update_graph(name, max_edges=40000000, epsilon=None)" in asked
     (least,) = lines(thinning={"is_least": True})
     assert least.startswith("at least about 5.7% of the labels would be others")
     (most,) = lines(thinning={"is_least": True, "is_most": True})

@@ -223,9 +223,8 @@ def test_what_walks_mend_is_told_as_the_most(tmp_path: Path, solver: WarmGraphs)
     line = solve_lines(thinned)[1]
     assert line.startswith("at most about ")
     assert "stable-hfs" not in line  # whose answer is what thinning decided
-    given_labels, _ = answer(20_000, "given")  # those may be the easy ones
-    assert given_labels["thinning"]["share"] > told["share"]
-    assert not given_labels["thinning"]["is_most"]
+    unsaid, _ = answer(20_000, "given")  # but tested
+    assert unsaid["thinning"] == told
 
 
 def test_a_model_that_leaves_nothing_out_holds_out_a_fifth(
