@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.cli.first_run_kernels import DEMO
+from peewit.service.cli.first_run_kernels import INGEST
 from peewit.service.cli.progress import CompileProgress
 from peewit.service.cli.role_options import Host, Port
 from peewit.service.cli.serve import run_serve
@@ -41,7 +41,7 @@ def demo(
     """
     users = Settings()
     settings = demo_settings(users, directory or users.home / "demo")
-    progress = CompileProgress(stderr_console(), lambda: not_kept(DEMO))
+    progress = CompileProgress(stderr_console(), lambda: not_kept(INGEST))
 
     def tell(line: str) -> None:
         progress.clear()

@@ -72,6 +72,3 @@ INGEST: Final = frozenset(
     f"{module}.{name}" for module, names in _OF_INGEST.items() for name in names
 )
 """Those of edges between nodes with names, a sparsifier that thins them, and its first snapshot."""
-
-DEMO: Final = INGEST | {"streaming.kernels.node_table.find_rows"}
-"""Those of the demo's own process, which looks labeled nodes up, too; a child solves."""

@@ -28,7 +28,9 @@ def check(result: dict[str, Any], *, n_most: int) -> None:
 
 def test_command_certifies_what_the_command_ingested(home: Home, tmp_path: Path) -> None:
     write_edges(tmp_path / "in", n_nodes=300, n_files=2, n_edges=30_000)
-    home.run("graph", "create", "g", "--node-ids", "dense", "--expected-nodes", 300)
+    home.run(
+        "graph", "create", "g", "--epsilon", 0.5, "--node-ids", "dense", "--expected-nodes", 300
+    )
     home.run("ingest", "g", tmp_path / "in")
     job = home.json("certify", "g")
     check(job["result"], n_most=60_000)
@@ -40,7 +42,7 @@ def test_command_certifies_what_the_command_ingested(home: Home, tmp_path: Path)
 def test_certify_of_a_killed_worker_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
     write_edges(tmp_path / "in", n_nodes=4_000, n_files=3, n_edges=200_000)
     peewit = server.client
-    peewit.create_graph("g", node_ids="int64", expected_nodes=4_000, seed=1)
+    peewit.create_graph("g", node_ids="int64", expected_nodes=4_000, epsilon=0.5, seed=1)
     peewit.add_source("g", str(tmp_path / "in"))
     eventually(lambda: peewit.graph("g").files["committed"] == 3)
     eventually(lambda: peewit.graph("g").snapshot is not None)

@@ -175,7 +175,13 @@ def test_a_killed_worker_is_replaced_by_the_other_one(composed: Composed) -> Non
     killed.process.send_signal(signal.SIGKILL)
     killed.process.wait(timeout=60)
     composed.running.remove(killed)
-    ended = call(composed, "GET", f"/v1/jobs/{job}?wait=120")
+    ended = {"finished_at": None}
+
+    def has_ended() -> bool:
+        ended.update(call(composed, "GET", f"/v1/jobs/{job}?wait=60"))
+        return ended["finished_at"] is not None
+
+    eventually(has_ended, **PATIENT)
     assert (ended["status"], ended["attempt"]) == ("succeeded", 2), ended
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from peewit.service.cli.first_run_kernels import DEMO, INGEST
+from peewit.service.cli.first_run_kernels import INGEST
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels
 from peewit.service.jobs.queue import JobQueue
@@ -69,7 +69,7 @@ def test_a_first_run_compiles_each_kernel_once(tmp_path: Path) -> None:
         home.run("ingest", "digits", edges)
         assert kept(home).keys() == INGEST
         home.run("labels", "put", "digits", labels)
-        assert kept(home).keys() == DEMO
+        assert kept(home).keys() == INGEST
         home.run("solve", "digits")
         twice = {name for name, n_types in kept(home).items() if n_types > 1}
         assert twice == TWO_PRECISIONS | WEIGHTS_AND_KEYS

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +43,36 @@ def solving_children(process: subprocess.Popen[str]) -> list[int]:
 def test_an_interrupt_while_the_solving_process_starts_leaves_one_plain_line(
     solvable: Home, n_looks: int
 ) -> None:
-    process = solvable.start(
-        "solve", "g", stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    process = solving(solvable, "--model", "poisson-mbo")
     eventually(lambda: bool(solving_children(process)))
     children = solving_children(process)
     for _ in range(n_looks):
         children = solving_children(process) or children
+    interrupt(process)
+    assert n_looks > 0 or process.returncode == 130
+    eventually(lambda: all(map(is_gone, children)))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0])
+def test_an_interrupt_while_a_command_solves_itself_leaves_one_plain_line(
+    solvable: Home, seconds: float
+) -> None:
+    process = solving(solvable)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("job ")
+    time.sleep(seconds)
+    interrupt(process)
+    assert seconds > 0 or process.returncode == 130
+
+
+def solving(home: Home, *options: str) -> subprocess.Popen[str]:
+    """A command that solves."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return home.start("solve", "g", *options, **pipes, start_new_session=True)
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Interrupt its group; it says one line, or was done before the signal came."""
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "Traceback" not in err
@@ -58,5 +82,3 @@ def test_an_interrupt_while_the_solving_process_starts_leaves_one_plain_line(
         assert err.splitlines()[-1].endswith(" is cancelled")
     else:  # it was done before the signal came
         assert process.returncode == 0, err
-    assert n_looks > 0 or process.returncode == 130
-    eventually(lambda: all(map(is_gone, children)))

@@ -123,7 +123,8 @@ def test_request_and_job_are_one_trace_and_ingest_makes_no_spans(
     assert solved.parent_span_id == submitted.span_id
     assert collector.below(pushed) == {}
     stages = collector.below(solved)
-    names = ["queued", "capturing", "loading", "preparing", "solving", "writing", "publishing"]
+    names = ["queued", "capturing", "loading", "preparing", "solving", "judging", "writing"]
+    names.append("publishing")
     assert sorted(stages, key=lambda name: stages[name].start_time_unix_nano) == names
     trace_id = CALLER.trace_id.to_bytes(16)
     assert {each.trace_id for each in (*stages.values(), solved, pushed, submitted)} == {trace_id}

@@ -92,7 +92,7 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     assert (own["node"], own["label"], own["labels"][0]["way"]) == ("n3", "right", ["n3"])
     assert peewit("why", "g", "n99").exit_code == 1
     assert doubted.out.splitlines()[1].split()[-1] == "no"
-    robust = peewit("solve", "g", *sets, "--set", "without_doubtful=3")
+    robust = peewit("solve", "g", *sets, "--set", "without_doubtful=3", "--details")
     told = " ".join((robust.out + robust.err).split())
     assert "solved 30 nodes from 19 labels" in told
     assert "dropped 1 label" in told

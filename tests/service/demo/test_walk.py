@@ -101,7 +101,8 @@ def test_demo_keeps_its_promises(result: DemoResult, told: list[str]) -> None:
     assert result.evaluation.n_judged == 1797 - 10 * LABELS_PER_CLASS
     assert result.snapshot.edges_seen == 112_374
     assert result.snapshot.edges_kept <= 0.2 * result.snapshot.edges_seen
-    assert result.snapshot.epsilon_asked == 0.6
+    assert result.snapshot.epsilon_asked is None  # a small budget thins
+    assert result.snapshot.edges_kept <= result.snapshot.max_edges
     assert result.snapshot.epsilon_expected > 0
     assert any("112,374 edges" in line for line in told)
 
