@@ -66,7 +66,7 @@ def cancel_nothing(graph_id: str, connection: Connection) -> None:
         ("epsilon", 0.0, r"epsilon must lie in \(0, 1\) or be null, got 0.0"),
         ("epsilon", 1.0, r"epsilon must lie in \(0, 1\)"),
         ("epsilon", float("nan"), r"epsilon must lie in \(0, 1\) or be null, got nan"),
-        ("max_edges", 0, "max_edges must be at least 1 or null, got 0"),
+        ("max_edges", 0, r"max_edges must lie in \[1, 2\^63\) or be null, got 0"),
         ("expected_nodes", 1, "expected_nodes must lie in 2 to"),
         ("max_nodes", 2**31 - 1, "max_nodes must lie in 2 to 2147483646, got 2147483647"),
         ("seed", -1, "seed must lie in 0 to"),
