@@ -180,7 +180,9 @@ class GraphSettings:
         if self.epsilon is not None and not 0 < self.epsilon < 1:
             raise BadArgument("epsilon", f"must lie in (0, 1) or be null, got {self.epsilon}")
         if self.max_edges is not None and not 1 <= self.max_edges < 2**63:
-            raise BadArgument("max_edges", f"must lie in [1, 2^63) or be null, got {self.max_edges}")
+            raise BadArgument(
+                "max_edges", f"must lie in [1, 2^63) or be null, got {self.max_edges}"
+            )
         if not 2 <= self.expected_nodes <= MAX_NODES:
             raise BadArgument(
                 "expected_nodes", f"must lie in 2 to {MAX_NODES}, got {self.expected_nodes}"

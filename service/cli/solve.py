@@ -153,7 +153,7 @@ def _tell_result(
         say(f"warning: {result['warning']}")
     if details or result["judged"] is None:
         _tell_details(result)
-    for line in _worth(result["stats"]):
+    for line in _worth(result["stats"], details=details):
         say(line)
     of_column = f" --label-column {quote(label_column)}" if label_column else ""
     more = "" if details else "; --details says more of them"
@@ -205,8 +205,8 @@ def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
     return ", ".join(told) + more
 
 
-def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
-    """What the job was asked to say of its answer."""
+def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
+    """What the job was asked to say of its answer, and what it says unasked as ``details``."""
     if (folds := stats.get("cross_validation")) is not None:
         figure = "accuracy" if "accuracy" in folds else "rmse"
         yield (
@@ -221,7 +221,8 @@ def _worth(stats: Mapping[str, Any]) -> Iterator[str]:
             f"dropped {n_dropped:,} labels that the others contradict; `peewit labels doubtful` "
             "says which"
         )
-    if (truth := stats.get("calibration")) is not None:
+    truth = stats.get("calibration")
+    if truth is not None and (details or "cross_validation" in stats):
         is_far = truth["expected_calibration_error"] > _FAR and not truth["is_calibrated"]
         mending = "; --set probabilities=true mends that" if is_far else ""
         yield (

@@ -14,7 +14,7 @@ import numpy as np
 
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solve_options import SolveOptions
-from peewit.solvers.arrays import BoolArray, Float32Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, RealArray
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
@@ -292,9 +292,16 @@ def _probabilities(
         judged = scores[known].astype(np.float64)
     else:
         return
+    tell_calibration(assessment, judged, classes, is_calibrated=model.is_calibrated or asked)
+
+
+def tell_calibration(
+    assessment: Assessment, judged: RealArray, classes: Int64Array, *, is_calibrated: bool
+) -> None:
+    """How true the probabilities of labels left out are."""
     truth = CalibrationMetrics.of(judged, classes)
     assessment.figures["calibration"] = _plain(
-        {**asdict(truth), "n_left_out": known.size, "is_calibrated": model.is_calibrated or asked}
+        {**asdict(truth), "n_left_out": classes.size, "is_calibrated": is_calibrated}
     )
 
 

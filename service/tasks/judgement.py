@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
-from peewit.service.tasks.assessment import Answered, Assessment
+from peewit.service.tasks.assessment import Answered, Assessment, tell_calibration
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import (
@@ -74,7 +74,8 @@ def judged(
     drawn at random, ``only_random`` tells whether these alone were asked, ``are_all_random``
     whether there are no others, and ``is_measured`` whether a solve looked at all. Where what is
     left of a thinned graph (``is_thinned``) decides much, predicted shares do not blame labels that
-    are said to be random: there they swing from fold to fold.
+    are said to be random: there they swing from fold to fold. How true probabilities are goes to
+    the ``assessment`` where the model itself has left labels out for them.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -97,6 +98,10 @@ def judged(
             biases = biases if looked else _biases(answer, labels, seen)
             sample = "biased" if biases else "random"
         accuracy, n_left_out = float(seen.is_right(labels).mean()), seen.rows.places.size
+        is_own = seen.answer is answer.solution and "calibration" not in assessment.figures
+        if is_own and answer.model.is_calibrated:
+            classes = labels.classes[seen.rows.places]
+            tell_calibration(assessment, seen.rows.scores, classes, is_calibrated=True)
     elif tells_itself:
         accuracy, n_left_out = float(stats["loo_accuracy"]), int(stats["loo_labels"])
     else:

@@ -35,6 +35,7 @@ def judged(api: Api) -> dict[str, str]:
         ("rare", "hfs", {"sets": "by-class", "label_column": "kind"}),
         ("promised", "hfs", {"sets": "marginal", "label_column": "kind"}),
         ("plain", "stable-hfs", {"graph_penalty": 0.5}),
+        ("default", "auto", {"label_column": "drawn"}),
         ("random", "stable-hfs", {"probabilities": True, "label_column": "drawn"}),
     ):
         if column := parameters.get("label_column"):
@@ -145,7 +146,9 @@ def test_the_score_is_explained(trusted: tuple[Api, dict[str, str]]) -> None:
         name: look(api, f"{PREDICTIONS}/summary?job={job}", headers=PIECE)
         for name, job in jobs.items()
     }
-    assert "calibrated probability" in said["random"]
+    for name in ("default", "random"):
+        assert "calibrated probability" in said[name]
+        assert "On 60 labels that were left out, the probability was off by" in said[name]
     for name in ("sets", "calibrated"):
         assert "a <strong>score</strong> between 0 and 1" in said[name]
         assert "choose random, and label 200" in said[name]
