@@ -191,14 +191,16 @@ _LABEL_RANDOM = {
 def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
     """Whom the labels speak for, and how to know about all nodes."""
     n_random = judged["n_random"]
-    named = {"more": max(_ENOUGH_RANDOM - n_random, _LEAST_MORE), "graph": graph}
-    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(**named)}"
+    is_wrong = judged["sample"] == "biased" and judged["only_random"]
+    more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
+    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
     if judged["sample"] == "biased":
-        what = " and ".join(_BIASES[each] for each in judged["biases"])
+        *others, last = (_BIASES[each] for each in judged["biases"])
+        what = f"{', '.join(others)} and {last}" if others else last
         why = f"these are no random sample: {what}"
-        if judged["only_random"]:
+        if is_wrong:
             why = f"not even the {n_random:,} that are marked as drawn at random are that: {what}"
-            advice = f"mark only labels so that were drawn at random; {advice}"
+            advice = f"mark as random only labels of nodes that were drawn by lot; {advice}"
     elif n_random:
         why = f"only {n_random:,} of these were marked as drawn at random"
     else:

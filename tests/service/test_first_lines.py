@@ -64,10 +64,10 @@ def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None
 
 
 def test_what_contradicts_a_random_sample_is_named() -> None:
-    biases = ["more edges", "close together"]
+    biases = ["shares", "more edges", "close together"]
     given = {"sample": "biased", "biases": biases, "n_random": 180, "only_random": False}
     _, second = lines(judged=given, door="page")
-    assert "they have more edges than others and they are closely linked to each other" in second
+    assert "among the others, they have more edges than others and they are closely" in second
     assert second.endswith("open Label next, choose random, and label 50")
 
 
@@ -112,7 +112,8 @@ def test_little_and_what_was_corrected_ask_for_nothing() -> None:
 def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise() -> None:
     _, second = lines(judged={"sample": "biased", "biases": ["fewer edges"], "n_random": 60})
     assert "not even the 60 that are marked as drawn at random are that: they have fewer" in second
-    assert "mark only labels so that were drawn at random; to know about all nodes" in second
+    assert "mark as random only labels of nodes that were drawn by lot; to know about all" in second
+    assert "label all 200 of" in second
     _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
     assert "as only 20 of these were marked as drawn at random" in few
     assert "label all 180 of" in few
