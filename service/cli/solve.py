@@ -209,9 +209,10 @@ def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     """What the job was asked to say of its answer, and what it says unasked as ``details``."""
     if (folds := stats.get("cross_validation")) is not None:
         figure = "accuracy" if "accuracy" in folds else "rmse"
+        before = ", before all edges were read" if "refined" in stats else ""
         yield (
             f"cross-validated {figure} {as_text(folds[figure])} over {folds['n_left_out']:,} "
-            f"labels in {len(folds['folds'])} folds"
+            f"labels in {len(folds['folds'])} folds{before}"
         )
         if folds["always_kept"]:
             kept = ", ".join(map(str, folds["always_kept"]))

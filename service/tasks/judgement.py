@@ -5,7 +5,7 @@ them contradicts it; else they speak for nodes like themselves. Where enough of 
 alone are asked, whatever the others are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -27,6 +27,9 @@ from peewit.solvers.status import Status
 
 Sample: TypeAlias = Literal["random", "untested", "biased"]
 """Whether the labels are a random sample: as they say and nothing contradicts, unknown, or not."""
+
+Correct: TypeAlias = Callable[[Solution, Labels], Solution]
+"""Passes over all edges for a solve with these labels."""
 
 _FOLDS: Final = 5
 _MOST_NODES: Final = 20_000
@@ -61,6 +64,7 @@ def judged(
     *,
     is_thinned: bool = False,
     holds_out: bool,
+    correct: Correct | None = None,
     progress: Progress,
     cancelled: Cancelled,
 ) -> dict[str, Any] | None:
@@ -75,7 +79,8 @@ def judged(
     whether there are no others, and ``is_measured`` whether a solve looked at all. Where what is
     left of a thinned graph (``is_thinned``) decides much, predicted shares do not blame labels that
     are said to be random: there they swing from fold to fold. How true probabilities are goes to
-    the ``assessment`` where the model itself has left labels out for them.
+    the ``assessment`` where the model itself has left labels out for them. Where the answer was
+    corrected by passes over all edges, what is held out is, too, by ``correct``.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -85,9 +90,12 @@ def judged(
     told: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
     told["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
     tells_itself = "loo_accuracy" in stats and "unjudged_share" not in stats
-    seen = _left_out_before(answer, assessment)
+    if correct is not None:  # what was left out before was predicted by what is left of the edges
+        tells_itself, seen = False, None
+    else:
+        seen = _left_out_before(answer, assessment)
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
-        seen = _held_out(answer, labels, is_random, progress, cancelled)
+        seen = _held_out(answer, labels, is_random, correct, progress, cancelled)
     biases = biases_of(stats)
     sample: Sample = "biased" if biases else "untested"
     if seen is not None:
@@ -152,6 +160,7 @@ def _held_out(
     answer: Answered,
     labels: Labels,
     is_random: BoolArray,
+    correct: Correct | None,
     progress: Progress,
     cancelled: Cancelled,
 ) -> _Seen | None:
@@ -179,6 +188,8 @@ def _held_out(
     )
     if found.status is Status.CANCELLED:
         raise StoppedEarly
+    if correct is not None:
+        found = correct(found, labels.subset(np.flatnonzero(fold != 0)))
     places = np.flatnonzero(fold == 0)
     nodes = labels.nodes[places]
     rows = LeftOut(

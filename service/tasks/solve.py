@@ -7,7 +7,7 @@ record.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,7 @@ from peewit.solvers.assessment.plausibility import (
     answer_warnings,
 )
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
+from peewit.solvers.models.auto import Auto
 from peewit.solvers.models.base import Model
 from peewit.solvers.models.feature_model_base import GIVEN
 from peewit.solvers.models.label_sample import NO_SAMPLE, without_blame
@@ -203,23 +204,10 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             kept = refit(answer, assessment, n_most, progress=phases.iteration, cancelled=cancelled)
             _require_whole(kept.solution)
     labels, solution = kept.labels, kept.solution
-    with phases.phase("judging"):
-        thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
-        judgement = judged(
-            answer,
-            assessment,
-            origins.is_random,
-            is_thinned=thinning is not None and thinning.is_much,
-            holds_out=not task.is_automatic,
-            progress=phases.iteration,
-            cancelled=cancelled,
-        )
-    if judgement is not None and thinning is not None:
-        if thinning.is_much and judgement["are_all_random"] and not judgement["biases"]:
-            solution = replace(solution, warnings=without_blame(solution.warnings))
-        least = least_right(judgement, is_tested="sample_p_value" in solution.stats)
-        if least is not None:
-            thinning = thinning.where_right(least)
+    thinning = None
+    if not graph.snapshot.meta.is_whole:
+        with phases.phase("estimating"):
+            thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
     may_correct = (
         thinning is not None
         and thinning.is_much
@@ -261,6 +249,39 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
                 cancelled=cancelled,
             )
             _require_whole(solution)
+
+    def corrected_too(found: Solution, rest: Labels) -> Solution:
+        """A solve without some labels, corrected as the answer was."""
+        return corrected(
+            task,
+            cast(Refinable, model),
+            answer.prepared,
+            rest,
+            found,
+            graph.snapshot,
+            max_passes=CORRECTING_PASSES,
+            progress=phases.iteration,
+            cancelled=cancelled,
+        )[0]
+
+    reads_all = thinning is not None and "refined" in solution.stats
+    with phases.phase("judging"):
+        judgement = judged(
+            replace(answer, solution=solution) if reads_all and kept is answer else answer,
+            assessment,
+            origins.is_random,
+            is_thinned=thinning is not None and thinning.is_much and not reads_all,
+            holds_out=not task.is_automatic,
+            correct=corrected_too if reads_all and not isinstance(model, Auto) else None,
+            progress=phases.iteration,
+            cancelled=cancelled,
+        )
+    if judgement is not None and thinning is not None and not reads_all:
+        if thinning.is_much and judgement["are_all_random"] and not judgement["biases"]:
+            solution = replace(solution, warnings=without_blame(solution.warnings))
+        least = least_right(judgement, is_tested="sample_p_value" in solution.stats)
+        if least is not None:
+            thinning = thinning.where_right(least)
     assess(
         kept,
         assessment,

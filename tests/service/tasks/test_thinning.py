@@ -189,19 +189,54 @@ def test_labels_drawn_at_random_speak_for_all_nodes(
     assert judged["sample"] == sample
     assert (judged["low"] is not None) is has_interval
     assert judged["n_random"] == (n_labels if origin == "random" else 0)
-    again = solved(solver, replace(asked, attempt=2, parameters={"cross_validate": 4}))
+    options = {"cross_validate": 4, "max_passes": 0}
+    again = solved(solver, replace(asked, attempt=2, parameters=options))
     assert again["judged"]["n_left_out"] == n_labels
 
 
-def test_what_walks_mend_is_told_as_the_most(tmp_path: Path, solver: WarmGraphs) -> None:
-    """Potentials of so few edges say little, walks much: random labels are right all the same."""
-    data, n_nodes, n_classes, n_edges = tmp_path / "data", 1_000, 5, 60_000
+def weak_blocks(data: Path) -> tuple[int, int]:
+    """60,000 edges, of which three in ten are within five blocks; numbers of nodes and blocks."""
+    n_nodes, n_classes, n_edges = 1_000, 5, 60_000
     data.mkdir()
     rng = np.random.default_rng(0)
     u, v = rng.integers(0, n_nodes, (2, n_edges))
     v = np.where(rng.random(n_edges) < 0.3, v // n_classes * n_classes + u % n_classes, v)
     pq.write_table(pa.table({"src": u, "dst": v}), data / "edges.parquet")
-    nodes = np.sort(rng.choice(n_nodes, 200, replace=False))
+    return n_nodes, n_classes
+
+
+@pytest.mark.parametrize("model", ["stable-hfs", "poisson"])
+@pytest.mark.parametrize("options", [{}, {"refine": True}])
+def test_accuracy_is_that_of_the_answer_from_all_edges(
+    tmp_path: Path, solver: WarmGraphs, model: str, options: dict[str, Any]
+) -> None:
+    n_nodes, n_classes = weak_blocks(tmp_path / "data")
+    graph = streamed(tmp_path / "g", tmp_path / "data", "dense", epsilon=None, max_edges=5_000)
+    nodes = np.sort(np.random.default_rng(1).choice(n_nodes, 400, replace=False))
+    given = {
+        "nodes": pa.array([str(node) for node in nodes], pa.large_string()),
+        "labels": [f"c{node % n_classes}" for node in nodes],
+        "origins": pa.array(["random"] * nodes.size),
+    }
+
+    def told(attempt: int, parameters: dict[str, Any]) -> tuple[dict[str, Any], float]:
+        asked = task(graph, model, attempt=attempt, parameters=parameters, **given)
+        found = solved(solver, asked)
+        labels = labels_of(graph, found)
+        others = np.setdiff1d(np.arange(n_nodes), nodes)
+        return found["judged"], float(np.mean([labels[i] == f"c{i % n_classes}" for i in others]))
+
+    judged, right = told(1, options)
+    assert judged["low"] <= right <= judged["high"] + 0.001
+    thinned, right_before = told(2, {"max_passes": 0})
+    assert thinned["low"] <= right_before <= thinned["high"] < judged["low"]
+
+
+def test_what_walks_mend_is_told_as_the_most(tmp_path: Path, solver: WarmGraphs) -> None:
+    """Potentials of so few edges say little, walks much: random labels are right all the same."""
+    data = tmp_path / "data"
+    n_nodes, n_classes = weak_blocks(data)
+    nodes = np.sort(np.random.default_rng(1).choice(n_nodes, 200, replace=False))
     given = {
         "nodes": pa.array([str(node) for node in nodes], pa.large_string()),
         "labels": [f"c{node % n_classes}" for node in nodes],
