@@ -120,16 +120,28 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
     )
     if judged["low"] is not None:
         told += f" (likely {judged['low']:.0%} to {judged['high']:.0%} at all nodes)"
-    share = judged["commonest_share"]
-    return f"{told}; always saying {judged['commonest']!r} would be right at {share:.0%}"
+    share, commonest = judged["commonest_share"], judged["commonest"]
+    told += f"; always saying {commonest!r} would be right at {share:.0%}"
+    n_others = round((1.0 - share) * judged["n_left_out"])
+    if n_others >= _FEW_OTHERS or share < _MOST:
+        return told
+    few = "none of these is" if not n_others else f"only {n_others} of these {_are(n_others)}"
+    return (
+        f"{told}, as {few} of another class: that says little of how well other classes are found; "
+        f"look up the truth at some nodes that are not predicted as {commonest!r}"
+    )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 _KEEP_MORE = {
-    "command": "keep more edges with `peewit graph set {graph} --max-edges {n_edges}{command}`, "
-    "and ingest",
-    "python": "keep more edges with update_graph(name, max_edges={n_edges}{python})",
-    "page": "who runs the server can keep more edges",
-    "mcp": "who runs the server can keep more edges",
+    "command": "keep all with `peewit graph set {graph} --max-edges {n_edges}{command}` and then "
+    "`peewit ingest {graph}`",
+    "python": "keep all with update_graph(name, max_edges={n_edges}{python})",
+    "page": "who runs the server can keep all",
+    "mcp": "who runs the server can keep all",
 }
 _NO_EPSILON = {"command": " --epsilon 0", "python": ", epsilon=None"}
 """Of a graph with an epsilon, which keeps no more edges than that asks."""
@@ -149,13 +161,13 @@ def _thinning_line(
 ) -> str:
     limit = "at least " if thinning["is_least"] else ""
     limit = "at most " if thinning.get("is_most") else limit
-    stats, share = result["stats"], f"{limit}about {thinning['share']:.1%} of the labels"
+    stats, share = result["stats"], f"{limit}about {thinning['share']:.1%} of the predictions"
     if "refined" in stats:
         return (
-            f"{share} hung on which edges were kept, so all edges were read, in {stats['passes']} "
-            f"passes, and {stats['n_changed']:,} labels were corrected; nothing is left to do"
+            f"{share} hung on which edges were dropped, so all edges were read, {stats['passes']} "
+            f"times, and {stats['n_changed']:,} predictions changed; dropped edges do no harm now"
         )
-    told = f"{share} would be others if other edges had been kept"
+    told = f"{share} hang on which edges were dropped"
     if not thinning["is_much"]:
         return told
     ways = [_KEEP_MORE[door], _READ_ALL.get((thinning["way_out"], door), "")]
@@ -166,25 +178,36 @@ def _thinning_line(
 
 
 _BIASES = {
-    "shares": "their classes are not as common among the others",
+    "shares": "some of their classes seem rarer among the others",
     "spread": "they are spread out, so that most nodes are nearer to a label than labels are to "
     "each other",
     "more edges": "they have more edges than others",
     "fewer edges": "they have fewer edges than others",
-    "close together": "they are closely linked to each other",
+    "close together": "they are more closely linked to each other than others are",
 }
 
+
+_FEW_OTHERS = 10
+_MOST = 0.75
+"""Fewer labels left out than this that are not of the commonest class, and more of it than that
+share, do not show how well the others are found."""
 
 _ENOUGH_RANDOM = 200
 _LEAST_MORE = 50
 _LABEL_RANDOM = {
-    "command": "label all {more} of `peewit suggest {graph} --strategy random -k {more}`, and load "
-    "these with `peewit labels put {graph} FILE --origin random`",
-    "page": "open Label next, choose random, and label {more}",
-    "python": "label all {more} of suggestions(name, strategy='random', k={more}), and put these "
-    "with origin='random'",
-    "mcp": "call suggest_nodes with strategy random and k {more}, have a person label all of them, "
-    "and put_label for each",
+    "command": "find out the true class of all {more} nodes of `peewit suggest {graph} --strategy "
+    "random -k {more}`, and load these with `peewit labels put {graph} FILE --origin random`",
+    "page": "open Label next, choose random, and say the true class of {more}",
+    "python": "find out the true class of all {more} nodes of suggestions(name, strategy='random', "
+    "k={more}), and put these with origin='random'",
+    "mcp": "call suggest_nodes with strategy random and k {more}, have a person find out the true "
+    "class of all of them, and put_label for each",
+}
+_MARK_ANEW = {
+    "command": "load those that were not with --origin given",
+    "page": "put those that were not again as given",
+    "python": "put those that were not with origin='given'",
+    "mcp": "have those that were not put again as given",
 }
 
 
@@ -193,19 +216,19 @@ def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
     n_random = judged["n_random"]
     is_wrong = judged["sample"] == "biased" and judged["only_random"]
     more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
-    advice = f"to know about all nodes, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
+    advice = f"to know, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
     if judged["sample"] == "biased":
         *others, last = (_BIASES[each] for each in judged["biases"])
         what = f"{', '.join(others)} and {last}" if others else last
-        why = f"these are no random sample: {what}"
+        why = f"the labels are no random sample ({what})"
         if is_wrong:
-            why = f"not even the {n_random:,} that are marked as drawn at random are that: {what}"
-            advice = f"mark as random only labels of nodes that were drawn by lot; {advice}"
+            why = f"the {n_random:,} labels marked as random do not look drawn at random ({what})"
+            advice = f"{_MARK_ANEW[door]}; {advice}"
     elif n_random:
-        why = f"only {n_random:,} of these were marked as drawn at random"
+        why = f"only {n_random:,} of the labels are marked as drawn at random"
     else:
-        why = "these were not marked as drawn at random"
-    return f"this holds for nodes like the labeled ones, as {why}; {advice}"
+        why = "nobody has said that the labels were drawn at random"
+    return f"this may not hold at other nodes, as {why}; {advice}"
 
 
 @record

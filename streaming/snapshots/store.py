@@ -257,9 +257,9 @@ class SnapshotMeta:
                     )
                     way_to_more = "`peewit repair --rebuild` reads them again"
                 told.append(
-                    f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; labels may differ "
-                    "from those of all edges, and a solve says how many, about; keep the input "
-                    f"files: {way_to_more}"
+                    f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; each solve says "
+                    "about how many predictions hang on that; keep the input files: "
+                    f"{way_to_more}"
                 )
         elif expected > asked and self.max_edges_bound:
             told.append(

@@ -50,6 +50,20 @@ def test_of_a_random_sample_all_edges_and_many_labels_one_line_is_enough() -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1.0, "none of these is of another class"),
+        (0.996, "only 1 of these is of another class"),
+        (0.97, "only 8 of these are of another class"),
+    ],
+)
+def test_where_hardly_another_class_was_tested_it_is_said(share: float, said: str) -> None:
+    (line,) = lines(judged={"commonest_share": share})
+    assert said in line
+    assert line.endswith("look up the truth at some nodes that are not predicted as 'honest'")
+
+
 def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None:
     first, second = lines(
         judged={"sample": "untested", "n_random": 0, "only_random": False, "low": None},
@@ -57,9 +71,10 @@ def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None
     )
     assert "likely" not in first
     assert second == (
-        "this holds for nodes like the labeled ones, as these were not marked as drawn at random; "
-        "to know about all nodes, label all 200 of `peewit suggest bank --strategy random -k 200`, "
-        "and load these with `peewit labels put bank FILE --origin random`"
+        "this may not hold at other nodes, as nobody has said that the labels were drawn at "
+        "random; to know, find out the true class of all 200 nodes of `peewit suggest bank "
+        "--strategy random -k 200`, and load these with `peewit labels put bank FILE --origin "
+        "random`"
     )
 
 
@@ -67,8 +82,8 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
     biases = ["shares", "more edges", "close together"]
     given = {"sample": "biased", "biases": biases, "n_random": 180, "only_random": False}
     _, second = lines(judged=given, door="page")
-    assert "among the others, they have more edges than others and they are closely" in second
-    assert second.endswith("open Label next, choose random, and label 50")
+    assert "among the others, they have more edges than others and they are more" in second
+    assert second.endswith("open Label next, choose random, and say the true class of 50")
 
 
 @pytest.mark.parametrize(
@@ -82,47 +97,47 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
         ("command", "refine", ["--set refine=true"]),
         ("command", None, ["`peewit graph set bank --max-edges 40000000`"]),
         ("python", "refine", ["update_graph(name, max_edges=40000000)", "refine=True"]),
-        ("page", "model", ["keep more edges", "predict with the model stable-hfs"]),
-        ("page", None, ["who runs the server can keep more edges"]),
+        ("page", "model", ["keep all", "predict with the model stable-hfs"]),
+        ("page", None, ["who runs the server can keep all"]),
         ("mcp", "model", ["start_solve with model stable-hfs"]),
     ],
 )
 def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said: list[str]) -> None:
     (line,) = lines(thinning={"way_out": way_out}, graph="bank", door=door)
-    assert line.startswith("about 5.7% of the labels would be others if other edges had been kept")
+    assert line.startswith("about 5.7% of the predictions hang on which edges were dropped")
     assert all(each in line for each in said)
     assert ("`" in line) is (door == "command")
 
 
 def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     (little,) = lines(thinning={"share": 0.004, "is_much": False})
-    assert little.endswith("if other edges had been kept")
+    assert little.endswith("hang on which edges were dropped")
     (asked,) = lines(thinning={"is_asked": True}, graph="bank")
     assert "`peewit graph set bank --max-edges 40000000 --epsilon 0`" in asked
     (asked,) = lines(thinning={"is_asked": True}, door="python")
     assert "update_graph(name, max_edges=40000000, epsilon=None)" in asked
     (least,) = lines(thinning={"is_least": True})
-    assert least.startswith("at least about 5.7% of the labels would be others")
+    assert least.startswith("at least about 5.7% of the predictions hang")
     (most,) = lines(thinning={"is_least": True, "is_most": True})
-    assert most.startswith("at most about 5.7% of the labels would be others")
+    assert most.startswith("at most about 5.7% of the predictions hang")
     (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
-    assert "3 passes, and 13,031 labels were corrected; nothing is left to do" in mended
+    assert "all edges were read, 3 times, and 13,031 predictions changed; dropped edges" in mended
 
 
 def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise() -> None:
     _, second = lines(judged={"sample": "biased", "biases": ["fewer edges"], "n_random": 60})
-    assert "not even the 60 that are marked as drawn at random are that: they have fewer" in second
-    assert "mark as random only labels of nodes that were drawn by lot; to know about all" in second
-    assert "label all 200 of" in second
+    assert "the 60 labels marked as random do not look drawn at random (they have fewer" in second
+    assert "load those that were not with --origin given; to know, find out" in second
+    assert "all 200 nodes of" in second
     _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
-    assert "as only 20 of these were marked as drawn at random" in few
-    assert "label all 180 of" in few
+    assert "as only 20 of the labels are marked as drawn at random" in few
+    assert "all 180 nodes of" in few
 
 
 def test_random_labels_of_a_graph_thinned_too_far_are_not_to_be_drawn_again() -> None:
     first, second = lines(judged={"sample": "untested", "low": None}, thinning={})
     assert "likely" not in first
-    assert "if other edges had been kept" in second
+    assert "hang on which edges were dropped" in second
 
 
 def test_what_cannot_be_told_is_said() -> None:

@@ -94,7 +94,7 @@ def test_an_answer_corrects_itself_to_that_of_all_edges(
     assert n_wrong < 0.1 * N_NODES < n_before
     first, second, *_ = solve_lines(found)
     assert first.startswith("right at ")
-    assert "labels were corrected; nothing is left to do" in second
+    assert "predictions changed; dropped edges do no harm now" in second
 
 
 def test_solves_that_follow_by_themselves_tell_alone(
