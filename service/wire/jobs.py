@@ -160,14 +160,15 @@ def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
     limit = "at least " if thinning["is_least"] else ""
-    limit = "at most " if thinning.get("is_most") else limit
+    limit = "up to " if thinning.get("is_most") else limit
     stats, share = result["stats"], f"{limit}about {thinning['share']:.1%} of the predictions"
     if "refined" in stats:
         return (
-            f"{share} hung on which edges were dropped, so all edges were read, {stats['passes']} "
-            f"times, and {stats['n_changed']:,} predictions changed; dropped edges do no harm now"
+            f"{share} would be different had no edges been dropped, so all were read, "
+            f"{stats['passes']} times, and {stats['n_changed']:,} predictions changed; dropped "
+            "edges do no harm now"
         )
-    told = f"{share} hang on which edges were dropped"
+    told = f"{share} would be different had no edges been dropped"
     if not thinning["is_much"]:
         return told
     ways = [_KEEP_MORE[door], _READ_ALL.get((thinning["way_out"], door), "")]
@@ -178,7 +179,7 @@ def _thinning_line(
 
 
 _BIASES = {
-    "shares": "some of their classes seem rarer among the others",
+    "shares": "some classes seem more common among them than among the others",
     "spread": "they are spread out, so that most nodes are nearer to a label than labels are to "
     "each other",
     "more edges": "they have more edges than others",
@@ -204,10 +205,11 @@ _LABEL_RANDOM = {
     "class of all of them, and put_label for each",
 }
 _MARK_ANEW = {
-    "command": "load those that were not with --origin given",
-    "page": "put those that were not again as given",
-    "python": "put those that were not with origin='given'",
-    "mcp": "have those that were not put again as given",
+    "command": "load labels that somebody chose anew with `peewit labels put {graph} FILE --origin "
+    "given`",
+    "page": "put labels that somebody chose again, as given",
+    "python": "put labels that somebody chose again, with origin='given'",
+    "mcp": "have labels that somebody chose put again, as given",
 }
 
 
@@ -223,7 +225,7 @@ def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
         why = f"the labels are no random sample ({what})"
         if is_wrong:
             why = f"the {n_random:,} labels marked as random do not look drawn at random ({what})"
-            advice = f"{_MARK_ANEW[door]}; {advice}"
+            advice = f"{_MARK_ANEW[door].format(graph=graph)}; {advice}"
     elif n_random:
         why = f"only {n_random:,} of the labels are marked as drawn at random"
     else:

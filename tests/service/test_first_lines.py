@@ -104,30 +104,32 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
 )
 def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said: list[str]) -> None:
     (line,) = lines(thinning={"way_out": way_out}, graph="bank", door=door)
-    assert line.startswith("about 5.7% of the predictions hang on which edges were dropped")
+    assert line.startswith(
+        "about 5.7% of the predictions would be different had no edges been dropped"
+    )
     assert all(each in line for each in said)
     assert ("`" in line) is (door == "command")
 
 
 def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     (little,) = lines(thinning={"share": 0.004, "is_much": False})
-    assert little.endswith("hang on which edges were dropped")
+    assert little.endswith("of the predictions would be different had no edges been dropped")
     (asked,) = lines(thinning={"is_asked": True}, graph="bank")
     assert "`peewit graph set bank --max-edges 40000000 --epsilon 0`" in asked
     (asked,) = lines(thinning={"is_asked": True}, door="python")
     assert "update_graph(name, max_edges=40000000, epsilon=None)" in asked
     (least,) = lines(thinning={"is_least": True})
-    assert least.startswith("at least about 5.7% of the predictions hang")
+    assert least.startswith("at least about 5.7% of the predictions would be different")
     (most,) = lines(thinning={"is_least": True, "is_most": True})
-    assert most.startswith("at most about 5.7% of the predictions hang")
+    assert most.startswith("up to about 5.7% of the predictions would be different")
     (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
-    assert "all edges were read, 3 times, and 13,031 predictions changed; dropped edges" in mended
+    assert "so all were read, 3 times, and 13,031 predictions changed; dropped edges" in mended
 
 
 def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise() -> None:
     _, second = lines(judged={"sample": "biased", "biases": ["fewer edges"], "n_random": 60})
     assert "the 60 labels marked as random do not look drawn at random (they have fewer" in second
-    assert "load those that were not with --origin given; to know, find out" in second
+    assert "anew with `peewit labels put NAME FILE --origin given`; to know, find out" in second
     assert "all 200 nodes of" in second
     _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
     assert "as only 20 of the labels are marked as drawn at random" in few
@@ -137,7 +139,7 @@ def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise(
 def test_random_labels_of_a_graph_thinned_too_far_are_not_to_be_drawn_again() -> None:
     first, second = lines(judged={"sample": "untested", "low": None}, thinning={})
     assert "likely" not in first
-    assert "hang on which edges were dropped" in second
+    assert "had no edges been dropped" in second
 
 
 def test_what_cannot_be_told_is_said() -> None:

@@ -256,7 +256,7 @@ def test_what_walks_mend_is_told_as_the_most(tmp_path: Path, solver: WarmGraphs)
     assert told["is_most"]
     assert n_others / n_nodes < told["share"] == pytest.approx(2 - 2 * thinned["judged"]["low"])
     line = solve_lines(thinned)[1]
-    assert line.startswith("at most about ")
+    assert line.startswith("up to about ")
     assert "stable-hfs" not in line  # whose answer is what thinning decided
     unsaid, _ = answer(20_000, "given")  # but tested
     assert unsaid["thinning"] == told
