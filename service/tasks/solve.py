@@ -212,6 +212,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         thinning is not None
         and thinning.is_much
         and not (task.is_automatic or options.refine)
+        # these look at solves on what is left of the edges, which would tell of another answer
+        and not (options.cross_validate or options.replicas or options.label_shares)
         and options.max_passes > 0
         and can_correct(
             model,
@@ -252,7 +254,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
 
     def corrected_too(found: Solution, rest: Labels) -> Solution:
         """A solve without some labels, corrected as the answer was."""
-        return corrected(
+        found, fault = corrected(
             task,
             cast(Refinable, model),
             answer.prepared,
@@ -262,9 +264,18 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             max_passes=CORRECTING_PASSES,
             progress=phases.iteration,
             cancelled=cancelled,
-        )[0]
+        )
+        if fault is not None:
+            told = f"how often it is right was measured before all edges were read: {fault}"
+            assessment.warnings.append(told)
+        return found
 
     reads_all = thinning is not None and "refined" in solution.stats
+    if reads_all and options.cross_validate:
+        assessment.warnings.append(
+            "cross-validation left labels out of solves on what is left of the edges, so that "
+            "accuracy and probabilities may be told lower than they are"
+        )
     with phases.phase("judging"):
         judgement = judged(
             replace(answer, solution=solution) if reads_all and kept is answer else answer,

@@ -72,13 +72,16 @@ def share_of_thinning(
 
 
 def can_correct(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> bool:
-    """Whether the passes of a correction are for a model, and cost no more than they may."""
+    """Whether the passes of a correction are for a model, and cost no more than they may.
+
+    They are made for the answer, and for the one without the labels that are held out.
+    """
     if not isinstance(model, Refinable) or isinstance(model, Auto):
         return False
     n_edges = _n_edges(snapshot)
     reading = n_edges * _SECONDS_A_ROW
     seconds = reading + CORRECTING_PASSES * n_edges * n_columns * _SECONDS_A_PRODUCT
-    return seconds <= max(solve_seconds, _WORTH_SECONDS)
+    return 2 * seconds <= max(solve_seconds, _WORTH_SECONDS)
 
 
 def corrected(

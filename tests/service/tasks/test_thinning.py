@@ -117,6 +117,25 @@ def test_the_default_model_tells_the_ways_out(graph: StreamedGraph, solver: Warm
         assert "graph set" not in solve_lines(found, door="page")[1]
 
 
+@pytest.mark.parametrize(
+    "options", [{"probabilities": True}, {"replicas": 2}, {"label_shares": True}]
+)
+def test_what_looks_at_the_kept_edges_alone_goes_with_their_answer(
+    graph: StreamedGraph, solver: WarmGraphs, options: dict[str, Any]
+) -> None:
+    found = solved(solver, task(graph, "hfs", parameters=options))
+    assert "refined" not in found["stats"]
+    assert "--set refine=true" in solve_lines(found)[1]
+
+
+def test_cross_validation_beside_passes_says_what_it_looked_at(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    asked = {"refine": True, "cross_validate": 3}
+    found = solved(solver, task(graph, "stable-hfs", parameters=asked))
+    assert "cross-validation left labels out of solves on what is left of the" in found["warning"]
+
+
 def test_without_raw_edges_it_is_a_warning(graph: StreamedGraph, solver: WarmGraphs) -> None:
     for path in (graph.paths.root.parent / "data").iterdir():
         path.unlink()
