@@ -1,16 +1,18 @@
 """Forgetting nodes: an erasure is noted in the ledger and stored, and its nodes are hidden."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
 from peewit.service.inbox.erasures import ErasureLog, ErasureRecord
 from peewit.service.tables.uploads import NodeId, node_array
+from peewit.solvers.arrays import Int32Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Forgetting:
         ids = node_array(named, graph.settings.node_ids)
         is_known = self.nodes.knows(graph, ids)
         dense = self.nodes.lookup(graph, ids)
-        return self.log.add(
+        made = self.log.add(
             graph.id,
             [str(node) for node in named],
             dense.tolist(),
@@ -77,3 +79,20 @@ class Forgetting:
             erasure_id=erasure_id,
             ledger=Ledger(self.home / LEDGER) if erasure_id is None else None,
         )
+        self._hide_new(graph, made, ids, dense)
+        return made
+
+    def _hide_new(
+        self, graph: GraphRecord, made: ErasureRecord, ids: pa.Array, before: Int32Array
+    ) -> None:
+        """Hide what files brought between the look at the index and the erasure.
+
+        Of later files whoever ingests them does it, as the erasure is stored by then.
+        """
+        present = replace(graph, erasures_seq=self.log.changes(graph.id))
+        found = self.nodes.committed(present, ids)
+        news = np.flatnonzero((found >= 0) & (found != before))
+        if news.size:
+            self.log.note_dense(
+                graph.id, made.id, dict(zip(news.tolist(), found[news].tolist(), strict=True))
+            )

@@ -76,6 +76,10 @@ class KnownNodes:
         """
         return self._shown(graph, nodes, self._index(graph).lookup(nodes))
 
+    def committed(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
+        """The same, of nodes that no reader may know, too."""
+        return self._index(graph).lookup(nodes)
+
     def cached_ids(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
         """Dense ids, where memory has all of them; None where a file or a lock must be waited for.
 

@@ -5,7 +5,7 @@ consults. Whoever ingests the graph then takes their edges out (struck), overwri
 forgets here which nodes they were (erased). Until then the rows hold their external ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -307,6 +307,22 @@ class ErasureLog:
                         erased_nodes.c.number == each.number,
                     )
                     .values(dense=dense)
+                )
+            _note_change(connection, graph_id)
+
+    def note_dense(self, graph_id: str, erasure_id: str, dense: Mapping[int, int]) -> None:
+        """Note dense ids of nodes of an erasure by their numbers, unless they are out already."""
+        is_waiting = select(erasures.c.id).where(
+            erasures.c.id == erasure_id, erasures.c.struck_at.is_(None)
+        )
+        with self._database.write() as connection:
+            lock_graph(connection, graph_id)
+            for number, place in dense.items():
+                connection.execute(
+                    update(erased_nodes)
+                    .where(erased_nodes.c.erasure_id.in_(is_waiting))
+                    .where(erased_nodes.c.number == number)
+                    .values(dense=place)
                 )
             _note_change(connection, graph_id)
 

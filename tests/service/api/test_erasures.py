@@ -12,6 +12,7 @@ import pytest
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
+from peewit.service.inbox.erasures import ErasureLog, ErasureRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, Api, serving
@@ -402,6 +403,32 @@ def test_a_node_that_the_running_ingest_brings_is_hidden_too(api: Api) -> None:
     shown = api.call("GET", "/graphs/g", 200).json()
     path = f"/graphs/g/snapshots/{shown['snapshot']}/edges?format=csv"
     assert len(api.call("GET", path, 200).text.splitlines()) == 1 + 2
+
+
+def test_a_node_that_is_brought_while_an_erasure_is_stored_is_hidden_too(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ingest takes it in after the look at the index, and before it can know of the erasure."""
+    api.create_graph("g")
+    api.push(b"src,dst\na,b\n", CSV)
+    api.ingest()
+    api.push(f"src,dst\n{WHO},a\nb,c\n".encode(), CSV)
+    add = ErasureLog.add
+
+    def add_late(log: ErasureLog, *given: Any, **named: Any) -> ErasureRecord:
+        api.ingest()
+        return add(log, *given, **named)
+
+    monkeypatch.setattr(ErasureLog, "add", add_late)
+    erase(api, WHO)
+    graph = api.stores.catalog.get("g")
+    (waiting,) = api.stores.manifest.erasures.nodes(graph.id, struck=False)
+    assert waiting.dense is not None
+    assert waiting.dense in api.stores.manifest.hidden.of(graph).dense
+    snapshot = api.call("GET", "/graphs/g", 200).json()["snapshot"]
+    shown = api.client.get(f"/v1/graphs/g/snapshots/{snapshot}/edges?format=csv").text
+    assert "c" in shown
+    assert WHO not in shown
 
 
 def test_certificates_are_refused_once_nodes_were_erased(full: Api) -> None:
