@@ -64,6 +64,12 @@ class Job:
         return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
 
 
+_FEW_OTHERS = 10
+"""Labels left out that are not of the commonest class: fewer do not show how those are found."""
+
+_MOSTLY = 0.75
+"""Share of the commonest class from which on they are counted."""
+
 Door = Literal["command", "page", "python", "mcp"]
 """Where a text is read: it advises what can be done there."""
 
@@ -123,7 +129,7 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
     share, commonest = judged["commonest_share"], judged["commonest"]
     told += f"; always saying {commonest!r} would be right at {share:.0%}"
     n_others = round((1.0 - share) * judged["n_left_out"])
-    if n_others >= _FEW_OTHERS or share < _MOST:
+    if n_others >= _FEW_OTHERS or share < _MOSTLY:
         return told
     few = "none of these is" if not n_others else f"only {n_others} of these {_are(n_others)}"
     return (
@@ -187,11 +193,6 @@ _BIASES = {
     "close together": "they are more closely linked to each other than others are",
 }
 
-
-_FEW_OTHERS = 10
-_MOST = 0.75
-"""Fewer labels left out than this that are not of the commonest class, and more of it than that
-share, do not show how well the others are found."""
 
 _ENOUGH_RANDOM = 200
 _LEAST_MORE = 50
