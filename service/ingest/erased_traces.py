@@ -191,6 +191,40 @@ class Traces:
             if n_rows is not None:
                 self._store(feature_sets, set_id, n_rows=n_rows)
 
+    def erase_unnamed(self, nodes: Sequence[WaitingNode], struck: Sequence[ErasureRecord]) -> None:
+        """Take rows out of pushes and features that no row of the database names.
+
+        A process left them that was killed before it stored one. Of each node they go out of what
+        was written before its erasure was asked for: others may be stored yet, and bring it anew.
+        """
+        folders = ((self.paths.pushes, erase_from_block), (self.paths.feature_sets, erase_from_set))
+        found = [
+            (path, erase_from)
+            for folder, erase_from in folders
+            if folder.exists()
+            for path in folder.iterdir()
+            if not path.name.startswith(TEMPORARY_PREFIX)
+        ]
+        graph_id = self.record.id
+        with self.database.read() as connection:
+            present = connection.execute(select(now())).scalar_one()
+            named = {
+                path_below(path, graph_id)
+                for table in (pushes, files, feature_sets)
+                for path in connection.execute(
+                    select(table.c.path).where(table.c.graph_id == graph_id)
+                ).scalars()
+            }
+        asked_at = {each.id: (present - each.created_at).total_seconds() for each in struck}
+        for path, erase_from in found:
+            if str(path.relative_to(self.paths.root)) in named:
+                continue
+            with suppress(FileNotFoundError):
+                age = self.wall_clock() - path.stat().st_mtime
+                mine = [each for each in nodes if age >= asked_at[each.erasure_id]]
+                if mine:
+                    erase_from(path, self.ids(mine))
+
     def _erase_content(self, push_id: str, names: pa.Array) -> None:
         ((_, content),) = Manifest(self.database).pushes.contents([push_id])
         if content is not None:

@@ -189,6 +189,7 @@ class Eraser:
             dense = _dense(nodes)
             if dense.size:
                 self.traces.erase_made(dense, first)
+            self.traces.erase_unnamed(nodes, struck)
             self.traces.erase_bad_rows(nodes)
             found = self.traces.look_through_sources(self.traces.ids(nodes))
             self.traces.remove_old_features()

@@ -290,11 +290,15 @@ class Auto(FeatureModel, Refinable):
             )
             if filtered.status is Status.CANCELLED:
                 raise Stopped
+            left_out = np.concatenate([left_out, filtered.scores[groups.stand_ins]])
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
             warnings += filtered.warnings
             told = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
+        asked = np.flatnonzero(groups.stand_in_fold >= 0)
+        nodes, places = groups.stand_ins[asked], labels.n_labeled + asked
+        arms = {name: arm.with_scale_of(nodes, places) for name, arm in arms.items()}
         coverage = LabelCoverage.of(densities.columns, groups)
         covariate = _standardised_degrees(prepared.graph, groups)
         stack = _stacked(groups, arms, covariate, coverage)
@@ -303,10 +307,12 @@ class Auto(FeatureModel, Refinable):
         shares /= shares.sum()
         sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
         # a label in no reach of others is left out with nothing, which is no node's lot
-        reached = groups.reached_left_out(prepared.graph.component)
-        left_out = stack.left_out
+        has_others = groups.reached(prepared.graph.component)
+        reached, left_out = has_others[groups.usable], stack.left_out
         if not coverage.is_spread:
-            sample = LabelSample.of(probabilities[reachable], left_out[reached], shares)
+            judged = places[has_others[places]]
+            of_nodes = stack.left_out_of(arms, judged, covariate[groups.asked])
+            sample = LabelSample.of(of_nodes, left_out[reached], shares)
             sample = replace(
                 sample,
                 degrees=unlike_degrees(prepared.graph.degree, labels.nodes, labels.nodes),

@@ -78,17 +78,19 @@ class Densities:
     def arm(self) -> StackedArm:
         """The densities as an arm."""
         groups, labels, columns = self.groups, self.groups.labels, self.columns
-        left_out = np.zeros((labels.n_labeled, labels.n_classes))
+        asked, asked_fold = groups.asked, groups.asked_fold
+        left_out = np.zeros((asked.size, labels.n_classes))
         if groups.is_single:
-            others = columns[:, labels.nodes].astype(np.float64)
+            others = columns[:, asked].astype(np.float64)
             np.fill_diagonal(others, 0.0)
-            remaining = np.maximum(_counts(labels) - labels.targets(), 1.0)
-            left_out = (others.T @ labels.targets()) / remaining
+            remaining = np.tile(_counts(labels), (asked.size, 1))
+            remaining[: labels.n_labeled] -= labels.classes[:, None] == np.arange(labels.n_classes)
+            left_out = (others.T @ labels.targets()) / np.maximum(remaining, 1)
         for fold in range(0 if groups.is_single else groups.n_folds):
-            at = np.flatnonzero(groups.fold == fold)
+            at = np.flatnonzero(asked_fold == fold)
             kept = groups.fold != fold
             remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
-            own = columns[:, labels.nodes[at]].astype(np.float64)
+            own = columns[:, asked[at]].astype(np.float64)
             left_out[at] = (groups.class_sums(kept) @ own).T / remaining
         return StackedArm(values=self.scores, left_out=np.asarray(log_odds(left_out, _EVERYWHERE)))
 

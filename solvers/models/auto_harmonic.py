@@ -124,7 +124,7 @@ def harmonic_arm(
         prepared.harmonic = kept
     shares = _normalised(kept.last_shares)
     shares[~poisson.task.reachable] = 1.0
-    arm = share_arm(shares, kept.left_out_of(groups.labels))
+    arm = share_arm(shares, kept.left_out_of(groups))
     return HarmonicArm(arm=arm, stats={**stats, "harmonic": made})
 
 
@@ -134,7 +134,7 @@ def _anew(
     """From the columns of all groups; None where they did not converge."""
     base, labels = prepared.base, groups.labels
     shares = np.zeros((base.graph.n_nodes, labels.n_classes), np.float32)
-    beside = np.empty((labels.n_labeled, groups.n_groups), np.float32)
+    beside = np.empty((groups.asked.size, groups.n_groups), np.float32)
     rows, sums = _neighbor_means(base.graph, labels.nodes), groups.class_sums()
     for first in range(0, groups.n_groups, prepared.width):
         some = slice(first, min(first + prepared.width, groups.n_groups))
@@ -142,11 +142,12 @@ def _anew(
         x = _harmonic(base, labels.nodes, labels.nodes, values, watch, limits)
         if x is None:
             return None
-        beside[:, some] = rows @ x
+        beside[: labels.n_labeled, some] = rows @ x
+        beside[labels.n_labeled :, some] = x[groups.stand_ins]
         shares += x @ sums[:, some].T.astype(np.float32)
     return KeptHarmonic(
         labels=labels,
-        was_left_out=groups.fold >= 0,
+        was_left_out=groups.asked_fold >= 0,
         left_out=_left_out(beside, groups),
         shares=in_parts(_normalised(shares)),
         last=labels,
@@ -156,15 +157,16 @@ def _anew(
 
 
 def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
-    """(n_labeled, n_classes) shares of the walks that end at another fold, or label, (K15)."""
-    left_out = np.zeros((groups.labels.n_labeled, groups.labels.n_classes))
+    """(n_asked, n_classes) shares of the walks that end at another fold, or label, (K15)."""
+    asked_fold = groups.asked_fold
+    left_out = np.zeros((asked_fold.size, groups.labels.n_classes))
     ends = np.maximum(beside, 0.0)
     if groups.is_single:
-        ends[np.arange(len(ends)), groups.group] = 0.0
+        ends[np.arange(groups.n_groups), groups.group] = 0.0
         left_out = ends @ groups.class_sums().T
     for fold in range(0 if groups.is_single else groups.n_folds):
-        is_out = groups.fold == fold
-        left_out[is_out] = ends[is_out] @ groups.class_sums(~is_out).T
+        is_out = asked_fold == fold
+        left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T
     return _normalised(left_out).astype(np.float64, copy=False)
 
 

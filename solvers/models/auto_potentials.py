@@ -99,15 +99,17 @@ class Potentials:
 
     def arm(self) -> StackedArm:
         """Poisson learning as an arm."""
-        labels = self.groups.labels
-        left_out = np.zeros((labels.n_labeled, labels.n_classes))
-        if self.groups.is_single:
-            left_out[self.groups.usable] = self._each_without()
+        groups, labels = self.groups, self.groups.labels
+        asked, asked_fold = groups.asked, groups.asked_fold
+        left_out = np.zeros((asked.size, labels.n_classes))
+        if groups.is_single:
+            left_out[groups.usable] = self._each_without()
+            left_out[labels.n_labeled :] = self.scores[groups.stand_ins]
         else:
-            for fold in range(self.groups.n_folds):
-                is_out = self.groups.fold == fold
-                nodes, sums = labels.nodes[is_out], self.groups.class_sums(~is_out)
-                task = CentredLabels.of(self.groups.without(fold), self.graph.component)
+            for fold in range(groups.n_folds):
+                is_out = asked_fold == fold
+                nodes, sums = asked[is_out], groups.class_sums(groups.fold != fold)
+                task = CentredLabels.of(groups.without(fold), self.graph.component)
                 own = task.component[nodes]
                 scores = _potential(self.columns[:, nodes], sums, task, own)
                 left_out[is_out] = np.where(task.counts[own, None] > 0, scores, 0.0)

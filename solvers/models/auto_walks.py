@@ -74,10 +74,11 @@ def walk_shares(
     """
     groups, base = begun.groups, prepared.base
     labels, task, potential = groups.labels, poisson.task, poisson.scores
+    asked, asked_fold = groups.asked, groups.asked_fold
     starts = []
     for fold in range(groups.n_folds):
         others, scores = begun.without(fold)
-        left = labels.nodes[groups.fold == fold]
+        left = asked[asked_fold == fold]
         starts.append(_start(others, groups.without(fold), scores, left))
     starts.append(_start(task, labels, begun.scores))
     tries_even = _tries_even(groups)
@@ -90,9 +91,9 @@ def walk_shares(
     for start, shares in zip(starts, found, strict=True):
         reachable = start.task.reachable
         shares[~(reachable if start.asked is None else reachable[start.asked])] = 1.0
-    left_out = np.ones((labels.n_labeled, labels.n_classes))
+    left_out = np.ones((asked.size, labels.n_classes))
     for fold in range(groups.n_folds):
-        left_out[groups.fold == fold] = found[fold]
+        left_out[asked_fold == fold] = found[fold]
     values, sizes = found[groups.n_folds], "free"
     if tries_even and _is_better_cut(prepared.graph, poisson, found[-1], values):
         values, sizes = found[-1], "nearly even"
@@ -117,10 +118,10 @@ def _repeated(
     watch: Watch,
 ) -> StackedArm:
     """The last walk once more, as an arm; raises `Stopped`."""
-    labels, task = poisson.groups.labels, poisson.task
-    values = kept.repeated(prepared.base, _start(task, labels, begun.scores), watch)
+    groups, task = poisson.groups, poisson.task
+    values = kept.repeated(prepared.base, _start(task, groups.labels, begun.scores), watch)
     values[~task.reachable] = 1.0
-    return share_arm(values, kept.left_out_of(labels))
+    return share_arm(values, kept.left_out_of(groups))
 
 
 def _tries_even(groups: LabelGroups) -> bool:

@@ -24,10 +24,10 @@ class KeptLeftOut:
     Attributes
     ----------
     labels : Labels
-    was_left_out : (n_labeled,) bool
-        Which of them were.
-    left_out : (n_labeled, n_classes) float64
-        Shares of every label, without its fold; even ones where it was not left out.
+    was_left_out : (n_asked,) bool
+        Which of them were, and of the nodes that stand for all.
+    left_out : (n_asked, n_classes) float64
+        Shares of each of both, without its fold; even ones where it was not left out.
     shares : (n_nodes, n_classes) uint8
         Shares of every node, in 255ths.
     """
@@ -48,11 +48,18 @@ class KeptLeftOut:
         is_left_out = self.was_left_out[place] | (groups.fold[at] < 0)
         return bool(n_changed <= _MOST_CHANGED * before.n_labeled and is_left_out.all())
 
-    def left_out_of(self, labels: Labels) -> FloatArray:
-        """(n_labeled, n_classes) shares at labels, each without itself."""
-        shares = self.shares[labels.nodes] / _STEPS
-        at, place = self._common(labels)
+    def left_out_of(self, groups: LabelGroups) -> FloatArray:
+        """(n_asked, n_classes) shares at labels, and at nodes that stand for all, without a fold.
+
+        With all labels where they were not left out.
+        """
+        shares = self.shares[groups.asked] / _STEPS
+        at, place = self._common(groups.labels)
         shares[at] = self.left_out[place]
+        own, kept = groups.labels.n_labeled, self.labels.n_labeled
+        was_left_out = self.was_left_out[kept:]  # the same nodes, as these depend on no label
+        if was_left_out.size == groups.stand_ins.size:
+            shares[own:][was_left_out] = self.left_out[kept:][was_left_out]
         return shares
 
     def _common(self, labels: Labels) -> tuple[IntArray, IntArray]:

@@ -53,7 +53,7 @@ class KeptWalks(KeptLeftOut):
         """Those that began with ``start`` and ended with ``walk``."""
         return cls(
             labels=groups.labels,
-            was_left_out=groups.fold >= 0,
+            was_left_out=groups.asked_fold >= 0,
             walks_from=walks_from,
             first=start.first,
             walk=walk,

@@ -15,7 +15,6 @@ from peewit.solvers.models.label_groups import LabelGroups
 from peewit.solvers.models.label_sample import DOUBT, rank_deviate
 from peewit.solvers.row_ranges import row_blocks
 
-_MOST_NODES: Final = 20_000
 _LEAST_EXCESS: Final = 0.05
 """More of the nodes than of the left-out labels must be near labels; of fewer nothing is gained."""
 
@@ -53,25 +52,20 @@ class LabelCoverage:
 
         Notes
         -----
-        The nodes that stand for all are at most 20,000 drawn with a fixed seed, each without one
-        fold, as the left-out labels are.
+        Nodes stand for all that are without one fold, as the left-out labels are.
         """
-        n_nodes, used, labeled = columns.shape[1], groups.usable, groups.labels.nodes
+        n_nodes, used, n_labeled = columns.shape[1], groups.usable, groups.labels.n_labeled
         is_near, is_left_near = np.zeros(n_nodes, bool), np.zeros(used.size, bool)
-        rng = np.random.default_rng(0)
-        some = rng.choice(n_nodes, min(n_nodes, _MOST_NODES), replace=False)
-        some = some[~np.isin(some, labeled)]
-        if used.size == 0 or some.size == 0:
-            return cls(p_value=1.0, is_near=is_near, is_left_near=is_left_near)
-        folds = rng.integers(0, groups.n_folds, some.size)
-        of_nodes, of_labels = np.zeros(some.size), np.zeros(used.size)
+        asked, asked_fold = groups.asked, groups.asked_fold
+        coverage = np.zeros(asked.size)
         for fold in range(groups.n_folds):
+            own = asked_fold == fold
             kept = groups.class_sums(groups.fold != fold).sum(axis=0)
-            for coverage, nodes, own in (
-                (of_nodes, some, folds == fold),
-                (of_labels, labeled[used], groups.fold[used] == fold),
-            ):
-                coverage[own] = kept @ columns[:, nodes[own]]
+            coverage[own] = kept @ columns[:, asked[own]]
+        of_labels = coverage[used]
+        of_nodes = coverage[n_labeled:][groups.stand_in_fold >= 0]
+        if of_labels.size == 0 or of_nodes.size == 0:
+            return cls(p_value=1.0, is_near=is_near, is_left_near=is_left_near)
         p_value, cut = _least_likely(of_labels, of_nodes)
         nearness = rank_deviate(of_labels, of_nodes)
         if p_value >= DOUBT:

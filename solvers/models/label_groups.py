@@ -33,6 +33,11 @@ _LARGE: Final = 1 << 15
 """Columns worth paying for, fewer from so many nodes on: more classes have fewer folds, at least
 two."""
 
+_MOST_STAND_INS: Final = 20_000
+_LEAST_STAND_INS: Final = 1_000
+_STAND_IN_ENTRIES: Final = 1_000_000
+"""Nodes that stand for all, and how many numbers what they are told may take."""
+
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _FOLD_BITS: Final = np.uint64(24)
 
@@ -72,12 +77,20 @@ class LabelGroups:
         Group of each label: its own where labels are few, else one for each class and fold.
     n_folds : int
         0 where no label can be left out, or one fold would hold them all.
+    n_nodes : int
+    stand_ins : (n_stand_ins,) int64
+        Nodes drawn at random that stand for all, labeled ones among them.
+    stand_in_fold : (n_stand_ins,) int64
+        The fold that each is predicted without, as labels are without theirs; -1 of labeled ones.
     """
 
     labels: Labels
     fold: Int64Array
     group: Int64Array
     n_folds: int
+    n_nodes: int
+    stand_ins: Int64Array
+    stand_in_fold: Int64Array
 
     @classmethod
     def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
@@ -92,7 +105,8 @@ class LabelGroups:
         if shares_groups:
             drawn, is_fair = _drawn_folds(labels, n_folds)
             fold = np.where((fold >= 0) & is_fair[labels.classes], drawn, fold)
-        return cls._grouped(labels, fold, labels.classes * (n_folds + 1) + fold, shares_groups)
+        key = labels.classes * (n_folds + 1) + fold
+        return cls._grouped(labels, fold, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
     def of_folds(cls, labels: Labels, fold: Int64Array, n_nodes: int) -> "LabelGroups":
@@ -107,11 +121,17 @@ class LabelGroups:
             most_groups(n_nodes, labels.n_classes), n_folds * labels.n_classes
         )
         key = (labels.classes * (n_folds + 1) + own) * 2 + (fold >= 0)
-        return cls._grouped(labels, own, key, shares_groups)
+        return cls._grouped(labels, own, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
     def _grouped(
-        cls, labels: Labels, fold: Int64Array, key: Int64Array, shares_groups: bool
+        cls,
+        labels: Labels,
+        fold: Int64Array,
+        key: Int64Array,
+        n_nodes: int,
+        *,
+        shares_groups: bool,
     ) -> "LabelGroups":
         """Folds without gaps, and groups of the same key where labels share them."""
         used = np.unique(fold[fold >= 0])
@@ -122,14 +142,24 @@ class LabelGroups:
         group = np.arange(labels.n_labeled)
         if shares_groups:
             _, group = np.unique(key, return_inverse=True)
-        return cls(labels=labels, fold=dealt, group=group.astype(np.int64), n_folds=n_used)
+        stand_ins, stand_in_fold = _stand_ins(labels, n_used, n_nodes)
+        return cls(
+            labels=labels,
+            fold=dealt,
+            group=group.astype(np.int64),
+            n_folds=n_used,
+            n_nodes=n_nodes,
+            stand_ins=stand_ins,
+            stand_in_fold=stand_in_fold,
+        )
 
     def rest(self, left_out: BoolArray) -> "LabelGroups":
         """Those of the labels that are not ``left_out``, (n_labeled,) bool, in the same groups."""
         labels = self.labels.subset(np.flatnonzero(~left_out))
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
-        return self._grouped(labels, fold, self.group[~left_out], True)
+        own = self.group[~left_out]
+        return self._grouped(labels, fold, own, self.n_nodes, shares_groups=True)
 
     @property
     def n_groups(self) -> int:
@@ -146,14 +176,27 @@ class LabelGroups:
         """Places of the labels that are left out, once each."""
         return np.flatnonzero(self.fold >= 0)
 
-    def reached_left_out(self, component: Int32Array) -> BoolArray:
-        """(n_used,) which left-out labels lie in a component with a label of another fold."""
-        labels, used = self.labels, self.usable
-        own = component[labels.nodes].astype(np.int64)
+    @property
+    def asked(self) -> Int64Array:
+        """(n_asked,) nodes that are predicted without a fold: the labels', then the stand-ins."""
+        return np.concatenate([self.labels.nodes, self.stand_ins])
+
+    @property
+    def asked_fold(self) -> Int64Array:
+        """(n_asked,) their folds, -1 of those that are not."""
+        return np.concatenate([self.fold, self.stand_in_fold])
+
+    def reached(self, component: Int32Array) -> BoolArray:
+        """(n_asked,) which of them lie in a component with a label of another fold."""
+        n_keys = self.n_folds + 1
+        own = component[self.labels.nodes].astype(np.int64)
         n_together = np.bincount(own, minlength=int(component.max(initial=-1)) + 1)
-        key = own * (self.n_folds + 1) + self.fold
-        _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-        return np.asarray(n_together[own] > counts[place])[used]
+        keys, counts = np.unique(own * n_keys + self.fold, return_counts=True)
+        at, fold = component[self.asked].astype(np.int64), self.asked_fold
+        key = at * n_keys + fold
+        place = np.minimum(np.searchsorted(keys, key), keys.size - 1)
+        n_own = np.where(keys[place] == key, counts[place], 0)
+        return np.asarray((fold >= 0) & (n_together[at] > n_own))
 
     def members(self) -> list[Int64Array]:
         """Nodes of every group."""
@@ -173,6 +216,17 @@ class LabelGroups:
         sums = np.zeros((self.labels.n_classes, self.n_groups))
         sums[self.labels.classes[kept], self.group[kept]] = 1.0
         return sums
+
+
+def _stand_ins(labels: Labels, n_folds: int, n_nodes: int) -> tuple[Int64Array, Int64Array]:
+    """Nodes drawn with a fixed seed, and the fold that each is predicted without."""
+    if n_folds == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    rng = np.random.default_rng(0)
+    fitting = max(_STAND_IN_ENTRIES // labels.n_classes, _LEAST_STAND_INS)
+    nodes = rng.choice(n_nodes, min(n_nodes, _MOST_STAND_INS, fitting), replace=False)
+    fold = rng.integers(0, n_folds, nodes.size)
+    return nodes, np.where(np.isin(nodes, labels.nodes), -1, fold)
 
 
 def _ranks(labels: Labels, n_folds: int) -> Int64Array:

@@ -1,8 +1,8 @@
 """Label samples: whether labels were drawn at random, and class shares where they were not.
 
-Predictions for all nodes and for left-out labels come from the same function, so their mean
-differs where labels were drawn otherwise than at random: more frauds than honest accounts, or as
-many of each class. Two rank sums (K16) see draws that shares do not tell: labels of nodes with more
+Predictions for nodes and for left-out labels come from the same function, so their mean differs
+where labels were drawn otherwise than at random: more frauds than honest accounts, or as many of
+each class. Two rank sums (K16) see draws that shares do not tell: labels of nodes with more
 edges than others, and labels that lie nearer to each other than nodes do to them.
 """
 
@@ -88,7 +88,8 @@ class LabelSample:
         Parameters
         ----------
         nodes : (n_nodes, n_classes) float64
-            Of the nodes that labels reach.
+            Of nodes that labels reach, predicted without as many labels as those that are left out:
+            a function of more of them may be another one.
         left_out : (n_used, n_classes) float64
         shares : (n_classes,) float64
             Of the labels, > 0.
@@ -105,7 +106,7 @@ class LabelSample:
             return cls(p_value=1.0, shares=shares, is_estimated=False)
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
         variance = np.maximum(_variance(nodes), _variance(left_out))
-        spread = np.sqrt(variance / n_used + 1.0 / (4.0 * n_used**2))
+        spread = np.sqrt(variance * (1.0 / n_used + 1.0 / len(nodes)) + 1.0 / (4.0 * n_used**2))
         p_value = min(1.0, float(2.0 * special.ndtr(-(away / spread).max()) * n_classes))
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
             return cls(p_value=p_value, shares=shares, is_estimated=False)

@@ -10,7 +10,7 @@ log loss on left-out labels is never more than -log(mass) / n_labels above their
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, log_softmax, softmax
@@ -44,12 +44,26 @@ class StackedArm:
     ----------
     values : (n_nodes, n_classes)
         Of every node; rows sum to 0.
-    left_out : (n_labeled, n_classes) float64
-        Of every label, without it.
+    left_out : (n_asked, n_classes) float64
+        Of every label, without it, and then of nodes that stand for all, without as many.
+    scale : float
+        Of ``values``, for the weights, which are those of ``left_out``.
     """
 
     values: RealArray
     left_out: FloatArray
+    scale: float = 1.0
+
+    def with_scale_of(self, nodes: Int64Array, places: Int64Array) -> "StackedArm":
+        """With the scale that makes ``values`` of some nodes as large as those left out (K18).
+
+        ``places`` are those of the nodes in ``left_out``.
+        """
+        whole, part = (
+            float(np.square(rows, dtype=np.float64).mean()) if rows.size else 0.0
+            for rows in (self.values[nodes], self.left_out[places])
+        )
+        return replace(self, scale=float(np.sqrt(part / whole))) if whole and part else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +221,7 @@ class Stack:
                 logits += self.shares.of_all
             for name, own in fit.weights.items():
                 if own > 0:
-                    logits += own * arms[name].values[rows]
+                    logits += own * arms[name].scale * arms[name].values[rows]
             if fit.slope.any():
                 logits += covariate[rows, None] * fit.slope
             mixed += weight * softmax(logits, axis=1)
@@ -249,6 +263,16 @@ class StratifiedStack:
             name: share * near[name] + (1.0 - share) * weight
             for name, weight in self.far.belief_weights.items()
         }
+
+    def left_out_of(
+        self, arms: Mapping[str, StackedArm], places: Int64Array, covariate: FloatArray
+    ) -> FloatArray:
+        """(n_places, n_classes) of nodes that are asked without a fold, where none is near."""
+        told = {
+            name: StackedArm(values=arm.left_out, left_out=arm.left_out)
+            for name, arm in arms.items()
+        }
+        return self.far.probabilities(told, covariate, places)
 
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""

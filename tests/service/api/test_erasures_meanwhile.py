@@ -3,9 +3,13 @@
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import delete
 
+from peewit.service.database.tables import pushes
 from peewit.service.ingest.erasing import Eraser
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
@@ -122,6 +126,27 @@ def test_what_is_new_comes_in_however_often_somebody_asks(
     ingest_and(api, Committed, lambda: order.append("push"))
     assert order[:4] == ["strike", "strike", "push", "strike"], "one at the begin of the pass"
     assert edges(api) == {("a", "b")}
+
+
+def test_blocks_that_a_killed_process_stored_no_row_of_forget_too(api: Api) -> None:
+    api.create_graph("g")
+    api.push(b"src,dst\na,b\n", CSV)
+    api.ingest()
+    rows = "".join(f"x{number},y{number}\n" for number in range(6_000))
+    for _ in range(2):
+        api.push(f"src,dst\n{WHO},a\n{rows}".encode(), CSV)
+    with api.stores.database.write() as connection:
+        gone = delete(pushes).where(pushes.c.path != "").returning(pushes.c.path)
+        left, younger = map(Path, connection.execute(gone).scalars())
+    erase(api, WHO)
+    later = time.time() + 60.0
+    os.utime(younger, (later, later))  # of a push that comes after it, and is stored yet
+    api.ingest()
+    (told,) = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
+    assert told["status"] == "erased"
+    assert WHO.encode() not in left.read_bytes()
+    assert pq.read_metadata(left).num_rows == 6_000
+    assert pq.read_metadata(younger).num_rows == 6_001
 
 
 def test_what_was_left_half_written_between_two_strikes_goes(

@@ -11,6 +11,7 @@ from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnin
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels, deal_folds
+from peewit.solvers.models import label_groups
 from peewit.solvers.models.auto import Auto, _standardised_degrees
 from peewit.solvers.models.auto_arms import Densities, is_better
 from peewit.solvers.models.auto_potentials import Potentials
@@ -92,6 +93,8 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
     for fold in range(groups.n_folds):
         _, scores = potentials.without(fold)
         other = refit.solve(prepared, groups.without(fold))
+        reached = groups.reached(graph.component)[groups.asked_fold == fold]
+        assert (reached == other.reachable[groups.asked[groups.asked_fold == fold]]).all()
         np.testing.assert_allclose(
             scores[other.reachable], unit * other.scores[other.reachable], atol=2e-5 * size
         )
@@ -138,6 +141,11 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
             known = np.arange(labels.n_labeled) != place
         expected = said(known, int(labels.nodes[place]))
         np.testing.assert_allclose(arm.left_out[place], expected, atol=1e-3)
+    for place in np.flatnonzero(groups.stand_in_fold >= 0)[::9]:
+        known = everything if groups.is_single else groups.fold != groups.stand_in_fold[place]
+        expected = said(known, int(groups.stand_ins[place]))
+        found = arm.left_out[labels.n_labeled + place]
+        np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_walks_leave_folds_out() -> None:
@@ -147,11 +155,12 @@ def test_walks_leave_folds_out() -> None:
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
     arm, *_ = walk_shares(prepared, potentials, potentials, UNWATCHED)
-    rows = groups.fold == 0
+    rows = groups.asked_fold == 0
+    assert rows[labels.n_labeled :].sum() > 20  # nodes that stand for all
     rest = LabelGroups.of(groups.without(0), graph.n_nodes)
     fewer = potentials_of(model, prepared, rest)
     alone, *_ = walk_shares(prepared, fewer, fewer, UNWATCHED)
-    np.testing.assert_allclose(arm.left_out[rows], alone.values[labels.nodes[rows]], atol=1e-4)
+    np.testing.assert_allclose(arm.left_out[rows], alone.values[groups.asked[rows]], atol=1e-4)
 
 
 def test_walks_start_from_densities_where_potentials_fail() -> None:
@@ -439,6 +448,26 @@ def test_labels_that_are_mostly_of_the_small_class_are_told_and_mended() -> None
     assert accuracy(solution.scores, classes, labels.nodes) > 0.95
     share = (solution.scores.argmax(axis=1) == 1).mean()
     assert 0.05 < share < 0.2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_are_not_blamed_for_walks_that_need_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Walks from half of the labels lump blocks together that those from all tell apart."""
+    monkeypatch.setattr(label_groups, "_LARGE", 0)  # two folds, as graphs of many nodes have
+    rng = np.random.default_rng(seed)
+    classes, n_edges = np.arange(10_000) % 10, 500_000
+    u, v = rng.integers(0, classes.size, (2, n_edges))
+    inside = rng.random(n_edges) < 0.25
+    v[inside] = 10 * rng.integers(0, 1_000, np.count_nonzero(inside)) + classes[u[inside]]
+    differs = u != v
+    ones = np.ones(np.count_nonzero(differs))
+    graph = Graph.from_edges(u[differs], v[differs], ones, n_nodes=classes.size)
+    labels = random_labels(classes, 300, seed=50 + seed)
+    solution = Auto().solve(Auto().prepare(graph), labels)
+    assert solution.warnings == ()
+    assert (solution.scores.argmax(axis=1) == classes).mean() > 0.93
 
 
 def test_stats_tell_what_was_weighed() -> None:

@@ -36,7 +36,7 @@ def kept_walks(graph: Graph, labels: Labels, *, n_steps: int = 3) -> KeptWalks:
         "poisson",
         WalkStart(task=task, labels=labels, first=first),
         Walk(classes=first, n_steps=n_steps),
-        np.tile([0.25, 0.75], (labels.n_labeled, 1)),
+        np.tile([0.25, 0.75], (groups.asked.size, 1)),
         np.tile([0.6, 0.4], (graph.n_nodes, 1)),
     )
 
@@ -222,9 +222,13 @@ def test_kept_walks_start_from_first_classes_where_these_are_others() -> None:
     shares = np.linalg.matrix_power(step, 3) @ np.eye(2)[began]
     asked = task.reachable  # nobody asks for the others
     np.testing.assert_allclose(found[asked], shares[asked], atol=1e-6)
-    left_out = kept.left_out_of(more)
-    np.testing.assert_array_equal(left_out[:30], kept.left_out)
+    groups = LabelGroups.of(more, graph.n_nodes)
+    left_out = kept.left_out_of(groups)
+    np.testing.assert_array_equal(left_out[:30], kept.left_out[:30])
     np.testing.assert_allclose(left_out[30], [0.6, 0.4], atol=1 / 255)
+    asked = np.flatnonzero(groups.stand_in_fold >= 0)
+    assert asked.size == graph.n_nodes - 31
+    np.testing.assert_array_equal(left_out[31:][asked], kept.left_out[30:][asked])
 
 
 def test_walks_begin_anew_where_asked() -> None:

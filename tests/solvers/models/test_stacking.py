@@ -228,6 +228,23 @@ def test_a_belief_is_what_it_is_without_the_arms_that_it_ignores() -> None:
     assert fitted(["first", "second", "third"], ()).fits[0].weights["third"] > 0.1
 
 
+def test_arms_count_as_large_as_they_are_without_a_fold() -> None:
+    """Weights fit what is left out; values of another size would be read by other weights."""
+    classes = np.random.default_rng(0).integers(0, 2, N_LABELS)
+    told = said(classes, 2, 1.5, seed=1)
+    arm = StackedArm(values=np.float32(told / 3.0), left_out=told)
+    assert arm.with_scale_of(np.zeros(0, np.int64), np.zeros(0, np.int64)) is arm
+    everywhere = np.arange(N_LABELS)
+    scaled = arm.with_scale_of(everywhere, everywhere)
+    assert scaled.scale == pytest.approx(3.0, rel=1e-6)
+    shares, beliefs = SharePrior.of(classes, 2), {"one": Belief(weights={"one": 1.0}, mass=1.0)}
+    stack = fitted_stack(
+        {"one": scaled}, classes, shares, beliefs, everywhere, None, covariate_mass=0.0
+    )
+    found = stack.probabilities({"one": scaled}, np.zeros(N_LABELS), slice(None))
+    np.testing.assert_allclose(found, stack.left_out, rtol=1e-5)
+
+
 def test_even_labels_have_even_shares_also_without_one() -> None:
     shares = SharePrior.of(np.repeat([0, 1, 2], 5), 3)
     np.testing.assert_allclose(np.exp(shares.of_all), 1 / 3, rtol=1e-6)
