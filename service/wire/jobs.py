@@ -98,7 +98,8 @@ def solve_lines(
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
     if judged is not None and judged["sample"] != "random" and _says_more(judged):
-        lines.append(_sample_line(judged, graph, door))
+        n_others = int(result["n_nodes"]) - int(result["n_labels"])
+        lines.append(_sample_line(judged, n_others, graph, door))
     return lines
 
 
@@ -214,11 +215,12 @@ _MARK_ANEW = {
 }
 
 
-def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
+def _sample_line(judged: Mapping[str, Any], n_others: int, graph: str, door: Door) -> str:
     """Whom the labels speak for, and how to know about all nodes."""
     n_random = judged["n_random"]
     is_wrong = judged["sample"] == "biased" and judged["only_random"]
     more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
+    more = min(more, n_others)
     advice = f"to know, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
     if judged["sample"] == "biased":
         *others, last = (_BIASES[each] for each in judged["biases"])
@@ -231,7 +233,8 @@ def _sample_line(judged: Mapping[str, Any], graph: str, door: Door) -> str:
         why = f"only {n_random:,} of the labels are marked as drawn at random"
     else:
         why = "nobody has said that the labels were drawn at random"
-    return f"this may not hold at other nodes, as {why}; {advice}"
+    told = f"this may not hold at other nodes, as {why}"
+    return f"{told}; {advice}" if more else told
 
 
 @record

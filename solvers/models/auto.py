@@ -45,7 +45,12 @@ from peewit.solvers.models.filtered_ridge import FilteredRidge
 from peewit.solvers.models.graph_model_base import Bequest, GraphModel, PreparedGraph
 from peewit.solvers.models.harmonic_mbo import joined_columns
 from peewit.solvers.models.label_coverage import LabelCoverage
-from peewit.solvers.models.label_groups import GroupColumns, LabelGroups, most_groups
+from peewit.solvers.models.label_groups import (
+    GroupColumns,
+    LabelGroups,
+    most_groups,
+    most_stand_ins,
+)
 from peewit.solvers.models.label_sample import LabelSample, reweighed, unlike_degrees
 from peewit.solvers.models.poisson import Poisson
 from peewit.solvers.models.refinable_base import FullGraph, Refinable
@@ -85,6 +90,9 @@ _KEPT_CLASS_BYTES: Final = 6
 
 _JOINED_BYTES: Final = 8
 """For each column of walks that step together, before and after a step."""
+
+_STAND_IN_BYTES: Final = 8
+"""Of a node that stands for all, for each group where walks end and each class."""
 
 _LEAST_SHARING: Final = 3
 """Folds that share columns: without one of two the others could not be judged."""
@@ -174,7 +182,10 @@ class Auto(FeatureModel, Refinable):
         solving = _SOLVED_BYTES * width + 4 * n_groups
         walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
-        return max(solving, walking, filtering) + _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
+        kept = _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
+        standing = _STAND_IN_BYTES * (n_groups + n_classes)
+        share = most_stand_ins(n_nodes, n_classes) / max(n_nodes, 1)
+        return max(solving, walking, filtering) + kept + int(share * standing)
 
     @one_blas_thread
     def prepare(

@@ -47,6 +47,12 @@ def most_groups(n_nodes: int, n_classes: int) -> int:
     return max(_n_folds(n_nodes, n_classes) * n_classes, _n_columns(n_nodes))
 
 
+def most_stand_ins(n_nodes: int, n_classes: int) -> int:
+    """How many nodes stand for all."""
+    fitting = max(_STAND_IN_ENTRIES // n_classes, _LEAST_STAND_INS)
+    return min(n_nodes, _MOST_STAND_INS, fitting)
+
+
 def _n_folds(n_nodes: int, n_classes: int) -> int:
     if n_nodes < _LARGE and n_classes <= _MOST_WITH_ALL_FOLDS:
         return _MAX_FOLDS
@@ -223,8 +229,7 @@ def _stand_ins(labels: Labels, n_folds: int, n_nodes: int) -> tuple[Int64Array, 
     if n_folds == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rng = np.random.default_rng(0)
-    fitting = max(_STAND_IN_ENTRIES // labels.n_classes, _LEAST_STAND_INS)
-    nodes = rng.choice(n_nodes, min(n_nodes, _MOST_STAND_INS, fitting), replace=False)
+    nodes = rng.choice(n_nodes, most_stand_ins(n_nodes, labels.n_classes), replace=False)
     fold = rng.integers(0, n_folds, nodes.size)
     return nodes, np.where(np.isin(nodes, labels.nodes), -1, fold)
 

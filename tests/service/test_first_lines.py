@@ -32,12 +32,19 @@ THINNING: dict[str, Any] = {
 
 
 def lines(
-    *, judged: Any = None, thinning: Any = None, stats: Any = None, **where: Any
+    *,
+    judged: Any = None,
+    thinning: Any = None,
+    stats: Any = None,
+    n_nodes: int = 5_000,
+    **where: Any,
 ) -> list[str]:
     result = {
         "judged": None if judged is None else JUDGED | judged,
         "thinning": None if thinning is None else THINNING | thinning,
         "stats": stats or {},
+        "n_nodes": n_nodes,
+        "n_labels": 300,
     }
     return solve_lines(result, **where)
 
@@ -134,6 +141,9 @@ def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise(
     _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
     assert "as only 20 of the labels are marked as drawn at random" in few
     assert "all 180 nodes of" in few
+    untested = {"sample": "untested", "n_random": 0, "only_random": False}
+    assert "all 74 nodes of" in lines(judged=untested, n_nodes=374)[1]
+    assert lines(judged=untested, n_nodes=300)[1].endswith("labels were drawn at random")
 
 
 def test_random_labels_of_a_graph_thinned_too_far_are_not_to_be_drawn_again() -> None:

@@ -263,10 +263,11 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, 4.0)
     each = 4 + 14 * 8  # of float32, and fourteen vectors of float64 for each that is solved for
     # what walks began with, twice, and a cycle; harmonic functions, and where both ended, by class
-    kept = 50 + 6 * 2
+    kept = 50 + 6 * 2 + 8 * (30 + 2)
     assert home.estimate("auto").n_bytes == of_graph + N_NODES * (30 * each + kept)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (5 * 32 * each + 50 + 6 * 32)
+    kept = 50 + 6 * 32 + 8 * (5 * 32 + 32)
+    assert home.estimate("auto").n_bytes == of_graph + N_NODES * (5 * 32 * each + kept)
     assert home.estimate("hfs").n_bytes == without
 
 
