@@ -30,6 +30,7 @@ _NEGLIGIBLE = 1e-3
 _FITTED = 1e-9
 _NEAR_ZERO = 1e-4
 _SUFFICIENT = 1e-4
+_MOST_STEPS, _MOST_HALVINGS = 200, 60
 _LEAST_ORDERING = 20
 _LEAST_LOG_RATIO = 0.1
 """Of the shares of the commonest and the rarest class: nearer ones leave nodes a toss-up, which
@@ -460,7 +461,8 @@ def _mode(problem: _Problem) -> tuple[FloatArray, float]:
     """Parameters of the least loss with weights >= 0, and the loss.
 
     By Newton's method with projected steps: a weight near 0 that the loss pushes down is stepped by
-    its own curvature alone, so that the projection spoils no other's step.
+    its own curvature alone, so that the projection spoils no other's step. A step that the
+    projection turns upwards is halved, and no point is taken that raises the loss.
 
     References
     ----------
@@ -469,23 +471,28 @@ def _mode(problem: _Problem) -> tuple[FloatArray, float]:
     is_weight = np.arange(problem.mean.size) < problem.n_arms
     parameters = problem.mean
     loss, gradient, probabilities = problem.loss(parameters)
-    while True:
+    for _ in range(_MOST_STEPS):
         is_held = is_weight & (parameters <= _NEAR_ZERO) & (gradient > 0)
         curvature = problem.curvature(probabilities) + problem.precision
         apart = np.where(is_held | is_held[:, None], np.diag(curvature.diagonal()), curvature)
         step = np.linalg.solve(apart, gradient)
-        while True:
+        is_last = True
+        for _ in range(_MOST_HALVINGS):
             tried = parameters - step
             tried[is_weight] = tried[is_weight].clip(min=0.0)
             promised = float(gradient @ (parameters - tried))
             found = problem.loss(tried)
-            is_last = promised <= _FITTED * (1.0 + abs(loss))
-            if is_last or loss - found[0] >= _SUFFICIENT * promised:
+            is_last = abs(promised) <= _FITTED * (1.0 + abs(loss))
+            if is_last or (promised > 0 and loss - found[0] >= _SUFFICIENT * promised):
                 break
             step *= 0.5
-        parameters, (loss, gradient, probabilities) = tried, found
-        if is_last:
+        else:
             return parameters, loss
+        if found[0] <= loss:
+            parameters, (loss, gradient, probabilities) = tried, found
+        if is_last:
+            break
+    return parameters, loss
 
 
 def _fit(

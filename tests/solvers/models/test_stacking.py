@@ -5,6 +5,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import check_grad, minimize
 
+from peewit.solvers.models import stacking
+from peewit.solvers.models.auto import BELIEFS
 from peewit.solvers.models.label_sample import LabelSample, reweighed
 from peewit.solvers.models.stacking import (
     Belief,
@@ -93,6 +95,50 @@ def test_the_mode_is_the_one_that_another_solver_finds(seed: int) -> None:
     assert (parameters[:n_arms] >= 0.0).all()
     assert loss <= other.fun + 1e-9 * abs(other.fun)
     np.testing.assert_allclose(parameters, other.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [*range(12), 202, 468, 1089])
+def test_no_mode_of_strong_arms_is_worse_than_where_it_began_or_than_another_solver_s(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Steps that are cut off at weights of 0 may lead upwards."""
+    rng = np.random.default_rng(seed)
+    n_classes, n_labels = int(rng.integers(2, 7)), int(rng.choice([6, 20, 60, 200]))
+    classes = np.r_[0, 1, rng.integers(0, n_classes, n_labels - 2)]
+    base, arms = rng.standard_normal((n_labels, n_classes)), {}
+    for name in ("walks", "poisson", "density", "harmonic", "features"):
+        told = 0.7 * (rng.standard_normal(base.shape) + base)
+        told[np.arange(n_labels), classes] += rng.normal(0.5, 2.0)
+        told *= 10 ** rng.uniform(-0.5, 1.5)
+        told -= told.mean(axis=1, keepdims=True)
+        arms[name] = StackedArm(values=told, left_out=told)
+    problems = []
+
+    def noted(own: _Problem) -> tuple[np.ndarray, float]:
+        problems.append(own)
+        return _mode(own)
+
+    monkeypatch.setattr(stacking, "_mode", noted)
+    shares = SharePrior.of(classes, n_classes)
+    fitted_stack(
+        arms, classes, shares, BELIEFS, np.arange(n_labels), base[:, 0], covariate_mass=0.2
+    )
+    assert len(problems) == 10
+    for own in problems:
+        parameters, loss = _mode(own)
+        assert loss == own.loss(parameters)[0] <= own.loss(own.mean)[0]
+        bounds = [(0.0, None)] * own.n_arms + [(None, None)] * (own.mean.size - own.n_arms)
+        options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
+        start = 0.5 * (parameters + own.mean)
+        other = minimize(
+            lambda x, own=own: own.loss(x)[:2],
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
+        )
+        assert loss <= other.fun + 1e-6 * (1.0 + abs(other.fun))
 
 
 def test_the_evidence_of_one_weight_is_near_its_integral() -> None:
