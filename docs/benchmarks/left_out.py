@@ -25,6 +25,7 @@ from docs.benchmarks.default_model import SETS
 from docs.benchmarks.fraud import labeled
 from peewit.service.tasks.assessment import Answered, Assessment, JudgedLabels
 from peewit.service.tasks.judgement import judged
+from peewit.service.tasks.labels_task import Origins
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
@@ -43,12 +44,13 @@ def told_of(
     prepared: object, graph: Graph, labels: Labels, solution: Solution, is_random: BoolArray
 ) -> dict[str, Any]:
     """What a solve by `auto` tells first of itself."""
+    none = np.zeros(labels.n_labeled, bool)
     answer = Answered(
         model=Auto(walks="anew"),
         prepared=prepared,
         snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
         labels=labels,
-        judged=JudgedLabels.of(labels, np.zeros(labels.n_labeled, bool), 0),
+        judged=JudgedLabels.of(labels, Origins(none, none), 0),
         solution=solution,
     )
     found = judged(

@@ -12,12 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from peewit.service.tasks.labels_task import Origins
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, RealArray
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
+from peewit.solvers.assessment.left_out_accuracy import LEAST_RANDOM
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
 from peewit.solvers.models.base import Model
@@ -37,17 +39,18 @@ Phase = Callable[[str], AbstractContextManager[None]]
 class JudgedLabels:
     """Labels that are left out in turn to judge by; made by `of`.
 
-    Suggested ones are passed over: their nodes were picked because they differ from the others.
+    Those that were drawn at random, where these are enough to speak for all nodes. Else suggested
+    ones are passed over: their nodes were picked because they differ from the others.
 
     Attributes
     ----------
     may_leave_out : (n_labeled,) bool
     n_folds : int
-        As many as asked, or as labels that can be left out where suggested ones were passed over.
+        As many as asked, or as labels that can be left out where others were passed over.
     n_suggested : int
-        Labels that were passed over.
+        Suggested labels that were passed over.
     told : str or None
-        The same in words; None where no label was suggested.
+        What was passed over in words; None where nothing was, and no label was suggested.
     """
 
     may_leave_out: BoolArray
@@ -57,10 +60,20 @@ class JudgedLabels:
 
     @classmethod
     def of(
-        cls, labels: Labels | RealLabels, is_suggested: BoolArray, n_folds: int
+        cls, labels: Labels | RealLabels, origins: Origins, n_folds: int
     ) -> "JudgedLabels":
-        """Those that were not suggested; all, where fewer than two of those can be left out."""
+        """Random ones, those that were not suggested, or all, as the first of these suffice."""
+        is_suggested, is_random = origins
         n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
+        n_random = int(can_be_left_out(labels, is_random).sum())
+        if n_random >= LEAST_RANDOM and not is_random.all():
+            return cls(
+                may_leave_out=is_random,
+                n_folds=min(n_folds, n_random),
+                n_suggested=n_suggested,
+                told=f"only labels of nodes drawn at random are judged by, {n_random:,} of "
+                f"{n_labeled:,}",
+            )
         n_others = int(can_be_left_out(labels, ~is_suggested).sum())
         if n_suggested and n_others >= 2:
             return cls(

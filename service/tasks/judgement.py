@@ -90,10 +90,15 @@ def judged(
     told: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
     told["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
     tells_itself = "loo_accuracy" in stats and "unjudged_share" not in stats
+    if answer.judged.n_suggested:  # the model has counted suggested labels, too
+        tells_itself = False
     if correct is not None:  # what was left out before was predicted by what is left of the edges
         tells_itself, seen = False, None
     else:
         seen = _left_out_before(answer, assessment)
+        if seen is not None:
+            some = seen.of(answer.judged.may_leave_out)
+            seen = some if some.rows.places.size else None
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
         seen = _held_out(answer, labels, is_random, correct, progress, cancelled)
     biases = biases_of(stats)

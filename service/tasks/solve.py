@@ -175,7 +175,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        judged_labels = JudgedLabels.of(labels, origins.is_suggested, options.cross_validate)
+        judged_labels = JudgedLabels.of(labels, origins, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
             _require_folds(labels, judged_labels, options)
         if options.sets != "off" and isinstance(labels, Labels):

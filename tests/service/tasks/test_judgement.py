@@ -8,6 +8,7 @@ import pytest
 
 from peewit.service.tasks.assessment import Answered, Assessment, JudgedLabels, leave_out
 from peewit.service.tasks.judgement import judged
+from peewit.service.tasks.labels_task import Origins
 from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -51,13 +52,13 @@ def judgement(
     labels = Labels.from_pairs(nodes, classes[nodes].tolist())
     prepared = model.prepare(graph)
     solution = model.solve(prepared, labels)
-    no_suggestions = np.zeros(labels.n_labeled, bool)
+    origins = Origins(is_suggested=np.zeros(labels.n_labeled, bool), is_random=is_random)
     answer = Answered(
         model=model,
         prepared=prepared,
         snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
         labels=labels,
-        judged=JudgedLabels.of(labels, no_suggestions, n_folds),
+        judged=JudgedLabels.of(labels, origins, n_folds),
         solution=solution,
     )
     watched = {"progress": lambda *_: None, "cancelled": lambda: False}
