@@ -147,7 +147,7 @@ def _size(n_bytes: int) -> str:
 def _tell_result(
     name: str, label_column: str, result: Mapping[str, Any], *, details: bool = False
 ) -> None:
-    for line in solve_lines(result, graph=name):
+    for line in solve_lines(result, graph=name, label_column=label_column):
         say(line)
     if result["warning"]:
         say(f"warning: {result['warning']}")

@@ -130,7 +130,9 @@ class JobState(Answer):
             seconds=(job.finished_at - job.started_at).total_seconds()  # type: ignore[operator]
             if is_over
             else None,
-            said=solve_lines(result, door="mcp"),
+            said=solve_lines(
+                result, label_column=job.parameters.get("label_column") or "", door="mcp"
+            ),
             warning=result.get("warning"),
             accuracy=_accuracy(result.get("stats") or {}),
             classes=[

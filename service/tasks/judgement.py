@@ -65,6 +65,7 @@ def judged(
     is_thinned: bool = False,
     holds_out: bool,
     correct: Correct | None = None,
+    is_settled: bool = True,
     progress: Progress,
     cancelled: Cancelled,
 ) -> dict[str, Any] | None:
@@ -80,7 +81,9 @@ def judged(
     left of a thinned graph (``is_thinned``) decides much, predicted shares do not blame labels that
     are said to be random: there they swing from fold to fold. How true probabilities are goes to
     the ``assessment`` where the model itself has left labels out for them. Where the answer was
-    corrected by passes over all edges, what is held out is, too, by ``correct``.
+    corrected by passes over all edges, what is held out is, too, by ``correct``; where these were
+    too few (not ``is_settled``), one that was held out says little of the answer, and no interval
+    is told.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -122,6 +125,8 @@ def judged(
         told["is_measured"] = holds_out
     if is_thinned and biases == ("shares",) and (told["only_random"] or told["are_all_random"]):
         sample, biases = "untested", ()
+    if not is_settled and sample == "random":
+        sample = "untested"
     told |= {"sample": sample, "biases": list(biases)}
     if n_left_out == 0:
         return {**told, "accuracy": None, "n_left_out": 0}

@@ -58,14 +58,16 @@ from peewit.service.tasks.stability import stability
 from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.thinning import (
-    CORRECTING_PASSES,
-    can_correct,
+    CORRECTED_RTOL,
     corrected,
+    is_settled,
+    passes_worth,
     share_of_thinning,
     told_of_thinning,
 )
 from peewit.service.tasks.warm_graphs import LastSolution, WarmGraph
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
     ComparedShares,
@@ -89,7 +91,8 @@ HISTORY_SECONDS: Final = 30 * 86_400.0
 """Finished jobs without predictions are remembered so long, and with them their keys."""
 
 SMALL_NODES: Final = 100_000
-"""Above it a solve takes so much longer than a process takes to start that it may have one."""
+SMALL_EDGES: Final = 2_000_000
+"""Above either a solve takes so much longer than a process takes to start that it may have one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -131,7 +134,8 @@ class SolveKind(ModelKind[SolveTask]):
             found = stores.estimator.estimate(graph, self.named(job.model), job.parameters)
         except (ValueError, LookupError, OSError):
             return False
-        return found.n_nodes <= SMALL_NODES and stores.estimator.leaves_room(found)
+        is_small = found.n_nodes <= SMALL_NODES and found.n_edges <= SMALL_EDGES
+        return is_small and stores.estimator.leaves_room(found)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
         """`Done` once the file of predictions is on the disk, or `Stopped`.
@@ -208,21 +212,18 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     if not graph.snapshot.meta.is_whole:
         with phases.phase("estimating"):
             thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
-    may_correct = (
+    n_passes = 0
+    if (
         thinning is not None
         and thinning.is_much
         and not (task.is_automatic or options.refine)
         # these look at solves on what is left of the edges, which would tell of another answer
         and not (options.cross_validate or options.replicas or options.label_shares)
-        and options.max_passes > 0
-        and can_correct(
-            model,
-            graph.snapshot,
-            solution.scores.shape[1],
-            solve_seconds=sum(phases.seconds.values()),
-        )
-    )
-    if may_correct and isinstance(model, Refinable):
+    ):
+        n_columns, seconds = solution.scores.shape[1], sum(phases.seconds.values())
+        n_passes = passes_worth(model, graph.snapshot, n_columns, solve_seconds=seconds)
+        n_passes = min(n_passes, options.max_passes)
+    if n_passes and isinstance(model, Refinable):
         with phases.phase("correcting"):
             solution, fault = corrected(
                 task,
@@ -231,7 +232,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
                 labels,
                 solution,
                 graph.snapshot,
-                max_passes=min(options.max_passes, CORRECTING_PASSES),
+                max_passes=n_passes,
                 progress=phases.iteration,
                 cancelled=cancelled,
             )
@@ -253,7 +254,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             _require_whole(solution)
 
     def corrected_too(found: Solution, rest: Labels) -> Solution:
-        """A solve without some labels, corrected as the answer was."""
+        """A solve without some labels, corrected by as many passes as the answer was."""
         found, fault = corrected(
             task,
             cast(Refinable, model),
@@ -261,7 +262,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             rest,
             found,
             graph.snapshot,
-            max_passes=CORRECTING_PASSES,
+            max_passes=int(solution.stats["passes"]),
+            rtol=CORRECTED_RTOL if n_passes else cast(Any, model).rtol,
             progress=phases.iteration,
             cancelled=cancelled,
         )
@@ -284,6 +286,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             is_thinned=thinning is not None and thinning.is_much and not reads_all,
             holds_out=not task.is_automatic,
             correct=corrected_too if reads_all and not isinstance(model, Auto) else None,
+            is_settled=not reads_all or isinstance(model, Auto) or is_settled(solution),
             progress=phases.iteration,
             cancelled=cancelled,
         )
@@ -322,8 +325,12 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             )
     if thinning is not None:
         solution = replace(solution, stats={**solution.stats, "thinning_share": thinning.share})
-    shares = ComparedShares.of(labels, told) if isinstance(labels, Labels) else None
-    doubts = [*assessment.warnings, *_doubts(kept, told, assessment, shares)]
+    shares = _compared(answer, labels, told) if isinstance(labels, Labels) else None
+    is_thinned = thinning is not None and thinning.is_much and not reads_all
+    doubts = [
+        *assessment.warnings,
+        *_doubts(kept, told, assessment, shares, judgement, is_thinned=is_thinned),
+    ]
     warning, notes = _texts(solution, doubts, judgement)
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
@@ -348,7 +355,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "started_from": started_from,
         "seconds": phases.seconds,
         "judged": judgement,
-        "thinning": None if thinning is None else told_of_thinning(thinning, model, graph.snapshot),
+        "thinning": None
+        if graph.snapshot.meta.is_whole
+        else told_of_thinning(thinning, model, graph.snapshot, solution),
         "stats": {**solution.stats, **assessment.figures},
     }
 
@@ -559,18 +568,39 @@ def _present_ids(task: SolveTask, made_of: SnapshotMeta) -> pa.ChunkedArray:
     return nodes.external_ids()
 
 
+def _compared(answer: Answered, labels: Labels, told: Solution) -> ComparedShares:
+    """Shares of classes; features reach nodes without an edge."""
+    by_edges = told.stats.get("input", "graph") == "graph"
+    return ComparedShares.of(labels, told, answer.snapshot.graph.component if by_edges else None)
+
+
 def _doubts(
-    answer: Answered, solution: Solution, assessment: Assessment, shares: ComparedShares | None
+    answer: Answered,
+    solution: Solution,
+    assessment: Assessment,
+    shares: ComparedShares | None,
+    judgement: Mapping[str, Any] | None,
+    *,
+    is_thinned: bool,
 ) -> Iterator[str]:
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
-        judged = None
+        judged: tuple[float, int, BoolArray | None] | None = None
         if folds is not None and assessment.is_dropped is None:
             may_leave_out = answer.judged.may_leave_out
             judged = folds["accuracy"], folds["n_left_out"], may_leave_out
-        graph = answer.snapshot.graph
-        yield from answer_warnings(labels, graph, solution, shares, cross_validated=judged)
+        elif judgement is not None and judgement["n_left_out"]:
+            judged = judgement["accuracy"], judgement["n_left_out"], None
+        yield from answer_warnings(
+            labels,
+            answer.snapshot.graph,
+            solution,
+            shares,
+            left_out=judged,
+            are_random=judgement is not None and judgement["are_all_random"],
+            is_thinned=is_thinned,
+        )
 
 
 def _texts(

@@ -2,7 +2,8 @@
 
 The estimate reads the snapshot alone (`peewit.solvers.assessment.thinning_share`). Where it is
 large, and a person asked for the solve, a model whose columns are exact on all edges after a few
-passes makes these passes by itself, if they cost no more than the solve did.
+passes makes these passes by itself, if they cost no more than the solve did. Whether they were
+enough their residual tells.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +26,16 @@ from peewit.streaming.passes.edge_passes import PassStopped
 from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 
-CORRECTING_PASSES: Final = 3
-"""Each takes about three quarters of the error of one column; the answer seldom needs more."""
+MOST_PASSES: Final = 12
+_LEAST_PASSES: Final = 3
+"""Each takes about three quarters of the error of one column where the spectral error is below .5,
+and little where nothing is promised."""
+
+CORRECTED_RTOL: Final = 0.01
+"""Relative residual that a correction asks for: no label of a solve with all edges was another."""
+
+_SETTLED: Final = 0.03
+"""The one up to which dropped edges do no harm: of .028 no label was another, of .042 a tenth."""
 
 _WORTH_SECONDS: Final = 10.0
 _SECONDS_A_PRODUCT: Final = 2e-8
@@ -68,20 +77,25 @@ def share_of_thinning(
     found = thinning_share(decisive, snapshot.graph, parts, seed=meta.seed, cancelled=cancelled)
     if found is None and cancelled():
         raise StoppedEarly
-    return found
+    return None if found is None else replace(found, is_least=meta.epsilon_expected >= 1.0)
 
 
-def can_correct(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> bool:
-    """Whether the passes of a correction are for a model, and cost no more than they may.
+def passes_worth(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> int:
+    """Most passes of a correction that cost no more than they may; 0 where these are too few.
 
     They are made for the answer, and for the one without the labels that are held out.
     """
     if not isinstance(model, Refinable) or isinstance(model, Auto):
-        return False
+        return 0
     n_edges = _n_edges(snapshot)
-    reading = n_edges * _SECONDS_A_ROW
-    seconds = reading + CORRECTING_PASSES * n_edges * n_columns * _SECONDS_A_PRODUCT
-    return 2 * seconds <= max(solve_seconds, _WORTH_SECONDS)
+    seconds = max(solve_seconds, _WORTH_SECONDS) / 2 - n_edges * _SECONDS_A_ROW
+    n_passes = min(int(seconds / (n_edges * n_columns * _SECONDS_A_PRODUCT)), MOST_PASSES)
+    return n_passes if n_passes >= _LEAST_PASSES else 0
+
+
+def is_settled(solution: Solution) -> bool:
+    """Whether passes over all edges have left too little of the residual to change a label."""
+    return float(solution.stats.get("residual", 1.0)) <= _SETTLED
 
 
 def corrected(
@@ -93,10 +107,13 @@ def corrected(
     snapshot: Snapshot,
     *,
     max_passes: int,
+    rtol: float = CORRECTED_RTOL,
     progress: Progress,
     cancelled: Callable[[], bool],
 ) -> tuple[Solution, str | None]:
     """The answer after a few passes over all edges, or as it was and why none were made.
+
+    They end once the residual is below ``rtol``.
 
     Raises
     ------
@@ -106,7 +123,7 @@ def corrected(
     try:
         found = refined(
             task,
-            model,
+            replace(model, rtol=rtol),  # type: ignore[call-arg]
             prepared,
             labels,  # type: ignore[arg-type]
             solution,
@@ -126,24 +143,36 @@ def corrected(
     return replace(found, status=status), None
 
 
-def told_of_thinning(thinning: ThinningShare, model: object, snapshot: Snapshot) -> dict[str, Any]:
-    """The same as JSON values, with what is to be done: the model can read all edges, or another.
+def told_of_thinning(
+    thinning: ThinningShare | None, model: object, snapshot: Snapshot, solution: Solution
+) -> dict[str, Any]:
+    """What is told of a thinned snapshot, as JSON values, with what is to be done.
 
-    ``way_out`` is ``refine``, ``model`` or None, ``is_asked`` whether an epsilon is. The share is
-    the least where no spectral error is promised: there the coins may have left nothing of what
-    they decided.
+    ``share`` is None where none is told. ``way_out`` is ``refine``, ``model`` or None: the model
+    can read all edges, or another. ``correction`` says what came of reading them: None where they
+    were not, ``settled``, ``unfinished``, or ``part`` where a part of the model follows kept edges
+    alone. ``is_asked`` is whether an epsilon is, ``can_keep`` whether edges that were dropped can
+    be read again.
     """
-    way_out = None
+    meta, way_out, correction = snapshot.meta, None, None
+    if "refined" in solution.stats:
+        correction = "settled" if is_settled(solution) else "unfinished"
+        correction = "part" if isinstance(model, Auto) else correction
+    share: dict[str, Any] = {"share": None, "column": None, "is_most": False, "is_least": False}
+    if thinning is not None:
+        share = asdict(thinning) | {"is_unknown": thinning.is_unknown}
     if isinstance(model, Auto):  # which is right far more often than what thinning decided in it
-        way_out = None if thinning.is_most else "model"
+        way_out = None if thinning is not None and thinning.is_most else "model"
     elif isinstance(model, Refinable):
         way_out = "refine"
-    return asdict(thinning) | {
-        "is_much": thinning.is_much,
-        "is_least": snapshot.meta.epsilon_expected >= 1.0,
-        "is_asked": snapshot.meta.epsilon_asked is not None,
-        "way_out": way_out,
+    return share | {
+        "is_much": thinning is not None and thinning.is_much,
+        "is_asked": meta.epsilon_asked is not None,
+        "way_out": None if meta.n_erased else way_out,
+        "can_keep": not meta.n_erased,
+        "correction": correction,
         "n_edges": _n_edges(snapshot),
+        "n_kept": meta.edges_kept,
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 from typing import Any, Literal
 
 from peewit.service.wire.records import described, record
@@ -47,7 +48,13 @@ class Job:
     @property
     def lines(self) -> list[str]:
         """What is to be known first of the answer of a solve, see `solve_lines`; else nothing."""
-        return [] if self.result is None else solve_lines(self.result, door="python")
+        return (
+            []
+            if self.result is None
+            else solve_lines(
+                self.result, label_column=self.parameters.get("label_column") or "", door="python"
+            )
+        )
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
@@ -75,7 +82,11 @@ Door = Literal["command", "page", "python", "mcp"]
 
 
 def solve_lines(
-    result: Mapping[str, Any], *, graph: str = "NAME", door: Door = "command"
+    result: Mapping[str, Any],
+    *,
+    graph: str = "NAME",
+    label_column: str = "",
+    door: Door = "command",
 ) -> list[str]:
     """What is to be known first of the result of a solve: at most three lines, as at every door.
 
@@ -86,20 +97,21 @@ def solve_lines(
     ----------
     result : mapping
         Of a job of kind solve.
-    graph : str
-        Stands in what is advised.
+    graph, label_column : str
+        Stand in what is advised.
     door : {"command", "page", "python", "mcp"}
         Where it is read.
     """
     judged, thinning = result.get("judged"), result.get("thinning")
     lines = []
     if judged is not None:
-        lines.append(_accuracy_line(judged))
-    if thinning is not None:
+        lines.append(_accuracy_line(judged, result))
+    if thinning is not None and "correction" in thinning:  # else of an earlier version
         lines.append(_thinning_line(thinning, result, graph, door))
     if judged is not None and judged["sample"] != "random" and _says_more(judged):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])
-        lines.append(_sample_line(judged, n_others, graph, door))
+        if n_others:
+            lines.append(_sample_line(judged, n_others, graph, label_column, door))
     return lines
 
 
@@ -110,7 +122,7 @@ def _says_more(judged: Mapping[str, Any]) -> bool:
     return judged["accuracy"] is not None or judged["sample"] == "biased"
 
 
-def _accuracy_line(judged: Mapping[str, Any]) -> str:
+def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     if judged["accuracy"] is None:
         if not judged["is_measured"]:
             return (
@@ -129,19 +141,29 @@ def _accuracy_line(judged: Mapping[str, Any]) -> str:
         told += f" (likely {judged['low']:.0%} to {judged['high']:.0%} at all nodes)"
     share, commonest = judged["commonest_share"], judged["commonest"]
     told += f"; always saying {commonest!r} would be right at {share:.0%}"
+    unreached = result["n_unreachable"] / max(1, result["n_nodes"])
+    if unreached >= _MANY_UNREACHED:
+        told += f"; {unreached:.0%} of the nodes are reached by no label and have no prediction"
     n_others = round((1.0 - share) * judged["n_left_out"])
     if n_others >= _FEW_OTHERS or share < _MOSTLY:
         return told
+    of_it = [each for each in result["class_shares"] or () if each["label"] == commonest]
+    where = f"at some nodes that are not predicted as {commonest!r}"
+    if of_it and of_it[0]["predicted"] == 1.0:  # there are none
+        where = "at the nodes whose score of another class is highest"
     few = "none of these is" if not n_others else f"only {n_others} of these {_are(n_others)}"
     return (
         f"{told}, as {few} of another class: that says little of how well other classes are found; "
-        f"look up the truth at some nodes that are not predicted as {commonest!r}"
+        f"look up the truth {where}"
     )
 
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
+
+_MANY_UNREACHED = 0.05
+"""Share of the nodes from which on it is said first that they have no prediction."""
 
 _KEEP_MORE = {
     "command": "keep all with `peewit graph set {graph} --max-edges {n_edges}{command}` and then "
@@ -152,6 +174,11 @@ _KEEP_MORE = {
 }
 _NO_EPSILON = {"command": " --epsilon 0", "python": ", epsilon=None"}
 """Of a graph with an epsilon, which keeps no more edges than that asks."""
+
+_ANEW = (
+    "nodes were erased, so these edges cannot be read again: create another graph with max_edges "
+    "{n_edges}, and ingest there"
+)
 
 _READ_ALL = {
     ("refine", "command"): "solve with --set refine=true, which reads all edges",
@@ -166,23 +193,46 @@ _READ_ALL = {
 def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
-    limit = "at least " if thinning["is_least"] else ""
-    limit = "up to " if thinning.get("is_most") else limit
-    stats, share = result["stats"], f"{limit}about {thinning['share']:.1%} of the predictions"
-    if "refined" in stats:
-        return (
-            f"{share} would be different had no edges been dropped, so all were read, "
-            f"{stats['passes']} times, and {stats['n_changed']:,} predictions changed; dropped "
-            "edges do no harm now"
-        )
-    told = f"{share} would be different had no edges been dropped"
-    if not thinning["is_much"]:
+    stats, correction = result["stats"], thinning["correction"]
+    told = _share_text(thinning)
+    if correction is not None:
+        told += f"; all were read, {stats['passes']} times"
+    if correction == "settled":
+        changed = stats.get("n_changed")
+        told += "" if changed is None else f", and {changed:,} predictions changed"
+        return f"{told}; dropped edges do no harm now"
+    if correction == "unfinished":
+        told += ", which is not enough here"
+    elif correction == "part":
+        told += ", but a part of auto follows the edges that are kept"
+    elif thinning["share"] is not None and not thinning["is_much"]:
         return told
-    ways = [_KEEP_MORE[door], _READ_ALL.get((thinning["way_out"], door), "")]
+    way_out = None if correction == "part" else thinning["way_out"]
+    if correction == "unfinished" and result["status"] != "converged":  # which says what to raise
+        way_out = None
+    ways = [_KEEP_MORE[door], _READ_ALL.get((str(way_out), door), "")]
+    if not thinning["can_keep"]:
+        ways = [_ANEW]
     named = {"graph": graph, "n_edges": thinning["n_edges"]} | dict.fromkeys(_NO_EPSILON, "")
-    if thinning.get("is_asked"):
+    if thinning["is_asked"]:
         named |= _NO_EPSILON
     return f"{told}: {'; or '.join(way.format(**named) for way in ways if way)}"
+
+
+def _share_text(thinning: Mapping[str, Any]) -> str:
+    """How many predictions dropped edges have decided."""
+    some = f"{thinning['n_kept']:,} of {thinning['n_edges']:,} edges"
+    if thinning["share"] is None:
+        return f"{some} are kept, and how many predictions the others would change is not known"
+    if thinning["is_unknown"]:
+        return (
+            f"so few edges are kept, {some}, that nobody knows how many predictions the others "
+            "would change"
+        )
+    limit = "at least " if thinning["is_least"] else ""
+    limit = "up to " if thinning["is_most"] else limit
+    share = f"{limit}about {thinning['share']:.1%}"
+    return f"{share} of the predictions would be different had no edges been dropped"
 
 
 _BIASES = {
@@ -198,43 +248,57 @@ _BIASES = {
 _ENOUGH_RANDOM = 200
 _LEAST_MORE = 50
 _LABEL_RANDOM = {
-    "command": "find out the true class of all {more} nodes of `peewit suggest {graph} --strategy "
-    "random -k {more}`, and load these with `peewit labels put {graph} FILE --origin random`",
+    "command": "find out the true class of all {more} nodes of `peewit suggest {graph}{column} "
+    "--strategy random -k {more}`, and load these with `peewit labels put {graph} FILE{column} "
+    "--origin random`",
     "page": "open Label next, choose random, and say the true class of {more}",
     "python": "find out the true class of all {more} nodes of suggestions(name, strategy='random', "
-    "k={more}), and put these with origin='random'",
-    "mcp": "call suggest_nodes with strategy random and k {more}, have a person find out the true "
-    "class of all of them, and put_label for each",
+    "k={more}{column}), and put these with origin='random'{column_too}",
+    "mcp": "call suggest_nodes with strategy random and k {more}{column}, have a person find out "
+    "the true class of all of them, and put_label for each",
 }
 _MARK_ANEW = {
-    "command": "load labels that somebody chose anew with `peewit labels put {graph} FILE --origin "
-    "given`",
+    "command": "load labels that somebody chose anew with `peewit labels put {graph} FILE{column} "
+    "--origin given`",
     "page": "put labels that somebody chose again, as given",
     "python": "put labels that somebody chose again, with origin='given'",
     "mcp": "have labels that somebody chose put again, as given",
 }
 
 
-def _sample_line(judged: Mapping[str, Any], n_others: int, graph: str, door: Door) -> str:
+def _sample_line(
+    judged: Mapping[str, Any], n_others: int, graph: str, label_column: str, door: Door
+) -> str:
     """Whom the labels speak for, and how to know about all nodes."""
     n_random = judged["n_random"]
     is_wrong = judged["sample"] == "biased" and judged["only_random"]
     more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
     more = min(more, n_others)
-    advice = f"to know, {_LABEL_RANDOM[door].format(more=more, graph=graph)}"
+    named = {"more": more, "graph": graph, "column": "", "column_too": ""}
+    if label_column:
+        named |= {
+            "column": {
+                "command": f" --label-column {quote(label_column)}",
+                "python": f", label_column={label_column!r}",
+                "mcp": f" and label_column {label_column}",
+            }.get(door, ""),
+            "column_too": f" and label_column={label_column!r}",
+        }
+    advice = f"to know, {_LABEL_RANDOM[door].format(**named)}"
     if judged["sample"] == "biased":
         *others, last = (_BIASES[each] for each in judged["biases"])
         what = f"{', '.join(others)} and {last}" if others else last
         why = f"the labels are no random sample ({what})"
         if is_wrong:
             why = f"the {n_random:,} labels marked as random do not look drawn at random ({what})"
-            advice = f"{_MARK_ANEW[door].format(graph=graph)}; {advice}"
+            advice = f"{_MARK_ANEW[door].format(**named)}; {advice}"
+    elif judged["are_all_random"] and n_random:
+        why = f"{n_random:,} random labels are too few to hold back enough of them"
     elif n_random:
         why = f"only {n_random:,} of the labels are marked as drawn at random"
     else:
         why = "nobody has said that the labels were drawn at random"
-    told = f"this may not hold at other nodes, as {why}"
-    return f"{told}; {advice}" if more else told
+    return f"this may not hold at other nodes, as {why}; {advice}"
 
 
 @record

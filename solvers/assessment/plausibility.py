@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import bdtr, chdtr, ndtr, pdtrc
 
-from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
 from peewit.solvers.models.label_sample import DOUBT
@@ -53,15 +53,23 @@ class ComparedShares:
     class_names : tuple of str or int
     n_labels, n_predicted : (n_classes,) int64
         Nodes that no label reaches are predicted to be of no class.
+    n_compared : (n_classes,) int64
+        Labels that another label reaches.
     """
 
     class_names: tuple[ClassName, ...]
     n_labels: Int64Array
+    n_compared: Int64Array
     n_predicted: Int64Array
 
     @classmethod
-    def of(cls, labels: Labels, solution: Solution) -> "ComparedShares":
-        """Those of an answer; some rows at a time."""
+    def of(
+        cls, labels: Labels, solution: Solution, component: IntArray | None = None
+    ) -> "ComparedShares":
+        """Those of an answer; some rows at a time.
+
+        ``component`` is that of each node; None where labels need no edges to reach nodes.
+        """
         is_counted = solution.reachable.copy()
         is_counted[labels.nodes] = False
         counts = np.zeros(labels.n_classes, np.int64)
@@ -69,16 +77,21 @@ class ComparedShares:
             rows = slice(first, first + _ROWS)
             winners = solution.scores[rows].argmax(axis=1)[is_counted[rows]]
             counts += np.bincount(winners, minlength=labels.n_classes)
+        is_reached = np.ones(labels.n_labeled, bool)
+        if component is not None:
+            own = component[labels.nodes]
+            is_reached = np.bincount(own)[own] > 1
         return cls(
             class_names=labels.class_names,
             n_labels=np.bincount(labels.classes, minlength=labels.n_classes),
+            n_compared=np.bincount(labels.classes[is_reached], minlength=labels.n_classes),
             n_predicted=counts,
         )
 
     @property
     def labels(self) -> FloatArray:
-        """(n_classes,) shares among the labels."""
-        shares: FloatArray = self.n_labels / self.n_labels.sum()
+        """(n_classes,) shares among the labels that another label reaches."""
+        shares: FloatArray = self.n_compared / max(1, self.n_compared.sum())
         return shares
 
     @property
@@ -90,7 +103,8 @@ class ComparedShares:
     def listed(self) -> list[dict[str, Any]]:
         """The `MAX_LISTED` classes with the most labels, as JSON values."""
         most = np.sort(np.argsort(-self.n_labels, kind="stable")[:MAX_LISTED])
-        shares = zip(self.labels[most].tolist(), self.predicted[most].tolist(), strict=True)
+        of_labels = self.n_labels / self.n_labels.sum()
+        shares = zip(of_labels[most].tolist(), self.predicted[most].tolist(), strict=True)
         return [
             {"label": self.class_names[place], "labels": given, "predicted": predicted}
             for place, (given, predicted) in zip(most.tolist(), shares, strict=True)
@@ -103,7 +117,9 @@ def answer_warnings(
     solution: Solution,
     shares: ComparedShares,
     *,
-    cross_validated: tuple[float, int, BoolArray] | None = None,
+    left_out: tuple[float, int, BoolArray | None] | None = None,
+    are_random: bool = False,
+    is_thinned: bool = False,
 ) -> Iterator[str]:
     """All that follow, beside those of the model itself.
 
@@ -115,33 +131,45 @@ def answer_warnings(
         Its stats may tell of labels that the model left out.
     shares : ComparedShares
         Those of ``solution``.
-    cross_validated : tuple of float, int and (n_labeled,) bool, optional
+    left_out : tuple of float, int and (n_labeled,) bool or None, optional
         Accuracy on so many labels left out, of those that may be; else the model's own, if it left
         any out.
+    are_random : bool
+        Whether all labels say that they were drawn at random.
+    is_thinned : bool
+        Whether the edges that were dropped decide much: then they explain what shares and labels
+        left out show.
     """
     stats = solution.stats
     sample_p_value = stats.get("sample_p_value")
-    if sample_p_value is None:
-        yield from share_warnings(shares)
+    if is_thinned:
+        pass
+    elif sample_p_value is None:
+        yield from share_warnings(shares, are_random=are_random)
     elif float(sample_p_value) >= DOUBT:  # else the model has told it
         yield from share_warnings(shares, scores_agree=True)
-    if cross_validated is not None:
-        yield from left_out_warnings(labels, *cross_validated)
+    if is_thinned:
+        pass
+    elif left_out is not None:
+        yield from left_out_warnings(labels, *left_out)
     elif "loo_accuracy" in stats and "unjudged_share" not in stats:  # else the model has told it
         n_left_out = int(stats["loo_labels"])
         yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
     yield from label_warnings(labels, graph)
 
 
-def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Iterator[str]:
+def share_warnings(
+    shares: ComparedShares, *, scores_agree: bool = False, are_random: bool = False
+) -> Iterator[str]:
     """At most one: classes that are nearly lost, or predicted otherwise than labeled.
 
-    ``scores_agree`` says that mean probabilities are near the labels' shares, so that only the
-    choice of the largest can make a difference.
+    Counted are labels that others reach, as predicted are nodes that labels reach. ``scores_agree``
+    says that mean probabilities are near the labels' shares, so that only the choice of the largest
+    can make a difference, ``are_random`` that labels were drawn at random.
     """
     given, predicted = shares.labels, shares.predicted
-    n_labels, n_others = int(shares.n_labels.sum()), int(shares.n_predicted.sum())
-    if n_others == 0 or given.size < 2:
+    n_labels, n_others = int(shares.n_compared.sum()), int(shares.n_predicted.sum())
+    if n_others == 0 or n_labels == 0 or given.size < 2:
         return
     chances = bdtr(shares.n_predicted, n_others, given)  # of so few nodes, at the labels' shares
     largest = int(predicted.argmax())
@@ -177,12 +205,18 @@ def share_warnings(shares: ComparedShares, *, scores_agree: bool = False) -> Ite
     if p_value < _P_VALUE:
         place = int(np.abs(given - predicted).argmax())
         cause = (
-            "mean probabilities are near the labels' shares, so nodes of which little is known go "
-            "to the commonest class: label more nodes, or choose a threshold on probabilities"
-            if scores_agree
-            else "the labels are no random sample, or the model leans: label some nodes drawn at "
-            "random to see which"
+            "the labels are no random sample, or the model leans: label some nodes drawn at random "
+            "to see which"
         )
+        if scores_agree:
+            grows = predicted[place] > given[place] == given.max()
+            whither = "to the commonest class" if grows else "to other classes"
+            cause = (
+                "mean probabilities are near the labels' shares, so nodes of which little is known "
+                f"go {whither}: label more nodes, or choose a threshold on probabilities"
+            )
+        elif are_random:
+            cause = "the model leans: solve with another model, or choose a threshold on scores"
         yield (
             f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
             f"{p_value:.0e}): {shares.class_names[place]!r} is {given[place]:.1%} of the "

@@ -26,6 +26,9 @@ from peewit.solvers.status import Status
 TOO_MUCH: Final = 0.02
 """Share from which on it is warned of."""
 
+_TELLING: Final = 0.25
+"""A share that is told where more can be: half of the labels were others where .06 was told."""
+
 _RTOL: Final = 3e-2
 _MAX_ITER: Final = 1_000
 _COLUMNS: Final = 16
@@ -53,21 +56,31 @@ class ThinningShare:
         By what: the scores, or a part of the answer where that is made of several.
     is_most : bool
         Whether no more can be, as hardly more labels are wrong.
+    is_least : bool
+        Whether more can be, as no spectral error is promised: the coins may have left nothing of
+        what they decided.
     """
 
     share: float
     column: str
     is_most: bool = False
+    is_least: bool = False
 
     @property
     def is_much(self) -> bool:
         """Whether it is to be warned of."""
-        return self.share > TOO_MUCH
+        return self.share > TOO_MUCH or (self.is_least and not self.is_most)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the share says nothing of how many it may be."""
+        return self.is_least and not self.is_most and self.share < _TELLING
 
     def where_right(self, accuracy: float) -> "ThinningShare":
         """The same where so many labels are right at least, and no fewer with all edges (B27)."""
         most = 2.0 * (1.0 - accuracy)
-        return self if self.share <= most else replace(self, share=most, is_most=True)
+        is_lower = most < self.share or (self.is_unknown and most < _TELLING)
+        return replace(self, share=most, is_most=True) if is_lower else self
 
 
 def thinning_share(

@@ -26,8 +26,14 @@ THINNING: dict[str, Any] = {
     "column": "densities",
     "is_much": True,
     "is_least": False,
+    "is_most": False,
+    "is_unknown": False,
+    "is_asked": False,
+    "can_keep": True,
+    "correction": None,
     "way_out": "model",
     "n_edges": 40_000_000,
+    "n_kept": 20_000_000,
 }
 
 
@@ -37,13 +43,19 @@ def lines(
     thinning: Any = None,
     stats: Any = None,
     n_nodes: int = 5_000,
+    n_unreachable: int = 0,
+    class_shares: Any = None,
+    status: str = "converged",
     **where: Any,
 ) -> list[str]:
     result = {
         "judged": None if judged is None else JUDGED | judged,
         "thinning": None if thinning is None else THINNING | thinning,
         "stats": stats or {},
+        "status": status,
+        "class_shares": class_shares,
         "n_nodes": n_nodes,
+        "n_unreachable": n_unreachable,
         "n_labels": 300,
     }
     return solve_lines(result, **where)
@@ -118,6 +130,57 @@ def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said:
     assert ("`" in line) is (door == "command")
 
 
+def test_what_is_not_known_of_dropped_edges_is_said_with_the_way_out() -> None:
+    (unknown,) = lines(thinning={"is_least": True, "is_unknown": True, "share": 0.001})
+    assert unknown.startswith(
+        "so few edges are kept, 20,000,000 of 40,000,000 edges, that nobody knows how many "
+        "predictions the others would change: keep all with `peewit graph set NAME"
+    )
+    (untold,) = lines(thinning={"share": None, "is_much": False, "way_out": None})
+    assert untold.startswith("20,000,000 of 40,000,000 edges are kept, and how many predictions")
+    assert "keep all with" in untold
+    (erased,) = lines(thinning={"can_keep": False, "way_out": None})
+    assert erased.endswith("create another graph with max_edges 40000000, and ingest there")
+
+
+@pytest.mark.parametrize(
+    ("correction", "status", "said", "way_out"),
+    [
+        ("unfinished", "converged", "3 times, which is not enough here: ", True),
+        ("unfinished", "max_iter", "3 times, which is not enough here: ", False),
+        ("part", "converged", "a part of auto follows the edges that are kept: ", False),
+    ],
+)
+def test_a_correction_that_is_none_does_not_call_itself_one(
+    correction: str, status: str, said: str, way_out: bool
+) -> None:
+    thinning = {"correction": correction, "way_out": "refine"}
+    (line,) = lines(thinning=thinning, stats={"passes": 3, "n_changed": 5}, status=status)
+    assert said in line
+    assert "no harm" not in line
+    assert "keep all with" in line
+    assert ("--set refine=true" in line) == way_out
+
+
+def test_advice_names_the_column_of_the_labels() -> None:
+    judged = {"sample": "untested", "n_random": 0, "only_random": False, "are_all_random": False}
+    where: dict[str, Any] = {"judged": judged, "graph": "g", "label_column": "a topic"}
+    assert "suggest g --label-column 'a topic' --strategy random" in lines(**where)[1]
+    assert "put g FILE --label-column 'a topic' --origin random`" in lines(**where)[1]
+    assert "label_column='a topic'" in lines(**where, door="python")[1]
+
+
+def test_nodes_without_a_prediction_are_told_first() -> None:
+    (line,) = lines(judged={}, n_nodes=4_000, n_unreachable=1_852)
+    assert line.endswith("46% of the nodes are reached by no label and have no prediction")
+
+
+def test_where_no_node_is_predicted_otherwise_nobody_is_sent_to_such_ones() -> None:
+    shares = [{"label": "honest", "labels": 0.97, "predicted": 1.0}]
+    (line,) = lines(judged={"commonest_share": 0.97}, class_shares=shares)
+    assert line.endswith("look up the truth at the nodes whose score of another class is highest")
+
+
 def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     (little,) = lines(thinning={"share": 0.004, "is_much": False})
     assert little.endswith("of the predictions would be different had no edges been dropped")
@@ -129,8 +192,9 @@ def test_little_and_what_was_corrected_ask_for_nothing() -> None:
     assert least.startswith("at least about 5.7% of the predictions would be different")
     (most,) = lines(thinning={"is_least": True, "is_most": True})
     assert most.startswith("up to about 5.7% of the predictions would be different")
-    (mended,) = lines(thinning={}, stats={"refined": 1, "passes": 3, "n_changed": 13_031})
-    assert "so all were read, 3 times, and 13,031 predictions changed; dropped edges" in mended
+    stats = {"refined": 1, "passes": 3, "n_changed": 13_031}
+    (mended,) = lines(thinning={"correction": "settled"}, stats=stats)
+    assert "all were read, 3 times, and 13,031 predictions changed; dropped edges" in mended
 
 
 def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise() -> None:
@@ -138,12 +202,15 @@ def test_labels_that_say_they_are_random_and_are_not_are_to_be_marked_otherwise(
     assert "the 60 labels marked as random do not look drawn at random (they have fewer" in second
     assert "anew with `peewit labels put NAME FILE --origin given`; to know, find out" in second
     assert "all 200 nodes of" in second
-    _, few = lines(judged={"sample": "untested", "n_random": 20, "only_random": False})
+    some = {"sample": "untested", "n_random": 20, "only_random": False, "are_all_random": False}
+    _, few = lines(judged=some)
     assert "as only 20 of the labels are marked as drawn at random" in few
     assert "all 180 nodes of" in few
     untested = {"sample": "untested", "n_random": 0, "only_random": False}
     assert "all 74 nodes of" in lines(judged=untested, n_nodes=374)[1]
-    assert lines(judged=untested, n_nodes=300)[1].endswith("labels were drawn at random")
+    assert len(lines(judged=untested, n_nodes=300)) == 1
+    all_random = untested | {"n_random": 40, "are_all_random": True}
+    assert "as 40 random labels are too few to hold back" in lines(judged=all_random)[1]
 
 
 def test_random_labels_of_a_graph_thinned_too_far_are_not_to_be_drawn_again() -> None:

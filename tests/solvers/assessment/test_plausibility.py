@@ -26,6 +26,7 @@ def shares(n_labels: list[int], n_predicted: list[int]) -> ComparedShares:
     return ComparedShares(
         class_names=tuple("abcdefghij"[: len(n_labels)]),
         n_labels=np.array(n_labels),
+        n_compared=np.array(n_labels),
         n_predicted=np.array(n_predicted),
     )
 
@@ -50,9 +51,46 @@ def test_shares_are_counted_over_reached_nodes_without_label() -> None:
 def test_many_classes_are_listed_by_their_labels() -> None:
     n_labels = np.arange(1, 301)
     listed = ComparedShares(
-        class_names=tuple(range(300)), n_labels=n_labels, n_predicted=n_labels
+        class_names=tuple(range(300)),
+        n_labels=n_labels,
+        n_compared=n_labels,
+        n_predicted=n_labels,
     ).listed()
     assert [each["label"] for each in listed] == list(range(280, 300))
+
+
+def test_labels_that_no_other_reaches_are_not_compared_with_nodes_that_labels_reach() -> None:
+    """Random labels of a graph half of which is isolated pairs, all of a third class."""
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 500, (2, 4_000)) * 2 + rng.integers(0, 2, 4_000)
+    pairs = np.arange(1_000, 2_000, 2)
+    graph = Graph.from_edges(np.r_[u, pairs], np.r_[v, pairs + 1], np.ones(4_500), n_nodes=2_000)
+    classes = np.r_[np.arange(1_000) % 2, np.full(1_000, 2)]
+    nodes = np.sort(rng.choice(2_000, 150, replace=False))
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    scores = np.eye(3)[classes]
+    reachable = np.isin(graph.component, graph.component[nodes])
+    solution = Solution(scores=scores, reachable=reachable, status=Status.CONVERGED, stats={})
+    told = list(share_warnings(ComparedShares.of(labels, solution)))
+    assert "2 is " in told[0]
+    compared = ComparedShares.of(labels, solution, graph.component)
+    assert compared.n_labels[2] > 60 > compared.n_compared[2]
+    assert not list(share_warnings(compared))
+
+
+def test_labels_that_say_they_are_random_are_not_blamed() -> None:
+    (told,) = share_warnings(shares([60, 40], [100, 900]), are_random=True)
+    assert "random" not in told
+    assert told.endswith(
+        "the model leans: solve with another model, or choose a threshold on scores"
+    )
+
+
+def test_a_class_that_shrinks_is_not_said_to_take_nodes_of_which_little_is_known() -> None:
+    (grown,) = share_warnings(shares([70, 30], [950, 50]), scores_agree=True)
+    assert "go to the commonest class" in grown
+    (shrunk,) = share_warnings(shares([70, 30], [300, 700]), scores_agree=True)
+    assert "go to other classes" in shrunk
 
 
 @pytest.mark.parametrize(
