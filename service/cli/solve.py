@@ -192,7 +192,10 @@ def _tell_details(result: Mapping[str, Any]) -> None:
         say(f"the graph has no features; its {result['input']} served instead")
     n_unreachable = result["n_unreachable"] - (0 if reads_neighbors else n_bare)
     if n_unreachable > 0:
-        say(f"{n_unreachable:,} nodes cannot be reached by any label")
+        say(
+            f"{n_unreachable:,} nodes cannot be reached by any label: they have no label, and as "
+            "scores the mean of the others"
+        )
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
 

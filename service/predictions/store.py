@@ -5,6 +5,7 @@ attempt that lost its lease leaves a file that nobody will ever read, and `Predi
 removes it. What is in a file is said by `prediction_files`.
 """
 
+import errno
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -13,9 +14,7 @@ from pathlib import Path
 from threading import Lock
 from time import time
 from typing import Any, Final
-from zipfile import BadZipFile
 
-import pyarrow as pa
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 
 from peewit.service.catalog import GraphRecord
@@ -52,7 +51,8 @@ _OF_LEFT_OUT: Final = (LEFT_OUT_SUFFIX,)
 _OF_LABELS: Final = (LABELS_SUFFIX, DENSITIES_SUFFIX, SHARES_SUFFIX)
 _SUFFIXES: Final = (*_OF_FEATURES, *_OF_LEFT_OUT, *_OF_LABELS, SUFFIX)
 _ERASED_WITHIN: Final = ((erase_left_out, _OF_LEFT_OUT), (erase_labels, _OF_LABELS))
-_UNREADABLE: Final = (BadZipFile, EOFError, FileNotFoundError, KeyError, ValueError)
+_OF_THE_MACHINE: Final = {errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
+"""Errors that say nothing of a file, which stays: a full disk, too many open files."""
 
 
 class PredictionsNotFound(LookupError):
@@ -174,16 +174,18 @@ class PredictionStore:
                 continue
             try:
                 file = PredictionFile(path)
-            except (pa.ArrowInvalid, FileNotFoundError):  # damaged, or replaced meanwhile
+                file.erase(nodes)
+            except Exception as error:  # noqa: BLE001 - damaged in any way, or replaced meanwhile
+                _raise_of_machine(error)
                 self.discard(graph_id, path.name)
                 continue
-            file.erase(nodes)
             if before is not None and file.meta.snapshot >= before:
                 continue
             for erase, suffixes in _ERASED_WITHIN:
                 try:
                     erase(path, nodes)
-                except _UNREADABLE:  # whatever it is or lacks, it may hold anything
+                except Exception as error:  # noqa: BLE001 - damaged in any way, it may hold anything
+                    _raise_of_machine(error)
                     _remove(path, suffixes)
             _remove(path, _OF_FEATURES)
 
@@ -224,6 +226,12 @@ def _remove(path: Path, suffixes: Sequence[str]) -> None:
     """Remove files of some kinds of one attempt; nothing happens to those that are not there."""
     for suffix in suffixes:
         path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _raise_of_machine(error: Exception) -> None:
+    """Raise again what says nothing of the file that was read."""
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        raise error
 
 
 def _is_present(file: PredictionFile, hidden: Hidden) -> bool:

@@ -307,7 +307,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     if options.label_shares and isinstance(labels, Labels):
         with phases.phase("label shares"):
             share_out(kept, assessment, progress=phases.iteration, cancelled=cancelled)
-    read = partial(_told, model=model, labels=labels, calibration=assessment.calibration)
+    read = partial(_told, labels=labels, calibration=assessment.calibration)
     told = read(solution)
     if options.replicas and isinstance(labels, Labels):
         with phases.phase("replicas"):
@@ -378,16 +378,15 @@ def _require_folds(
 def _told(
     solution: Solution,
     *,
-    model: Model,
     labels: Labels | RealLabels,
     calibration: Calibration | None,
 ) -> Solution:
-    """The solution as people see it: calibrated; predicted shares where no label reaches."""
+    """The solution as people see it: calibrated; the mean of the others where no label reaches."""
     if not isinstance(labels, Labels):
         return solution
     if calibration is not None:
         scores = calibration.probabilities(solution.scores)
-    elif model.score_kind == "probability" and not solution.reachable.all():
+    elif not solution.reachable.all():
         scores = solution.scores.copy()
     else:
         return solution

@@ -15,10 +15,15 @@ from peewit.service.settings import Settings
 from peewit.service.tables.uploads import node_id
 
 
+class NotErasedAgain(ValueError):
+    """The ledger names nodes of graphs that can only be deleted; the other graphs are done."""
+
+
 def erase_again(database: Database, settings: Settings) -> int:
     """Hide nodes that the home's ledger names and the backup still had; how many.
 
     All that a backup holds of them is older than their erasure, if it does not know of that.
+    Raises `NotErasedAgain` at the end.
     """
     path = settings.home / LEDGER
     if not path.exists():
@@ -39,9 +44,6 @@ def erase_again(database: Database, settings: Settings) -> int:
     )
     n_erased = 0
     catalog = Catalog(database)
-    for outdated in catalog.outdated():
-        if outdated.graph_id in wanted:
-            raise outdated
     for graph in catalog.list():
         if graph.id not in wanted:
             continue
@@ -51,6 +53,12 @@ def erase_again(database: Database, settings: Settings) -> int:
                 named = [found[each] for each in entry.nodes if each in found]
                 ids = [node_id(each, graph.settings.node_ids) for each in named]
                 n_erased += forgetting.erase(graph, ids, erasure_id=entry.erasure).n_nodes
+    if refused := [each for each in catalog.outdated() if each.graph_id in wanted]:
+        names = ", ".join(each.name for each in refused)
+        raise NotErasedAgain(
+            f"everything is restored, but erased nodes are in files of {names} again; delete "
+            "these graphs, then run `peewit restore` again: " + "; ".join(map(str, refused))
+        )
     return n_erased
 
 

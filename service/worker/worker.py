@@ -178,9 +178,10 @@ class Worker:
 
         try:
             graph = Catalog(self._database).get_by_id(job.graph_id)
-        except GraphNotFound:
+            return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores())
+        except Exception as error:  # noqa: BLE001 - the attempt meets it again and fails the job
+            _log.warning("size of a job unknown", job=job.id, error=str(error))
             return False
-        return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores())
 
     def _run_lanes(self, should_stop: Callable[[], bool]) -> None:
         has_ended = Event()  # of a lane, which never ends by itself unless it is broken

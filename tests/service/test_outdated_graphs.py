@@ -14,14 +14,17 @@ from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.settings import Settings
 from peewit.service.upkeep.doctor import Level, Patient, examine
+from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
 from peewit.streaming.edges.windows import Window
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.cli.conftest import Peewit, home, peewit
+from tests.service.dashboard.forms import PIECE, look, send
 from tests.service.earlier_home import MONDAY, unpack
 from tests.service.lasting_children import lasting_child
 from tests.service.places import Place
@@ -233,6 +236,50 @@ def test_a_job_that_waited_fails_with_the_reason(place: Place) -> None:
     ended = place.queue.get(job.id)
     assert ended.status is JobStatus.FAILED
     assert REASONS["visits"] in (ended.error or "")
+
+
+def test_a_job_that_a_command_waits_for_fails_with_the_reason(place: Place) -> None:
+    spec = JobSpec(graph_id=place.catalog.id_of("calls"), model="auto", parameters={})
+    job = place.queue.submit(spec)
+    ended = run_until_finished(place.database, place.settings, job.id)
+    assert ended.status is JobStatus.FAILED
+    assert REASONS["calls"] in (ended.error or "")
+
+
+def test_a_restore_erases_in_the_other_graphs_before_it_refuses_them(
+    earlier: Path, peewit: Peewit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, ledger, out = tmp_path / "backup", earlier / LEDGER, tmp_path / "out.csv"
+    ids = {name: peewit("graph", "show", name).err.split("graphs/")[1][:32] for name in OUTDATED}
+    assert peewit("backup", backup).exit_code == 0
+    assert peewit("erase", "plain", "--node", "eve").exit_code == 0
+    for number, graph_id in enumerate(ids.values()):
+        Ledger(ledger).append(
+            erasure=f"{number:032x}", graph=graph_id, position=1, at="2026-11-02", nodes=["eve"]
+        )
+    monkeypatch.setenv("PEEWIT_HOME", str(tmp_path / "other"))
+    refused = peewit("restore", backup, "--erasures", ledger)
+    assert refused.exit_code == 1
+    assert "run `peewit restore` again" in refused.err
+    for name in OUTDATED:
+        assert f"graph '{name}' is of an earlier version: {REASONS[name]}" in refused.err
+        assert f"`peewit graph delete {name}`" in refused.err
+    assert peewit("graph", "export", "plain", "-o", out).exit_code == 0
+    assert "eve" not in out.read_text()
+    for name in OUTDATED:
+        assert peewit("graph", "delete", name, "--yes").exit_code == 0
+    assert peewit("restore", backup).exit_code == 0
+
+
+def test_pages_of_their_jobs_give_the_reason_and_cancel(pages: Api) -> None:
+    stores = pages.stores
+    spec = JobSpec(graph_id=stores.catalog.id_of("visits"), model="auto", parameters={})
+    job = stores.jobs.submit(spec)
+    page = f"/jobs/{job.id}"
+    assert f"graph 'visits' is of an earlier version: {REASONS['visits']}" in look(pages, page)
+    assert "queued" in look(pages, page, headers=PIECE)
+    assert send(pages, f"{page}/cancel", back="graph").headers["location"] == page
+    assert stores.jobs.get(job.id).status is JobStatus.CANCELLED
 
 
 def test_doctor_names_them(place: Place) -> None:

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.stores import GraphHere, Stores, StoresHere
-from peewit.service.catalog import GraphRecord
+from peewit.service.catalog import GraphOutdated, GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
@@ -119,10 +119,11 @@ async def submit(
 def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "") -> Response:
     """One job and what has happened to it."""
     job = stores.jobs.get(job_id)
-    graph = stores.catalog.get_by_id(job.graph_id)
+    graph, outdated = _graph_of(job, stores)
     values: dict[str, Any] = {
         "job": job,
         "graph": graph,
+        "outdated": outdated,
         "run": Run.of(job),
         "events": stores.jobs.events(job_id, limit=_EVENTS_SHOWN),
     }
@@ -135,11 +136,20 @@ def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "")
 async def cancel(request: Request, job_id: str, stores: StoresHere, caller: CallerHere) -> Response:
     """Cancel a job."""
     form = await form_of(request)
-    await run_in_threadpool(partial(stores.jobs.get, job_id, owner=caller.only))
-    job = await run_in_threadpool(stores.jobs.cancel, job_id)
-    graph = await run_in_threadpool(stores.catalog.get_by_id, job.graph_id)
-    name = graph.settings.name
-    return back_to(f"/graphs/{name}/jobs" if form.get("back") == "graph" else f"/jobs/{job_id}")
+    job = await run_in_threadpool(partial(stores.jobs.get, job_id, owner=caller.only))
+    graph, _ = await run_in_threadpool(_graph_of, job, stores)
+    await run_in_threadpool(stores.jobs.cancel, job_id)
+    if graph is not None and form.get("back") == "graph":
+        return back_to(f"/graphs/{graph.settings.name}/jobs")
+    return back_to(f"/jobs/{job_id}")
+
+
+def _graph_of(job: Job, stores: Stores) -> tuple[GraphRecord | None, GraphOutdated | None]:
+    """The graph of a job, or why it is of no use any more."""
+    try:
+        return stores.catalog.get_by_id(job.graph_id), None
+    except GraphOutdated as outdated:
+        return None, outdated
 
 
 def _listed(

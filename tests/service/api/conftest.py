@@ -95,7 +95,8 @@ class Api:
 _routes: Final[dict[Callable[[Settings], FastAPI], list[BaseRoute]]] = {}
 """Routes of each kind of application, which FastAPI builds at the first request, in .2 s.
 
-They hold functions of modules and find stores, limits and keys in the application of the request.
+They hold functions of modules and find stores, limits and keys in the application of the request;
+all but that of the OpenAPI document, which holds its application.
 """
 
 
@@ -109,7 +110,11 @@ def serving(
     """A server in a thread of this process, and a client of it."""
     fresh(settings.database)
     app = create(settings)
-    app.router.routes[:] = _routes.setdefault(create, list(app.router.routes))
+    own = list(app.router.routes)
+    app.router.routes[:] = [
+        mine if getattr(mine, "path", None) == app.openapi_url else shared
+        for mine, shared in zip(own, _routes.setdefault(create, own), strict=True)
+    ]
     config = uvicorn.Config(app, **server_options(settings))
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -234,11 +235,24 @@ def test_the_documentation_needs_no_other_host(api: Api) -> None:
         assert api.client.get(place).status_code == 200
 
 
+def test_the_document_is_that_of_the_server_that_is_asked(
+    refusing: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peewit.service.api.app.version", lambda _name: "0.0.1")
+    with serving(settings) as api:
+        documents = [each.client.get("/openapi.json").json() for each in (refusing, api)]
+    assert [each["info"]["version"] for each in documents] == [version("peewit"), "0.0.1"]
+    assert documents[0]["paths"] == documents[1]["paths"]
+
+
 def test_an_application_that_nobody_holds_is_freed(tmp_path: Path) -> None:
     app = create_app(Settings(home=tmp_path))
     app.openapi()
-    app.state.stores.close()
+    here = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 1234)}
+    with TestClient(app, **here) as client:  # FastAPI builds the routes at the first request
+        for path in ("/docs", "/v1/graphs"):
+            assert client.get(path).status_code == 200
     freed = weakref.ref(app)
-    del app
+    del app, client
     gc.collect()
     assert freed() is None

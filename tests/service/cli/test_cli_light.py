@@ -1,11 +1,15 @@
-"""Small things stay small: which heavy modules each light command, and each name, may load."""
+"""Small things stay small: which heavy modules each command, role and name may load."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
+import psutil
 import pytest
 
+from peewit.service.cli.version_and_health import role_fault
+from tests.end_to_end.processes import eventually, free_port
 from tests.service.cli.conftest import Peewit
 
 HEAVY = frozenset(
@@ -48,11 +52,48 @@ finally:
     sys.stderr.write("\\nloaded " + " ".join(sys.modules))
 """
 
+WATCHING = SOLVING - {"numba", "scipy.optimize"}
+ROLES = {
+    "serve": STORES,
+    "api": WATCHING | {"fastapi", "uvicorn"},
+    "worker": STORES,
+    "ingest --follow": WATCHING,
+}
+"""By command that stays, until it is ready; it may load less."""
+
+RUN_ROLE = """
+import sys, threading
+
+def tell():
+    sys.stdin.readline()
+    print(*sys.modules, flush=True)
+
+threading.Thread(target=tell, daemon=True).start()
+from peewit.service.cli import main
+main()
+"""
+"""Tells what is loaded when it is asked."""
+
 NAMES = {
     "Client": {"httpx", "numpy", "pyarrow"},
     "sparsify": {"numpy", "pyarrow"},
     "Auto": {"numpy", "sklearn"} | {each for each in HEAVY if each.startswith("scipy")},
 }
+
+
+def is_ready(command: str, pid: int, port: int) -> bool:
+    match command:
+        case "serve":
+            return len(psutil.Process(pid).children()) == 3
+        case "api":
+            try:
+                return httpx.get(f"http://127.0.0.1:{port}/v1/graphs", verify=False).is_success
+            except httpx.ConnectError:
+                return False
+        case "worker":
+            return not role_fault("worker")
+        case _:
+            return not role_fault("ingest")
 
 
 def heavy_in(words: str) -> set[str]:
@@ -83,6 +124,30 @@ def test_light_commands_load_what_they_need(peewit: Peewit, tmp_path: Path) -> N
         if unwanted := heavy_in(loaded) - allowed:
             too_much[command] = unwanted, told
     assert too_much == {}
+
+
+@pytest.mark.usefixtures("processes", "home")
+@pytest.mark.parametrize("command", ROLES)
+def test_a_role_that_is_ready_has_loaded_what_it_needs(command: str) -> None:
+    port = free_port()
+    options = ("--port", str(port)) if command in {"serve", "api"} else ()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN_ROLE, *command.split(), *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    with process:
+        try:
+            eventually(lambda: is_ready(command, process.pid, port), pause_seconds=0.1)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            loaded = process.stdout.readline()
+        finally:
+            process.terminate()
+    assert heavy_in(loaded) <= ROLES[command]
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,5 +1,6 @@
 """Predictions of jobs: which are found, and which of them stay."""
 
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,13 @@ from peewit.service.predictions.kept_labels import KeptLabels, write_labels
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
+    densities_path,
     given_path,
     labels_path,
     left_out_path,
     predictor_path,
+    shares_path,
+    write_array,
 )
 from peewit.service.predictions.store import KEEP_PER_MODEL, PredictionsNotFound, PredictionStore
 from peewit.solvers.labels import Labels
@@ -187,6 +191,85 @@ def test_of_what_belongs_to_predictions_erased_nodes_take_what_nobody_can_take_a
         *(path_of(Path(file_of(whole))).name for path_of in (Path, left_out_path, labels_path)),
     }
     assert KeptLabels.read(directory / file_of(whole)).nodes.tolist() == [0, 2]
+
+
+def with_labels(store: Store) -> Path:
+    """Predictions with all that is kept of labels beside them."""
+    path = store.predictions.directory(store.graph_id) / file_of(store.publish())
+    labels = Labels(nodes=np.array([0, 2]), classes=np.array([0, 1]), class_names=("a", "b"))
+    write_labels(path, labels)
+    write_left_out(path, labels.nodes, labels.classes, np.eye(2, dtype=np.float32))
+    for path_of in (densities_path, shares_path):
+        write_array(path_of(path), np.ones((3, 2), np.float32))
+    return path
+
+
+def changed(content: bytes, mark: bytes, offset: int, byte: int) -> bytes:
+    """The content with another byte so far behind the last place of a mark."""
+    place = content.rindex(mark) + offset
+    return content[:place] + bytes([byte]) + content[place + 1 :]
+
+
+ZIP_ENTRY, ZIP_END = b"PK\x01\x02", b"PK\x05\x06"
+DAMAGES: dict[str, tuple[bytes, int, int]] = {
+    "name of an array": (b".npy", 0, 0),  # KeyError
+    "later version": (ZIP_ENTRY, 6, 109),  # NotImplementedError
+    "encrypted": (ZIP_ENTRY, 8, 1),  # RuntimeError
+    "place of the entries": (ZIP_END, 19, 255),  # OSError
+    "open bracket": (b"}", 0, ord(" ")),  # TokenError
+    "kind of numbers": (b"<f4", 0, ord(",")),  # SyntaxError
+    "no columns": (b"(3, 2)", 4, ord("0")),  # IndexError
+}
+_ARCHIVES, _ARRAYS = list(DAMAGES)[:4], list(DAMAGES)[4:]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numpy's open file
+@pytest.mark.parametrize(
+    ("path_of", "damage"),
+    [
+        *((labels_path, each) for each in _ARCHIVES),
+        *((left_out_path, each) for each in _ARCHIVES),
+        *((shares_path, each) for each in _ARRAYS),
+        (densities_path, "open bracket"),
+    ],
+)
+def test_erased_nodes_take_what_is_damaged_in_any_way(
+    store: Store, path_of: Callable[[Path], Path], damage: str
+) -> None:
+    path = with_labels(store)
+    beside = path_of(path)
+    beside.write_bytes(changed(beside.read_bytes(), *DAMAGES[damage]))
+    store.predictions.erase(store.graph_id, np.array([2]), before=None)
+    assert not beside.exists()
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("mark", "offset", "byte"),
+    [(b'"job_id"', 1, ord("x")), (b'"job_id"', 0, ord(" ")), (b'"job_id"', 1, 255)],
+)
+def test_erased_nodes_take_damaged_predictions(
+    store: Store, mark: bytes, offset: int, byte: int
+) -> None:
+    path = with_labels(store)
+    path.write_bytes(changed(path.read_bytes(), mark, offset, byte))
+    store.predictions.erase(store.graph_id, np.array([2]), before=None)
+    assert not store.files()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_what_is_whole_stays_where_the_machine_is_at_fault(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = with_labels(store)
+
+    def fail(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr("peewit.service.predictions.kept_labels.write_arrays", fail)
+    with pytest.raises(OSError, match="no"):
+        store.predictions.erase(store.graph_id, np.array([2]), before=None)
+    assert labels_path(path).exists()
 
 
 def test_files_that_no_job_names_go_after_the_grace_time(store: Store) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from peewit.service.catalog import Catalog
 from peewit.service.jobs.job import Job, JobStatus
@@ -15,6 +16,7 @@ from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
+from peewit.streaming.graph_paths import GraphPaths
 from tests.service.solvable import TIGHT
 from tests.service.worker.test_worker import Service, children, eventually
 
@@ -116,8 +118,22 @@ def test_large_long_and_heavy_solves_are_not_small(
     job = service.submit(graph)
     heavy = service.submit(graph, {"variance": True}, lane="heavy")
     assert [is_small(service, each) for each in (job, heavy)] == [True, False]
-    monkeypatch.setattr(solve, "SMALL_NODES", 59)  # of 60
-    assert not is_small(service, job)
+    for name, below in (("SMALL_NODES", 59), ("SMALL_EDGES", 216)):  # of 60 and 217
+        with monkeypatch.context() as patch:
+            patch.setattr(solve, name, below)
+            assert not is_small(service, job)
+    assert is_small(service, job)
+
+
+def test_a_solve_whose_size_is_unknown_fails_in_a_child(service: Service) -> None:
+    graph = service.quick("damaged")
+    (meta,) = GraphPaths(root=graph.directory).snapshots.rglob("*.json")
+    meta.write_text("[]")
+    with capture_logs() as lines:
+        ended = run_until_finished(service.database, service.settings, service.submit(graph).id)
+    assert "size of a job unknown" in [each["event"] for each in lines]
+    assert ended.status is JobStatus.FAILED
+    assert ended.error
 
 
 def test_a_solve_is_not_small_where_memory_is_short(service: Service) -> None:
