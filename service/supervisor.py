@@ -78,7 +78,8 @@ def peewit_roles(
     """
     environment = {
         f"PEEWIT_{name.upper()}": _as_variable(value)
-        for name, value in settings.model_dump().items()
+        # what nobody set stays so: a memory that is a default limits no budget of edges
+        for name, value in settings.model_dump(exclude_unset=True).items()
     }
     listen = ("--host", host, "--port", str(port), "--workers", str(n_api_processes))
     own: dict[str, dict[str, str]] = {}

@@ -181,6 +181,18 @@ def test_roles_read_the_settings_that_they_are_given(
     assert Settings() == settings
 
 
+def test_graphs_made_on_the_page_have_the_budget_of_those_made_by_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path)
+    assert settings.graph_memory_bytes is None
+    for role in peewit_roles(settings, host="127.0.0.1", port=8000, n_api_processes=1):
+        with monkeypatch.context() as patch:
+            for variable, value in role.environment.items():
+                patch.setenv(variable, value)
+            assert Settings().graph_memory_bytes is None
+
+
 def test_sqlite_is_served_once_at_a_time_and_postgresql_by_many(tmp_path: Path) -> None:
     file = make_url(f"sqlite:///{tmp_path}/peewit.db")
     for _ in range(2):  # what has ended is in nobody's way
