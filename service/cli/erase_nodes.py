@@ -44,7 +44,7 @@ def erase(
         typer.Option("--nodes", metavar="FILE", help="Table of the nodes, with a column node."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until no file of the home holds them any more.")
+        bool, typer.Option("--wait", help="Wait until no file of the graph holds them any more.")
     ] = False,
     json: AsJson = False,
 ) -> None:

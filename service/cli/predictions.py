@@ -18,6 +18,7 @@ from peewit.service.cli.session import (
     Session,
     command_group,
     open_session,
+    say,
     tell,
 )
 from peewit.service.cli.table_files import (
@@ -169,7 +170,14 @@ def predictions_file(
     if job is not None:
         job_id = reader.jobs.resolve(job)
         return reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
-    return reader.open(_latest(reader.store, session, graph, model, label_column))
+    file = reader.open(_latest(reader.store, session, graph, model, label_column))
+    newest = graph.progress.snapshot
+    if newest is not None and file.meta.snapshot < newest:
+        say(
+            f"these are of snapshot {file.meta.snapshot}, and {name} has snapshot {newest} by now: "
+            f"`peewit solve {name}` predicts with what came since"
+        )
+    return file
 
 
 def _latest(

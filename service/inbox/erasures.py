@@ -32,7 +32,7 @@ from peewit.service.inbox.inbox_records import RowRecord
 from peewit.solvers.arrays import Int64Array, frozen
 
 ErasureStatus = Literal["hidden", "erased"]
-"""No reader shows the nodes; and no file of the home has a byte of their ids."""
+"""No reader shows the nodes; and no file of the graph has a byte of their ids."""
 
 _AT_ONCE: Final = 1_000
 

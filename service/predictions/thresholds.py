@@ -26,6 +26,7 @@ from peewit.solvers.assessment.thresholds import (
 )
 
 _MAX_NAMES: Final = 10
+_FEW_POSITIVE: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,16 +159,22 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
     found = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
-    found = replace(found, warning=file.meta.judged_by)
+    doubts = [] if file.meta.judged_by is None else [file.meta.judged_by]
+    if found.n_positive < _FEW_POSITIVE:
+        doubts.append(
+            f"only {found.n_positive:,} of the labels left out are {chosen.positive!r}, so recall "
+            f"and precision may be far from what is told: label more nodes that are "
+            f"{chosen.positive!r}"
+        )
     p_value = sample_p_value(file)
     if chosen.goal.positive_share is not None or p_value is None:
-        return found
-    doubt = (
+        return replace(found, warning="; ".join(doubts) or None)
+    doubts.append(
         f"the labels are no random sample of the nodes (p = {p_value:.0e}), so {chosen.positive!r} "
         f"is hardly {found.positive_share:.0%} of them, as precision and cost take it to be, and "
         "the threshold may be far off: give its share of all nodes, positive_share"
     )
-    return replace(found, warning=doubt)
+    return replace(found, warning="; ".join(doubts))
 
 
 def with_threshold(

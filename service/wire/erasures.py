@@ -22,7 +22,7 @@ class Erasure:
     n_nodes: int = described("Nodes that were named.")
     n_known: int = described("Those of them that the graph knew.")
     status: Literal["hidden", "erased"] = described(
-        "hidden: no answer shows the nodes any more. erased: no file of the home holds them."
+        "hidden: no answer shows the nodes any more. erased: no file of the graph holds them."
     )
     created_at: datetime
     erase_by: datetime = described("Until when files are to be overwritten.")

@@ -45,7 +45,7 @@ def edges_text(
     if expected == 0.0:
         told = f"all {n_kept:,} edges kept"
         if n_edges != n_kept:
-            told = f"{n_edges:,} edges ({n_kept:,} different pairs), all kept"
+            told = f"{n_edges:,} rows, {n_kept:,} different pairs, all kept"
         return told
     bound = ""
     if max_edges is not None:

@@ -95,6 +95,7 @@ expire g --before 1970-01-01T00:05:00Z
 repair g
 erase g --node r11-1 --wait
 ingest g
+predictions g --top 2
 retract g edges.csv
 graph show g
 graph export g -o snapshot.parquet

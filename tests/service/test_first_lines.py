@@ -234,7 +234,7 @@ def test_what_cannot_be_told_is_said() -> None:
     ("given", "said"),
     [
         ({"expected": 0.0}, "all 90 edges kept"),
-        ({"expected": 0.0, "n_edges": 120}, "120 edges (90 different pairs), all kept"),
+        ({"expected": 0.0, "n_edges": 120}, "120 rows, 90 different pairs, all kept"),
         ({"expected": None, "max_edges": 200}, "none yet, at most 200 kept"),
         (
             {"expected": 0.18, "n_edges": 1_200, "max_edges": 100},
@@ -254,7 +254,7 @@ def test_what_cannot_be_told_is_said() -> None:
         ({"expected": 0.0, "n_edges": 300, "n_live": 90}, "all 90 edges kept"),
         (
             {"expected": 0.0, "n_edges": 300, "n_live": 120},
-            "120 edges (90 different pairs), all kept",
+            "120 rows, 90 different pairs, all kept",
         ),
         (
             {"expected": 0.18, "n_edges": 1_200, "n_live": 200},

@@ -178,7 +178,7 @@ def test_edges_that_left_are_not_told_as_kept(api: Api) -> None:
     api.ingest()
     for name, n_live, told in (
         ("g", 1, "all 1 edges kept"),
-        ("plain", None, "3 edges (2 different pairs), all kept"),
+        ("plain", None, "3 rows, 2 different pairs, all kept"),
     ):
         assert api.call("GET", f"/graphs/{name}", 200).json()["n_live"] == n_live
         shown = graph_details(api.stores.catalog.get(name), api.stores)

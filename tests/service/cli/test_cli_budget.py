@@ -150,7 +150,7 @@ def test_edges_that_could_not_be_read_again_are_told_of(
     assert "fewer than max_edges=10,000 allows" in " ".join(shown.err.split())
     assert "it is missing" in peewit("graph", "show", "g", "--json").json["repair_fault"]
     edges.write_bytes(content)
-    assert f"({N_PAIRS:,} different pairs), all kept" in peewit("ingest", "g").out
+    assert f"{N_PAIRS:,} different pairs, all kept" in peewit("ingest", "g").out
     assert peewit("graph", "show", "g", "--json").json["repair_fault"] is None
 
 

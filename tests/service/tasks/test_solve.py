@@ -609,7 +609,8 @@ def test_suggested_labels_are_not_judged_by(
     assert LabelSets.of(file, 0.8).summary().warning == said
     assert abstention(file, max_error=0.5, confidence=0.5).warning == said
     chosen = class_threshold(file, "left", min_recall=0.5)
-    assert left_out_evaluation(file, chosen).warning == said
+    warning = left_out_evaluation(file, chosen).warning or ""
+    assert warning.startswith(f"{said}; only 3 of the labels left out are 'left'")
 
 
 def test_few_labels_that_were_not_suggested_are_left_out_one_by_one(
