@@ -1,10 +1,18 @@
 """What each test costs in CPU seconds: kept from run to run, told, and held to what is usual.
 
 Seconds of CPU, user and system, of the process that runs the test and of the processes that it
-waited for: time would say how busy the machine is. An item whose call takes ten times its usual
-seconds fails. What is usual lies in pytest's cache, so a fresh clone has to learn it first.
+waited for: time would say how busy the machine is. Collections of garbage are left out: whose they
+are is chance. An item whose call takes ten times its usual seconds fails.
+
+What is usual is the median of the last calls that passed. They lie in pytest's cache, or in the
+file that PEEWIT_ITEM_COSTS names. Of an item that has none there, `usual_costs.json` tells it; what
+that leaves out of `make test` is cheap. After a run of `make test` this writes it anew:
+
+    python -m pytest --quick --collect-only --write-usual-costs
 """
 
+import gc
+import json
 import os
 import resource
 import time
@@ -16,23 +24,27 @@ from typing import Any, Final
 
 import pytest
 
-_KEY: Final = "peewit/cpu_seconds"
-_KEPT_RUNS: Final = 5
-_LEARNED_AFTER: Final = 3
-"""Runs before an item is held to what is usual."""
+USUAL_COSTS: Final = Path(__file__).with_name("usual_costs.json")
+ALWAYS_ALLOWED_SECONDS: Final = 3.0
+"""No item fails for fewer: they are noise, or what the first of a process loads."""
 
 _FACTOR: Final = 10.0
-ALWAYS_ALLOWED_SECONDS: Final = 10.0
-"""No item fails for fewer: they are noise, a collection of all garbage, or what the first of a
-module prepares."""
+DEAR_SECONDS: Final = ALWAYS_ALLOWED_SECONDS / _FACTOR
+"""What usually takes fewer need not be named in `usual_costs.json`."""
 
+_KEPT_RUNS: Final = 5
 _PHASES: Final = ("setup", "call", "teardown")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--dearest`."""
+    """Add `--dearest` and `--write-usual-costs`."""
     parser.addoption(
         "--dearest", type=int, default=0, metavar="N", help="print the N items of most CPU seconds"
+    )
+    parser.addoption(
+        "--write-usual-costs",
+        action="store_true",
+        help=f"write what the dear ones of the collected items usually take to {USUAL_COSTS.name}",
     )
 
 
@@ -49,21 +61,25 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def is_unusual(seconds: float, earlier: list[float]) -> bool:
-    """Whether a call took ten times what the last runs took."""
-    return (
-        len(earlier) >= _LEARNED_AFTER
-        and seconds > ALWAYS_ALLOWED_SECONDS
-        and seconds > _FACTOR * median(earlier)
-    )
+def is_unusual(seconds: float, usual: float | None, always_allowed: float) -> bool:
+    """Whether a call took ten times what is usual, if that is known."""
+    return usual is not None and seconds > max(always_allowed, _FACTOR * usual)
 
 
 class _Meter:
     """Measures phases and fails what is unusual, in the process that runs the tests."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._usual: dict[str, list[float]] = _kept(config)
+        self._earlier = _kept(config)
+        self._costs = _usual_costs()
+        self._always_allowed = ALWAYS_ALLOWED_SECONDS
+        self._is_usual_run = (
+            os.environ.get("HYPOTHESIS_PROFILE") != "thorough"
+            and os.environ.get("NUMBA_DISABLE_JIT") != "1"
+        )
         self._spent: dict[str, float] = {}
+        self._collecting = self._collection_began = 0.0
+        gc.callbacks.append(self._time_garbage)
         self._compiled = Path(os.environ["NUMBA_CACHE_DIR"]).absolute()
         self._n_compiled = 0
 
@@ -81,16 +97,26 @@ class _Meter:
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         yield from self._measured("teardown")
 
+    def pytest_unconfigure(self) -> None:
+        gc.callbacks.remove(self._time_garbage)
+
+    def _time_garbage(self, phase: str, _info: dict[str, int]) -> None:
+        """Add up what collections take."""
+        if phase == "start":
+            self._collection_began = time.process_time()
+        else:
+            self._collecting += time.process_time() - self._collection_began
+
     def _n_kept(self) -> int:
         """Files of compiled kernels: who compiles one pays what is not the test's."""
         return sum(len(files) for _folder, _folders, files in os.walk(self._compiled))
 
     def _measured(self, phase: str) -> Generator[None, None, None]:
-        begin = cpu_seconds()
+        begin = cpu_seconds() - self._collecting
         try:
             return (yield)
         finally:
-            self._spent[phase] = cpu_seconds() - begin
+            self._spent[phase] = cpu_seconds() - self._collecting - begin
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -99,15 +125,26 @@ class _Meter:
         report = yield
         seconds = self._spent.pop(call.when, 0.0)
         report.cpu_seconds = seconds
-        earlier = self._usual.get(item.nodeid, [])
-        is_judged = call.when == "call" and report.passed and not self._n_compiled
-        if is_judged and is_unusual(seconds, earlier):
+        report.is_usual = (
+            call.when == "call" and report.passed and not self._n_compiled and self._is_usual_run
+        )
+        usual = self._usual_seconds(item)
+        if report.is_usual and is_unusual(seconds, usual, self._always_allowed):
+            report.is_usual = False
             report.outcome = "failed"
             report.longrepr = (
-                f"{item.nodeid} took {seconds:.1f} CPU seconds, usual are {median(earlier):.2f}; "
-                "make it cheaper, or forget what was usual with `pytest --cache-clear`"
+                f"{item.nodeid} took {seconds:.1f} CPU seconds, usual are {usual:.2f}; make it "
+                "cheaper or mark it slow, or forget what was usual with `pytest --cache-clear` "
+                f"and write into {USUAL_COSTS.name} what is"
             )
         return report
+
+    def _usual_seconds(self, item: pytest.Item) -> float | None:
+        """Those of earlier calls or of the table; an item of `make test` that has none is cheap."""
+        if item.nodeid in self._earlier:
+            return median(self._earlier[item.nodeid])
+        is_quick = item.config.getoption("quick", default=False)
+        return self._costs.get(item.nodeid, 0.0 if is_quick else None)
 
 
 class _Ledger:
@@ -116,18 +153,35 @@ class _Ledger:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._items: dict[str, dict[str, float]] = defaultdict(dict)
+        self._usual: set[str] = set()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Write the table, where it is asked for."""
+        if not self._config.option.write_usual_costs:
+            return
+        earlier, before = _kept(self._config), _usual_costs()
+        dear = {}
+        for nodeid in (item.nodeid for item in session.items):
+            usual = median(earlier.get(nodeid, [before.get(nodeid, 0.0)]))
+            if usual > DEAR_SECONDS:
+                dear[nodeid] = round(usual, 2)
+        USUAL_COSTS.write_text(json.dumps(dear, indent=2, sort_keys=True) + "\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._items[report.nodeid][report.when or ""] = getattr(report, "cpu_seconds", 0.0)
+        if getattr(report, "is_usual", False):
+            self._usual.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        kept = _kept(self._config)
-        for nodeid, phases in self._items.items():
-            if "call" in phases:
-                kept[nodeid] = [*kept.get(nodeid, []), round(phases["call"], 3)][-_KEPT_RUNS:]
-        cache = _cache(self._config)
-        if cache is not None and self._items:
-            cache.set(_KEY, kept)
+        kept, file = _kept(self._config), _costs_file(self._config)
+        for nodeid in self._usual:
+            seconds = round(self._items[nodeid]["call"], 3)
+            kept[nodeid] = [*kept.get(nodeid, []), seconds][-_KEPT_RUNS:]
+        if file is not None and self._usual:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            new = file.with_name(f"{file.name}.new")
+            new.write_text(json.dumps(kept))
+            new.replace(file)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._items:
@@ -143,12 +197,24 @@ class _Ledger:
             terminalreporter.write_line(f"{totals[nodeid]:8.2f} = {parts}  {nodeid}")
 
 
+def _usual_costs() -> dict[str, float]:
+    """The table of dear items."""
+    costs: dict[str, float] = json.loads(USUAL_COSTS.read_text())
+    return costs
+
+
 def _kept(config: pytest.Config) -> dict[str, list[float]]:
     """CPU seconds of the last calls of each item."""
-    cache = _cache(config)
-    return {} if cache is None else dict(cache.get(_KEY, {}))
+    file = _costs_file(config)
+    if file is None or not file.exists():
+        return {}
+    kept: dict[str, list[float]] = json.loads(file.read_text())
+    return kept
 
 
-def _cache(config: pytest.Config) -> pytest.Cache | None:
-    """pytest's cache, unless it runs without its plugin."""
-    return getattr(config, "cache", None)
+def _costs_file(config: pytest.Config) -> Path | None:
+    """What PEEWIT_ITEM_COSTS names, or one in pytest's cache, unless it runs without its plugin."""
+    if named := os.environ.get("PEEWIT_ITEM_COSTS"):
+        return Path(named)
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    return None if cache is None else cache.mkdir("peewit") / "cpu_seconds.json"

@@ -16,67 +16,26 @@ Decisions, each with what it led to:
 
 from typing import TYPE_CHECKING, Final
 
+from peewit.solvers import estimators
 from peewit.solvers.late_modules import late_names
 
 if TYPE_CHECKING:
     from peewit.service.client import AsyncClient, Client, PeewitError
-    from peewit.solvers.estimators import (
-        DASVM,
-        HFS,
-        RLSC,
-        SVM,
-        TSVM,
-        TVRLS,
-        TVSVM,
-        Auto,
-        CheegerRLS,
-        FilteredRidge,
-        HarmonicMBO,
-        HFSRegressor,
-        LapRLS,
-        LapRLSC,
-        LapSVM,
-        LinearSVM,
-        Poisson,
-        PoissonMBO,
-        SimplexLapSVM,
-        StableHFS,
-        StableHFSRegressor,
-    )
+    from peewit.solvers.estimators import *  # noqa: F403 - all of them, by its __all__
     from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.solvers.progress_bar import ProgressBar
     from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 __all__ = [
-    "DASVM",
-    "HFS",
-    "RLSC",
-    "SVM",
-    "TSVM",
-    "TVRLS",
-    "TVSVM",
     "AsyncClient",
-    "Auto",
-    "CheegerRLS",
     "Client",
-    "FilteredRidge",
-    "HFSRegressor",
-    "HarmonicMBO",
-    "LapRLS",
-    "LapRLSC",
-    "LapSVM",
-    "LinearSVM",
     "PeewitError",
-    "Poisson",
-    "PoissonMBO",
     "ProgressBar",
-    "SimplexLapSVM",
     "Sparsified",
-    "StableHFS",
-    "StableHFSRegressor",
     "filter_features",
     "sparsify",
 ]
+__all__ += estimators.__all__
 
 _ELSEWHERE: Final = {
     "AsyncClient": "peewit.service.client",

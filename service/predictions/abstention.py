@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile, own_score
 from peewit.service.wire.evaluations import Abstention, RiskPoint
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
@@ -64,7 +64,7 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
 def is_answered(batch: pa.RecordBatch, threshold: float) -> BoolArray:
     """(n_rows,) whether a label reaches a node, and its score is no less."""
     reachable: BoolArray = batch.column("reachable").to_numpy(zero_copy_only=False)
-    scores = batch.column("score").to_numpy()
+    scores = batch.column(own_score(batch.schema.names)).to_numpy()
     with np.errstate(over="ignore"):  # beyond all scores, and infinite for them
         is_sure: BoolArray = scores >= scores.dtype.type(threshold)
     return reachable & is_sure

@@ -89,7 +89,7 @@ class ColoredMap:
         if self.file is not None:
             node = self.map.node[places]
             is_in = node < self.file.n_nodes
-            columns = [batch.column("score") for batch in self.file.batches()]
+            columns = [batch.column(self.file.score_column) for batch in self.file.batches()]
             scores[is_in] = _taken(columns, node[is_in])
         return scores
 

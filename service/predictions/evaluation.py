@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.labels.store import CurrentLabels
-from peewit.service.predictions.prediction_files import SCORE_PREFIX
+from peewit.service.predictions.prediction_files import own_score
 from peewit.service.predictions.thresholds import ClassThreshold
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
 from peewit.service.wire.evaluations import (
@@ -52,7 +52,7 @@ def evaluate(
     ----------
     predictions : pyarrow.Table
         Columns ``node``, ``label``, null where no label reaches, and, unless there are many
-        classes, ``score:<class>`` each.
+        classes, ``score:<class>`` or ``probability:<class>`` each.
     truth : UploadedLabels
         True labels; of a node named twice the last one counts.
     labels : CurrentLabels
@@ -71,10 +71,9 @@ def evaluate(
     _refuse(truth, float, "true labels must be classes, as the predictions are")
     _require_common_class(truth, labels)
     known = _Truth.of(truth)
+    prefix = f"{own_score(predictions.schema.names)}:"
     names = [
-        name.removeprefix(SCORE_PREFIX)
-        for name in predictions.schema.names
-        if name.startswith(SCORE_PREFIX)
+        name.removeprefix(prefix) for name in predictions.schema.names if name.startswith(prefix)
     ]
     k = _top_k(top_k, names)
     classes = _Classes.of(known, labels, predictions)
@@ -87,7 +86,7 @@ def evaluate(
         code = pc.index_in(label, value_set=classes.texts).fill_null(-1).to_numpy()
         predicted[found.places] = code
         for column, name in enumerate(names):
-            scores[found.places, column] = found.batch.column(f"{SCORE_PREFIX}{name}").to_numpy()
+            scores[found.places, column] = found.batch.column(f"{prefix}{name}").to_numpy()
     predicted, scores = predicted[matched.judged], scores[matched.judged]
     scores[predicted < 0] = -np.inf
     columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()

@@ -31,10 +31,7 @@ ROWS_PER_BATCH: Final = 1 << 18
 MAX_SCORE_COLUMNS: Final = 32
 """With more classes than this the file has no column per class."""
 
-SCORE_PREFIX: Final = "score:"
-"""Of the columns per class."""
-
-P_VALUE_PREFIX: Final = "p:"
+P_VALUE_PREFIX: Final = "p_value:"
 """Of the columns per class by which sets are made."""
 
 SUFFIX: Final = ".arrow"
@@ -53,6 +50,16 @@ _NO_NODES: Final = frozen(np.empty(0, np.int64))
 
 ScoreKind = Literal["probability", "class score", "value"]
 """A class's score, in [0, 1] or not; or the number predicted, where labels are real numbers."""
+
+
+def score_column(score: ScoreKind) -> str:
+    """What the column of the label's own score is called; those of classes are ``NAME:<class>``."""
+    return "probability" if score == "probability" else "score"
+
+
+def own_score(names: Sequence[str]) -> str:
+    """The same by the names of the columns of a table."""
+    return "probability" if "probability" in names else "score"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +154,8 @@ def write_predictions(
 
     Columns of classes: ``node``; ``label`` (null where no label reaches; int64 when every class is
     a number, else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label
-    reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each.
+    reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each. Where
+    scores are probabilities these columns are ``probability`` and ``probability:<class>``.
     Probabilities are kept in [0, 1], by which the solver's tolerance may miss it.
 
     Where ``meta.score`` is ``value``: ``node``; ``label``, the number predicted, float64, null
@@ -204,8 +212,9 @@ def write_predictions(
             + f"and {len(meta.class_names)} classes"
         )
     labels = None if is_value else label_values(meta.class_names)
+    score = score_column(meta.score)
     schema = _schema(
-        nodes.type, labels, further=list(further), has_sets=p_values is not None
+        nodes.type, labels, score, further=list(further), has_sets=p_values is not None
     ).with_metadata(meta.to_schema_metadata())
     if nodes.null_count:
         reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
@@ -221,7 +230,7 @@ def write_predictions(
                 told = (
                     _number_columns(some[:, 0], reachable[rows])
                     if labels is None
-                    else list(class_columns(labels, some, reachable[rows]).values())
+                    else list(class_columns(labels, some, reachable[rows], score).values())
                 )
                 columns = [_one_chunk(nodes[rows]), *told]
                 for name, values in further.items():
@@ -267,7 +276,12 @@ def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
 
 
 def _schema(
-    node_type: pa.DataType, labels: pa.Array | None, *, further: Sequence[str], has_sets: bool
+    node_type: pa.DataType,
+    labels: pa.Array | None,
+    score: str,
+    *,
+    further: Sequence[str],
+    has_sets: bool,
 ) -> pa.Schema:
     """The columns; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
@@ -276,15 +290,14 @@ def _schema(
     fields = [
         pa.field("node", node_type, nullable=False),
         pa.field("label", label_type),
-        pa.field("score", pa.float32(), nullable=False),
+        pa.field(score, pa.float32(), nullable=False),
         pa.field("margin", pa.float32(), nullable=labels is None),
         pa.field("reachable", pa.bool_(), nullable=False),
     ]
     fields += [pa.field(name, pa.float32()) for name in further]
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
-            pa.field(f"{SCORE_PREFIX}{name}", pa.float32(), nullable=False)
-            for name in labels.to_pylist()
+            pa.field(f"{score}:{name}", pa.float32(), nullable=False) for name in labels.to_pylist()
         ]
     if labels is not None and has_sets:
         fields += [
@@ -305,7 +318,7 @@ def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
 
 
 def class_columns(
-    labels: pa.Array, scores: FloatArray, reachable: BoolArray
+    labels: pa.Array, scores: FloatArray, reachable: BoolArray, score: str
 ) -> dict[str, pa.Array]:
     """Columns of some rows after the node, by name.
 
@@ -316,6 +329,8 @@ def class_columns(
     scores : (n_rows, n_classes) float64
     reachable : (n_rows,) bool
         Where it is false there is no label, and no margin.
+    score : str
+        From `score_column`.
     """
     two_best = np.partition(scores, -2, axis=1)[:, -2:]
     margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
@@ -326,13 +341,13 @@ def class_columns(
         label = labels.take(winner)
     columns = {
         "label": label,
-        "score": pa.array(two_best[:, 1], pa.float32()),
+        score: pa.array(two_best[:, 1], pa.float32()),
         "margin": pa.array(margin, pa.float32()),
         "reachable": pa.array(reachable),
     }
     if len(labels) <= MAX_SCORE_COLUMNS:
         for name, column in zip(labels.to_pylist(), scores.T, strict=True):
-            columns[f"{SCORE_PREFIX}{name}"] = pa.array(column, pa.float32())
+            columns[f"{score}:{name}"] = pa.array(column, pa.float32())
     return columns
 
 
@@ -417,6 +432,11 @@ class PredictionFile:
         self.key = path, status.st_ino, status.st_mtime_ns, hidden.tobytes()
         self._columns = [batch.columns for batch in self._batches]
         self.n_nodes = sum(batch.num_rows for batch in self._batches)
+
+    @property
+    def score_column(self) -> str:
+        """Name of the column of scores; those of classes are ``NAME:<class>``."""
+        return score_column(self.meta.score)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows in order of the dense ids, some at a time."""
@@ -506,13 +526,14 @@ class PredictionFile:
             for name, column in zip(self.schema.names, columns, strict=True)
         }
         n_rows = len(values["node"])
-        scores, p_values = (_by_class(values, each) for each in (SCORE_PREFIX, P_VALUE_PREFIX))
+        score = self.score_column
+        scores, p_values = (_by_class(values, each) for each in (f"{score}:", P_VALUE_PREFIX))
         nothing = [None] * n_rows
         return [
             Prediction(
                 node=node,
                 label=label,
-                score=score,
+                score=own,
                 margin=margin,
                 reachable=reachable,
                 variance=variance,
@@ -525,7 +546,7 @@ class PredictionFile:
             for (
                 node,
                 label,
-                score,
+                own,
                 margin,
                 reachable,
                 variance,
@@ -535,7 +556,7 @@ class PredictionFile:
             ) in zip(
                 values["node"],
                 values["label"],
-                values["score"],
+                values[score],
                 values["margin"],
                 values["reachable"],
                 values.get("variance", nothing),

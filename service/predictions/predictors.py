@@ -26,6 +26,7 @@ from peewit.service.predictions.prediction_files import (
     given_path,
     label_values,
     predictor_path,
+    score_column,
     write_arrays,
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
@@ -192,8 +193,8 @@ class Predictor:
     meta : PredictionMeta
         What the job solved.
     schema : pyarrow.Schema
-        Of the answers: ``label``, ``score``, ``margin`` and, unless there are many classes,
-        ``score:<class>`` each, as in the predictions of the job.
+        Of the answers: ``label``, ``score`` or ``probability``, ``margin`` and, unless there are
+        many classes, one ``:<class>`` each, as in the predictions of the job.
     functions : Functions
     joining : Joining or None
         Where points may have edges.
@@ -225,7 +226,8 @@ class Predictor:
                 scores = self.joining.scores(scores, block.edges)
             if self.meta.calibration is not None:
                 scores = Calibration.restored(self.meta.calibration).probabilities(scores)
-            told = class_columns(labels, scores, np.ones(len(scores), bool))
+            is_reached, score = np.ones(len(scores), bool), score_column(self.meta.score)
+            told = class_columns(labels, scores, is_reached, score)
             columns = [each for name, each in told.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
 

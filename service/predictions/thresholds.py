@@ -10,7 +10,6 @@ import pyarrow as pa
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
-    SCORE_PREFIX,
     PredictionFile,
     PredictionMeta,
     label_values,
@@ -187,7 +186,7 @@ def with_threshold(
     threshold.
     """
     labels = label_values(file.meta.class_names)
-    names = [f"{SCORE_PREFIX}{name}" for name in labels.to_pylist()]
+    names = [f"{file.score_column}:{name}" for name in labels.to_pylist()]
     for batch in batches:
         scores = np.column_stack([batch.column(name).to_numpy() for name in names])
         reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
@@ -202,7 +201,7 @@ def with_threshold(
         columns: dict[str, Any] = {
             **dict(zip(batch.schema.names, batch.columns, strict=True)),
             "label": pa.DictionaryArray.from_arrays(code, labels) if is_text else labels.take(code),
-            "score": pa.array(scores[np.arange(len(winner)), winner], pa.float32()),
+            file.score_column: pa.array(scores[np.arange(len(winner)), winner], pa.float32()),
             "margin": pa.array(margin, pa.float32()),
         }
         yield pa.record_batch(list(columns.values()), schema=batch.schema)

@@ -24,8 +24,8 @@ class NodePredictions(ArrowTable):
     ----------
     table : pyarrow.Table
         ``node``, its name or number; ``label``, null where no label reaches; of classes also
-        ``score`` and ``margin``, what it is above the best other, and ``score:<class>``;
-        ``reachable``.
+        ``score`` and ``margin``, what it is above the best other, and ``score:<class>``, called
+        ``probability`` where they are; ``reachable``.
     model : str
         Name of the estimator.
     score : str
@@ -65,15 +65,17 @@ class NodePredictions(ArrowTable):
         winner = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
         others = scores.copy()
         np.put_along_axis(others, best[:, None], -np.inf, axis=1)
+        name = "probability" if score == "probability" else "score"
         columns = {
             "node": nodes,
             "label": pa.array(classes.tolist()).take(pa.array(best, mask=~reachable)),
-            "score": winner,
+            name: winner,
             "margin": winner - others.max(axis=1),
             "reachable": reachable,
         }
         columns |= {
-            f"score:{name}": column for name, column in zip(classes.tolist(), scores.T, strict=True)
+            f"{name}:{each}": column
+            for each, column in zip(classes.tolist(), scores.T, strict=True)
         }
         return cls(table=pa.table(columns), model=model, score=score)
 

@@ -3,28 +3,52 @@
 import os
 import signal
 import subprocess
-import time
-from pathlib import Path
+from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from peewit.service.database.engine import Database, open_database
+from peewit.service.jobs.queue import JobQueue
+from peewit.service.settings import Settings
 from tests.end_to_end.processes import Home, descendants, eventually, is_gone
-
-N_NODES = 60
+from tests.service.solvable import (
+    ENDLESS_CLASSES,
+    ENDLESS_SIDE,
+    TIGHT,
+    Solvable,
+    grid,
+    spread_labels,
+    two_communities,
+)
 
 
 @pytest.fixture
-def solvable(home: Home, tmp_path: Path) -> Home:
-    """A home with a graph of a few nodes and two labels."""
-    u, v = np.triu_indices(N_NODES, k=1)
-    pq.write_table(pa.table({"src": u, "dst": v}), tmp_path / "edges.parquet")
-    (tmp_path / "labels.csv").write_text("node,label\n1,left\n50,right\n")
-    home.run("graph", "create", "g", "--node-ids", "int64", "--seed", 1)
-    home.run("ingest", "g", tmp_path / "edges.parquet")
-    home.run("labels", "put", "g", tmp_path / "labels.csv")
+def database(home: Home) -> Iterator[Database]:
+    """Of the home."""
+    database = open_database(Settings(home=home.directory, database_url=None).database)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def graph(home: Home, database: Database) -> Solvable:
+    """An empty graph g."""
+    return Solvable.create(database, Settings(home=home.directory, database_url=None), "g")
+
+
+@pytest.fixture
+def quick(home: Home, graph: Solvable) -> Home:
+    """A home with a graph that is solved at once."""
+    graph.publish(1, *two_communities())
+    graph.label({"n3": "left", "n33": "right"})
+    return home
+
+
+@pytest.fixture
+def endless(home: Home, graph: Solvable) -> Home:
+    """A home with a graph whose solve outlasts every test."""
+    graph.publish(1, *grid(ENDLESS_SIDE))
+    graph.label(spread_labels(ENDLESS_SIDE**2, ENDLESS_CLASSES))
     return home
 
 
@@ -41,28 +65,38 @@ def solving_children(process: subprocess.Popen[str]) -> list[int]:
 # A child is spawned at once and loads its libraries for about a second; its first words come later.
 @pytest.mark.parametrize("n_looks", [0, 20])
 def test_an_interrupt_while_the_solving_process_starts_leaves_one_plain_line(
-    solvable: Home, n_looks: int
+    endless: Home, n_looks: int
 ) -> None:
-    process = solving(solvable, "--model", "poisson-mbo")
+    process = solving(endless, "--model", "poisson-mbo")
     eventually(lambda: bool(solving_children(process)))
     children = solving_children(process)
     for _ in range(n_looks):
         children = solving_children(process) or children
-    interrupt(process)
-    assert n_looks > 0 or process.returncode == 130
+    err = interrupt(process)
+    assert_cancelled(process, err)
     eventually(lambda: all(map(is_gone, children)))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0])
 def test_an_interrupt_while_a_command_solves_itself_leaves_one_plain_line(
-    solvable: Home, seconds: float
+    endless: Home, database: Database
 ) -> None:
-    process = solving(solvable)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("job ")
-    time.sleep(seconds)
-    interrupt(process)
-    assert seconds > 0 or process.returncode == 130
+    settings = (word for name, value in TIGHT.items() for word in ("--set", f"{name}={value}"))
+    process = solving(endless, "--model", "hfs", *settings)
+    job_id = first_words(process).split()[1]
+    eventually(lambda: JobQueue(database).get(job_id).progress is not None)
+    assert not solving_children(process)
+    assert_cancelled(process, interrupt(process))
+
+
+def test_an_interrupt_at_the_first_words_cancels_or_comes_when_all_is_done(quick: Home) -> None:
+    process = solving(quick)
+    first_words(process)
+    err = interrupt(process)
+    if process.returncode == 130:
+        assert_cancelled(process, err)
+    else:  # it was done before the signal came, or the interpreter on its way out
+        assert process.returncode in (0, -signal.SIGINT), err
+        assert "`peewit predictions g -o FILE` writes them" in err
 
 
 def solving(home: Home, *options: str) -> subprocess.Popen[str]:
@@ -71,15 +105,25 @@ def solving(home: Home, *options: str) -> subprocess.Popen[str]:
     return home.start("solve", "g", *options, **pipes, start_new_session=True)
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Interrupt its group; it says one line, or was done before the signal came."""
+def first_words(process: subprocess.Popen[str]) -> str:
+    """The line that names the job."""
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert line.startswith("job ")
+    return line
+
+
+def interrupt(process: subprocess.Popen[str]) -> str:
+    """Interrupt its group; what it says then, which is no traceback."""
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "Traceback" not in err
     assert "KeyboardInterrupt" not in err
-    if process.returncode == 130:
-        assert err.splitlines()[-1].startswith("stopped; job ")
-        assert err.splitlines()[-1].endswith(" is cancelled")
-    else:  # it was done before the signal came, or the interpreter on its way out
-        assert process.returncode in (0, -signal.SIGINT), err
-        assert "`peewit predictions g -o FILE` writes them" in err
+    return err
+
+
+def assert_cancelled(process: subprocess.Popen[str], err: str) -> None:
+    """It has cancelled its job, and said so last."""
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith("stopped; job ")
+    assert err.splitlines()[-1].endswith(" is cancelled")

@@ -18,10 +18,11 @@ def typed_names() -> list[str]:
     """Names that type checkers see: those under ``if TYPE_CHECKING``."""
     (block,) = (node for node in ast.parse(FACADE.read_text()).body if isinstance(node, ast.If))
     return [
-        alias.name
+        name
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        for name in (estimators.__all__ if alias.name == "*" else [alias.name])
     ]
 
 

@@ -71,8 +71,9 @@ Coverage = Annotated[
     response_class=StreamingResponse,
     responses=table_answer(
         "Columns `node`, `label`, `score`, `margin`, `reachable`, `variance` and `stability` if "
-        "they were asked for and, unless there are many classes, `score:<class>`; `p:<class>` of "
-        "jobs with `sets`, and with `coverage` also `labels` and `certain`; headers name job, "
+        "they were asked for and, unless there are many classes, `score:<class>`, which are called "
+        "`probability` and `probability:<class>` where they are; `p_value:<class>` of jobs with "
+        "`sets`, and with `coverage` also `labels` and `certain`; headers name job, "
         "snapshot and labels_seq."
     )
     | {304: {"description": "Nothing newer than the `ETag` in If-None-Match."}}

@@ -63,7 +63,7 @@ def test_a_threshold_is_chosen_judged_and_applied(judged: Api) -> None:
     listed = judged.call("GET", f"/graphs/g/predictions?format=ndjson&{query}", 200)
     rows = [orjson.loads(line) for line in listed.text.splitlines()]
     left = {row["node"] for row in rows if row["label"] == "left"}
-    assert left == {row["node"] for row in rows if row["score:left"] >= told.threshold}
+    assert left == {row["node"] for row in rows if row["probability:left"] >= told.threshold}
     n_unlabeled = len(left - {"n3", "n5", "n9", "n33", "n35", "n39"})
     assert n_unlabeled == found["by_threshold"]["n_found"]
 

@@ -113,14 +113,15 @@ def test_points_have_the_probabilities_that_nodes_have(
     found = read(
         api.call("POST", path, 200, content=written(ARROW), headers=headers).content, ARROW
     )
-    assert found.schema.names == COLUMNS
+    names = [name.replace("score", "probability") for name in COLUMNS]
+    assert found.schema.names == names
     job = f"/graphs/g/predictions?job={jobs['calibrated']}"
     stored = read(api.call("GET", job, 200, headers={"Accept": ARROW}).content, ARROW)
-    assert "p:even" in stored.schema.names
+    assert "p_value:even" in stored.schema.names
     assert found["label"].to_pylist() == stored["label"].to_pylist()
-    for name in COLUMNS[1:]:
+    for name in names[1:]:
         np.testing.assert_allclose(found[name], stored[name], rtol=1e-4, atol=1e-5)
-    by_class = np.column_stack([found[name] for name in COLUMNS if name.startswith("score:")])
+    by_class = np.column_stack([found[name] for name in names if ":" in name])
     np.testing.assert_allclose(by_class.sum(axis=1), 1.0, rtol=1e-5)
 
 

@@ -51,11 +51,11 @@ def test_a_label_is_in_a_set_by_its_p_value_or_as_it_is_predicted(kept: Api) -> 
             expected = [
                 side
                 for side in ("left", "right")
-                if row[f"p:{side}"] > 1 - coverage or row["label"] == side
+                if row[f"p_value:{side}"] > 1 - coverage or row["label"] == side
             ]
             assert row["labels"] == expected
             assert row["certain"] == (len(expected) == 1)
-    assert all("labels" not in row and "p:left" in row for row in rows(kept, ""))
+    assert all("labels" not in row and "p_value:left" in row for row in rows(kept, ""))
     sizes = [
         sum(len(row["labels"]) for row in rows(kept, f"coverage={coverage}"))
         for coverage in (0.1, 0.5, 0.9, 0.99)
@@ -173,7 +173,7 @@ def test_answers_are_given_where_few_are_wrong(kept: Api) -> None:
     assert found.chosen.greatest_error <= 0.4
     assert found.curve[-1].answered == 1.0
     told = rows(kept, "")
-    sure = sum(row["score"] >= np.float32(found.chosen.score) for row in told) / 60
+    sure = sum(row["probability"] >= np.float32(found.chosen.score) for row in told) / 60
     assert found.answered_nodes == pytest.approx(sure)
     few = kept.call("GET", f"{path}?model=hfs&max_error=.01", 200).json()["abstention"]
     assert (few["chosen"], few["answered_nodes"]) == (None, None)

@@ -75,7 +75,7 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     assert "in the mean, and one alone at" in said.out
     assert "changed since" not in said.err
     kept = peewit("predictions", "g", "--coverage", 0.8, "--top", 1).out.splitlines()
-    assert kept[0].endswith('"p:left","p:right","labels","certain"')
+    assert kept[0].endswith('"p_value:left","p_value:right","labels","certain"')
     doubted = peewit("labels", "doubtful", "g", "-k", 1)
     assert doubted.out.splitlines()[1].split()[:3] == ["n3", "right", "left"]
     assert "of 20 labels left out the others contradict 1" in doubted.err

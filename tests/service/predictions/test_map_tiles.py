@@ -81,7 +81,7 @@ def test_a_tile_of_few_nodes_lists_them_as_they_are(tmp_path: Path) -> None:
     assert set(tile.names) == {f"n{node}" for node in np.flatnonzero(inside)}
     assert shown.file is not None
     label = shown.file.table()["label"].to_pylist()
-    score = shown.file.table()["score"].to_numpy()
+    score = shown.file.table()[shown.file.score_column].to_numpy()
     margin = shown.file.table()["margin"].to_numpy()
     place_of = {node: row for row, node in enumerate(shown.map.node.tolist())}
     for row, name in enumerate(tile.names):

@@ -15,6 +15,8 @@ from peewit.service.predictions.prediction_files import (
     ROWS_PER_BATCH,
     PredictionFile,
     PredictionMeta,
+    ScoreKind,
+    score_column,
     write_predictions,
 )
 
@@ -139,7 +141,8 @@ def test_numbers_need_one_column(tmp_path: Path) -> None:
 def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
     """The solver's tolerance may leave the interval."""
     beyond = np.array([[1 + 1e-6, -1e-6, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
-    for kind, least in (("probability", 0.0), ("class score", np.float32(-1e-6))):
+    kinds: tuple[tuple[ScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
+    for kind, least in kinds:
         path = write_predictions(
             tmp_path,
             replace(META, score=kind),
@@ -148,8 +151,9 @@ def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
             reachable=REACHABLE,
         )
         table = PredictionFile(path).table()
-        assert table["score:dog"].to_numpy().min() == least
-        assert (table["score"].to_numpy().max() > 1) == (kind == "class score")
+        name = score_column(kind)
+        assert table[f"{name}:dog"].to_numpy().min() == np.float32(least)
+        assert (table[name].to_numpy().max() > 1) == (kind == "class score")
 
 
 @pytest.fixture(scope="module")

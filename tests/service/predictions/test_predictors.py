@@ -15,6 +15,7 @@ from peewit.service.predictions.prediction_files import (
     class_columns,
     label_values,
     predictor_path,
+    score_column,
 )
 from peewit.service.predictions.predictors import (
     inductive_models,
@@ -89,7 +90,7 @@ def test_training_rows_are_predicted_as_they_were_solved(
     functions = read_functions(predictor_path(file.path))
     scores = functions.class_scores(points)
     names = label_values(file.meta.class_names)
-    told = class_columns(names, scores, np.ones(N_NODES, bool))
+    told = class_columns(names, scores, np.ones(N_NODES, bool), score_column(file.meta.score))
     stored = file.table()
     assert told["label"].to_pylist() == stored["label"].to_pylist()
     for name in set(told) - {"label"}:

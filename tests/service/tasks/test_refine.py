@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.predictions.left_out import read_left_out
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile, own_score
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
@@ -117,7 +117,8 @@ def reached_of(graph: StreamedGraph, answer: Done) -> np.ndarray:
 
 def scores_of(graph: StreamedGraph, answer: Done) -> FloatArray:
     table = PredictionFile(graph.paths.predictions / answer.result["file"]).table()
-    return np.column_stack([table[f"score:{name}"].to_numpy() for name in "abc"])
+    score = own_score(table.schema.names)
+    return np.column_stack([table[f"{score}:{name}"].to_numpy() for name in "abc"])
 
 
 def direct(graph: StreamedGraph, files: list[RawFile], reference: Any, penalty: float) -> Any:

@@ -64,7 +64,8 @@ def test_the_answer_is_that_of_the_other_labels(directory: Path, model: str) -> 
     kept = {node: label for node, label in (SIDES | FLIPPED).items() if node not in dropped(file)}
     by_hand = predictions(directory, asked(directory, kept, model)).table()
     assert file.table()["label"].to_pylist() == by_hand["label"].to_pylist()
-    np.testing.assert_allclose(file.table()["score"], by_hand["score"], rtol=2e-3, atol=1e-3)
+    score = file.score_column
+    np.testing.assert_allclose(file.table()[score], by_hand[score], rtol=2e-3, atol=1e-3)
 
 
 def test_labels_left_out_are_all_judged_by(directory: Path) -> None:
@@ -111,7 +112,7 @@ def test_sets_of_nodes_that_lose_all_labels_hold_all_classes(tmp_path: Path) -> 
     table = predictions(directory, answer).table()
     alone = table.filter(np.isin(table["node"].to_pylist(), ["n120", "n121"]))
     assert alone["label"].to_pylist() == [None, None]
-    assert alone["p:left"].to_pylist() == alone["p:right"].to_pylist() == [1.0, 1.0]
+    assert alone["p_value:left"].to_pylist() == alone["p_value:right"].to_pylist() == [1.0, 1.0]
     assert answer.result["n_unreachable"] == 2
 
 

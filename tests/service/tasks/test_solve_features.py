@@ -184,5 +184,5 @@ def test_probabilities_are_told_as_such(directory: Path, solver: WarmGraphs) -> 
     answer = solved(solver, asked)
     file = PredictionFile(directory / "predictions" / answer.result["file"])
     assert file.meta.score == "probability"
-    score = file.table()["score"].to_numpy()
+    score = file.table()["probability"].to_numpy()
     assert ((score >= 0.5) & (score <= 1.0)).all()

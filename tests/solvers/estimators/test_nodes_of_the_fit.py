@@ -111,8 +111,9 @@ def test_predictions_are_a_table_with_names(model: Any, friends: Sparsified) -> 
     kind = "probability" if isinstance(model, HFS) else "class score"
     scores = fitted.label_distributions_ if kind == "probability" else fitted.decision_
     assert found.score == kind
-    assert [rows["ann"]["score:east"], rows["ann"]["score:west"]] == scores[0].tolist()
-    assert rows["ann"]["score"] == scores[0].max()
+    name = "probability" if kind == "probability" else "score"
+    assert [rows["ann"][f"{name}:east"], rows["ann"][f"{name}:west"]] == scores[0].tolist()
+    assert rows["ann"][name] == scores[0].max()
     assert rows["ann"]["margin"] == scores[0, 1] - scores[0, 0]
     graph = friends.to_networkx(found)
     assert graph.nodes["bob"]["label"] == "west"
