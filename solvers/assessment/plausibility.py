@@ -140,22 +140,31 @@ def answer_warnings(
         Whether the edges that were dropped decide much: then they explain what shares and labels
         left out show.
     """
+    if not is_thinned:
+        yield from _prediction_warnings(labels, solution, shares, left_out, are_random=are_random)
+    yield from label_warnings(labels, graph)
+
+
+def _prediction_warnings(
+    labels: Labels,
+    solution: Solution,
+    shares: ComparedShares,
+    left_out: tuple[float, int, BoolArray | None] | None,
+    *,
+    are_random: bool,
+) -> Iterator[str]:
+    """Those of predicted shares and of labels left out; see `answer_warnings`."""
     stats = solution.stats
     sample_p_value = stats.get("sample_p_value")
-    if is_thinned:
-        pass
-    elif sample_p_value is None:
+    if sample_p_value is None:
         yield from share_warnings(shares, are_random=are_random)
     elif float(sample_p_value) >= DOUBT:  # else the model has told it
         yield from share_warnings(shares, scores_agree=True)
-    if is_thinned:
-        pass
-    elif left_out is not None:
+    if left_out is not None:
         yield from left_out_warnings(labels, *left_out)
     elif "loo_accuracy" in stats and "unjudged_share" not in stats:  # else the model has told it
         n_left_out = int(stats["loo_labels"])
         yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
-    yield from label_warnings(labels, graph)
 
 
 def share_warnings(
