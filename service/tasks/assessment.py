@@ -59,9 +59,7 @@ class JudgedLabels:
     told: str | None
 
     @classmethod
-    def of(
-        cls, labels: Labels | RealLabels, origins: Origins, n_folds: int
-    ) -> "JudgedLabels":
+    def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "JudgedLabels":
         """Random ones, those that were not suggested, or all, as the first of these suffice."""
         is_suggested, is_random = origins
         n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
