@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -120,6 +120,23 @@ class Solution:
     densities: Float32Array | None = None
     decisive: Decisive | None = None
     left_out: LeftOut | None = None
+
+
+Advice: TypeAlias = Literal["threshold", "label more", "label random", "label apart", "other model"]
+"""What is to be done about a warning; each door says how."""
+
+
+class Advised(str):
+    """A warning with what it advises."""
+
+    __slots__ = ("advice",)
+    advice: tuple[Advice, ...]
+
+    def __new__(cls, text: str, *advice: Advice) -> Self:
+        """The text, and what it advises in the order of what to try."""
+        made = super().__new__(cls, text)
+        made.advice = advice
+        return made
 
 
 def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:

@@ -24,7 +24,7 @@ from peewit.service.cli.table_files import LabelColumnOption, parsed_settings, w
 from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.stores import JobStores
-from peewit.service.wire.jobs import Estimate, solve_lines
+from peewit.service.wire.jobs import Estimate, solve_lines, warning_text
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 app = command_group()
@@ -149,8 +149,8 @@ def _tell_result(
 ) -> None:
     for line in solve_lines(result, graph=name, label_column=label_column):
         say(line)
-    if result["warning"]:
-        say(f"warning: {result['warning']}")
+    if warning := warning_text(result, graph=name, label_column=label_column):
+        say(f"warning: {warning}")
     if details or result["judged"] is None:
         _tell_details(result)
     for line in _worth(result["stats"], details=details):

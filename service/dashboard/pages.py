@@ -23,7 +23,7 @@ from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.jobs import solve_lines, warning_text
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -221,6 +221,7 @@ def _environment() -> Environment:
         "figure": _figure,
         "percent": _percent,
         "solve_lines": partial(solve_lines, door="page"),
+        "warning_text": partial(warning_text, door="page"),
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "seconds": _seconds,
         "iso": _iso,

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from peewit.service.client import Graph, GraphDetails, Job, Prediction, Suggestions
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.jobs import solve_lines, warning_text
 from peewit.service.wire.labels import LabelColumn, LabelOrigin
 from peewit.service.wire.predictions import (
     LabelReason,
@@ -133,7 +133,9 @@ class JobState(Answer):
             said=solve_lines(
                 result, label_column=job.parameters.get("label_column") or "", door="mcp"
             ),
-            warning=result.get("warning"),
+            warning=warning_text(
+                result, label_column=job.parameters.get("label_column") or "", door="mcp"
+            ),
             accuracy=_accuracy(result.get("stats") or {}),
             classes=[
                 ClassShare(label=each["label"], predicted=each["predicted"], labeled=each["labels"])

@@ -80,7 +80,14 @@ from peewit.solvers.models.feature_model_base import GIVEN
 from peewit.solvers.models.label_sample import NO_SAMPLE, without_blame
 from peewit.solvers.models.refinable_base import Refinable
 from peewit.solvers.models.score_calibration import Calibration
-from peewit.solvers.solution import Functions, Solution, give_shares, grown
+from peewit.solvers.solution import (
+    Advice,
+    Advised,
+    Functions,
+    Solution,
+    give_shares,
+    grown,
+)
 from peewit.solvers.status import Status
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
@@ -331,7 +338,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         *assessment.warnings,
         *_doubts(kept, told, assessment, shares, judgement, is_thinned=is_thinned),
     ]
-    warning, notes = _texts(solution, doubts, judgement)
+    warning, notes, advice = _texts(solution, doubts, judgement)
     with phases.phase("writing"):
         asked = asdict(model) | options.chosen()
         functions = _functions_of_points(solution)
@@ -340,6 +347,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         "file": file_name,
         "status": solution.status.value,
         "warning": warning,
+        "advice": advice,
         "notes": notes,
         "n_nodes": len(solution.reachable),
         "n_unreachable": int(np.count_nonzero(~solution.reachable)),
@@ -604,8 +612,8 @@ def _doubts(
 
 def _texts(
     solution: Solution, others: Sequence[str], judgement: Mapping[str, Any] | None
-) -> tuple[str | None, str | None]:
-    """What is short of perfect, and what to try; and details of what the first lines say already.
+) -> tuple[str | None, str | None, list[Advice]]:
+    """What is short of perfect, details of what the first lines say already, and what to try.
 
     These tell whom the labels speak for, also by saying nothing of it.
     """
@@ -619,4 +627,8 @@ def _texts(
     is_said = judgement is not None and (judgement["biases"] or judgement["sample"] == "random")
     notes = [each for each in told if is_said and each.startswith((NO_SAMPLE, CLOSE_TOGETHER))]
     warnings = [each for each in told if each not in notes]
-    return ". ".join(warnings) or None, ". ".join(notes) or None
+    ways: list[Advice] = []
+    for each in warnings:
+        if isinstance(each, Advised):
+            ways += [way for way in each.advice if way not in ways]
+    return ". ".join(warnings) or None, ". ".join(notes) or None, ways

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from shlex import quote
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from peewit.service.wire.records import described, record
 from peewit.solvers.notebook_html import shown
@@ -65,7 +65,11 @@ class Job:
             "snapshot": self.snapshot,
             "labels_seq": self.labels_seq,
             **{f"to know, {place}": line for place, line in enumerate(self.lines, 1)},
-            "warning": (self.result or {}).get("warning"),
+            "warning": warning_text(
+                self.result or {},
+                label_column=self.parameters.get("label_column") or "",
+                door="python",
+            ),
             "error": self.error,
         }
         return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
@@ -105,7 +109,9 @@ def solve_lines(
     judged, thinning = result.get("judged"), result.get("thinning")
     lines = []
     if judged is not None:
-        lines.append(_accuracy_line(judged, result))
+        lines.append(
+            _accuracy_line(judged, result, _to_do("label more", graph, label_column, door))
+        )
     if thinning is not None and "correction" in thinning:  # else of an earlier version
         lines.append(_thinning_line(thinning, result, graph, door))
     if judged is not None and judged["sample"] != "random" and _says_more(judged):
@@ -115,6 +121,72 @@ def solve_lines(
     return lines
 
 
+_TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
+    "threshold": {
+        "command": "`peewit solve {graph}{column} --set cross_validate=5` and then `peewit "
+        "threshold {graph}{column} --positive CLASS --min-recall .8` choose a threshold",
+        "page": "predict with cross_validate=5 in the settings, and open Threshold",
+        "python": "solve(name, cross_validate=5) and threshold(name, positive=CLASS, "
+        "min_recall=0.8) choose a threshold",
+        "mcp": "who runs the server can choose a threshold",
+    },
+    "label more": {
+        "command": "`peewit suggest {graph}{column}` names nodes to label",
+        "page": "Label next names nodes to label",
+        "python": "suggestions(name{column}) names nodes to label",
+        "mcp": "suggest_nodes names nodes to label",
+    },
+    "label random": {
+        "command": "`peewit suggest {graph}{column} --strategy random -k 200` draws nodes to label",
+        "page": "Label next by random draws nodes to label",
+        "python": "suggestions(name, strategy='random', k=200{column}) draws nodes to label",
+        "mcp": "suggest_nodes with strategy random draws nodes to label",
+    },
+    "label apart": {
+        "command": "`peewit suggest {graph}{column} --strategy coverage` names nodes elsewhere",
+        "page": "Label next by coverage names nodes elsewhere",
+        "python": "suggestions(name, strategy='coverage'{column}) names nodes elsewhere",
+        "mcp": "suggest_nodes with strategy coverage names nodes elsewhere",
+    },
+    "other model": {
+        "command": "`peewit solve {graph}{column} --model poisson` solves with another model",
+        "page": "Predict has other models",
+        "python": "solve(name, model='poisson'{column}) solves with another model",
+        "mcp": "start_solve with model poisson solves with another",
+    },
+}
+"""How what a warning advises is done."""
+
+
+def warning_text(
+    result: Mapping[str, Any],
+    *,
+    graph: str = "NAME",
+    label_column: str = "",
+    door: Door = "command",
+) -> str | None:
+    """The warning of a solve with how to do what it advises, as `solve_lines` says it."""
+    if not result.get("warning"):
+        return None
+    ways = (_to_do(each, graph, label_column, door) for each in result.get("advice", ()))
+    return ". ".join([result["warning"], *ways])
+
+
+def _to_do(advice: str, graph: str, label_column: str, door: Door) -> str:
+    return _TO_DO[advice][door].format(graph=graph, column=_of_column(label_column, door))
+
+
+def _of_column(label_column: str, door: Door) -> str:
+    if not label_column:
+        return ""
+    by_door = {
+        "command": f" --label-column {quote(label_column)}",
+        "python": f", label_column={label_column!r}",
+        "mcp": f" and label_column {label_column}",
+    }
+    return by_door.get(door, "")
+
+
 def _says_more(judged: Mapping[str, Any]) -> bool:
     """Whether there is a figure that is to be put right, or labels that are no random sample."""
     if judged["sample"] == "untested" and judged["only_random"]:
@@ -122,7 +194,7 @@ def _says_more(judged: Mapping[str, Any]) -> bool:
     return judged["accuracy"] is not None or judged["sample"] == "biased"
 
 
-def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any], to_label: str) -> str:
     if judged["accuracy"] is None:
         if not judged["is_measured"]:
             return (
@@ -131,7 +203,7 @@ def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any]) -> str:
             )
         return (
             "how often it is right is not known: no label could be left out to see; label two "
-            "nodes or more of each class"
+            f"nodes or more of each class: {to_label}"
         )
     drawn = "random labels" if judged["sample"] == "random" else "labels"
     told = (
@@ -274,16 +346,8 @@ def _sample_line(
     is_wrong = judged["sample"] == "biased" and judged["only_random"]
     more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
     more = min(more, n_others)
-    named = {"more": more, "graph": graph, "column": "", "column_too": ""}
-    if label_column:
-        named |= {
-            "column": {
-                "command": f" --label-column {quote(label_column)}",
-                "python": f", label_column={label_column!r}",
-                "mcp": f" and label_column {label_column}",
-            }.get(door, ""),
-            "column_too": f" and label_column={label_column!r}",
-        }
+    named = {"more": more, "graph": graph, "column": _of_column(label_column, door)}
+    named["column_too"] = f" and label_column={label_column!r}" if label_column else ""
     advice = f"to know, {_LABEL_RANDOM[door].format(**named)}"
     if judged["sample"] == "biased":
         *others, last = (_BIASES[each] for each in judged["biases"])

@@ -18,7 +18,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
 from peewit.solvers.models.label_sample import DOUBT
-from peewit.solvers.solution import Solution
+from peewit.solvers.solution import Advice, Advised, Solution
 
 CLOSE_TOGETHER: Final = "the labels lie close together"
 """How a warning begins that labeled nodes are neighbors (J8)."""
@@ -120,7 +120,7 @@ def answer_warnings(
     left_out: tuple[float, int, BoolArray | None] | None = None,
     are_random: bool = False,
     is_thinned: bool = False,
-) -> Iterator[str]:
+) -> Iterator[Advised]:
     """All that follow, beside those of the model itself.
 
     Parameters
@@ -152,7 +152,7 @@ def _prediction_warnings(
     left_out: tuple[float, int, BoolArray | None] | None,
     *,
     are_random: bool,
-) -> Iterator[str]:
+) -> Iterator[Advised]:
     """Those of predicted shares and of labels left out; see `answer_warnings`."""
     stats = solution.stats
     sample_p_value = stats.get("sample_p_value")
@@ -169,7 +169,7 @@ def _prediction_warnings(
 
 def share_warnings(
     shares: ComparedShares, *, scores_agree: bool = False, are_random: bool = False
-) -> Iterator[str]:
+) -> Iterator[Advised]:
     """At most one: classes that are nearly lost, or predicted otherwise than labeled.
 
     Counted are labels that others reach, as predicted are nodes that labels reach. ``scores_agree``
@@ -185,11 +185,13 @@ def share_warnings(
     n_elsewhere = n_others - int(shares.n_predicted[largest])
     is_beyond_chance = bdtr(n_elsewhere, n_others, 1 - given[largest]) < _P_VALUE
     if is_beyond_chance and _diversity(predicted) < _LEAST_DIVERSITY * _diversity(given):
-        yield (
+        yield Advised(
             f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
             f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
             f"{given[largest]:.1%} of the labels; unless it is so common, solve with another model "
-            "or with more labels"
+            "or with more labels",
+            "other model",
+            "label more",
         )
         return
     is_lost = (shares.n_labels >= 2) & (predicted < _LEAST_PART * given) & (chances < _P_VALUE)
@@ -201,9 +203,11 @@ def share_warnings(
             for place in lost[:_MAX_NAMES].tolist()
         )
         more = f" and {lost.size - _MAX_NAMES} more" if lost.size > _MAX_NAMES else ""
-        yield (
+        yield Advised(
             f"hardly a node is predicted to be of a class that has labels: {named}{more}; unless "
-            "they are so rare, solve with another model or label more of them"
+            "they are so rare, solve with another model or label more of them",
+            "other model",
+            "label more",
         )
         return
     if drawn_by_class(shares.n_labels) or np.abs(given - predicted).sum() / 2 < _LEAST_DISTANCE:
@@ -217,6 +221,7 @@ def share_warnings(
             "the labels are no random sample, or the model leans: label some nodes drawn at random "
             "to see which"
         )
+        advice: tuple[Advice, ...] = ("label random",)
         if scores_agree:
             grows = predicted[place] > given[place] == given.max()
             whither = "to the commonest class" if grows else "to other classes"
@@ -224,18 +229,21 @@ def share_warnings(
                 "mean probabilities are near the labels' shares, so nodes of which little is known "
                 f"go {whither}: label more nodes, or choose a threshold on probabilities"
             )
+            advice = "label more", "threshold"
         elif are_random:
             cause = "the model leans: solve with another model, or choose a threshold on scores"
-        yield (
+            advice = "other model", "threshold"
+        yield Advised(
             f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
             f"{p_value:.0e}): {shares.class_names[place]!r} is {given[place]:.1%} of the "
-            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; {cause}"
+            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; {cause}",
+            *advice,
         )
 
 
 def left_out_warnings(
     labels: Labels, accuracy: float, n_left_out: int, may_leave_out: BoolArray | None = None
-) -> Iterator[str]:
+) -> Iterator[Advised]:
     """One where labels left out are predicted hardly better than by the commonest of all (J7).
 
     All is those of ``may_leave_out``, (n_labeled,) bool, if it is given.
@@ -247,38 +255,42 @@ def left_out_warnings(
     if n_left_out < _LEAST_LEFT_OUT or accuracy > needed:
         return
     name = labels.class_names[int(counts.argmax())]
+    is_common = majority >= _COMMON_SHARE
     what_then = (
         "of so common a class accuracy says little: choose a threshold on the score of another, "
         "which tells how many of that are found and how many of those found are right"
-        if majority >= _COMMON_SHARE
+        if is_common
         else "neither the graph nor the features tell these classes, or there are too few labels"
     )
-    yield (
+    yield Advised(
         f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right, and always saying "
         f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; "
-        f"{what_then}"
+        f"{what_then}",
+        *(("threshold",) if is_common else ("label more", "other model")),
     )
 
 
-def label_warnings(labels: Labels, graph: Graph) -> Iterator[str]:
+def label_warnings(labels: Labels, graph: Graph) -> Iterator[Advised]:
     """Where the labels are all of one sort: of one class, in one component, among neighbors."""
     counts = np.bincount(labels.classes)
     n_labels, n_others = labels.n_labeled, labels.n_labeled - int(counts.max())
     is_dominated = counts.max() >= _DOMINANT_SHARE * n_labels and n_others < _FEW_OTHERS
     if n_labels >= _LEAST_LABELS and is_dominated:
-        yield (
+        yield Advised(
             f"{int(counts.max()):,} of the {n_labels:,} labels are "
             f"{labels.class_names[int(counts.argmax())]!r}; {n_others} say little of the other "
-            "classes: label more of those"
+            "classes: label more of those",
+            "label more",
         )
     if n_labels < 2:
         return
     component = graph.component[labels.nodes]
     n_unreached = graph.n_nodes - int(graph.component_sizes()[component[0]])
     if (component == component[0]).all() and n_unreached > _LEAST_UNREACHED * graph.n_nodes:
-        yield (
+        yield Advised(
             f"all labels lie in one of {graph.n_components:,} components, and "
-            f"{n_unreached / graph.n_nodes:.1%} of the nodes in the others: label some of those"
+            f"{n_unreached / graph.n_nodes:.1%} of the nodes in the others: label some of those",
+            "label apart",
         )
     yield from _together(labels.nodes, graph)
 
@@ -298,7 +310,7 @@ def _diversity(shares: FloatArray) -> float:
     return float(np.exp(-some @ np.log(some))) - 1.0
 
 
-def _together(nodes: Int64Array, graph: Graph) -> Iterator[str]:
+def _together(nodes: Int64Array, graph: Graph) -> Iterator[Advised]:
     """Where labeled nodes are neighbors far more often than nodes drawn at random (J8)."""
     n_labels, n_nodes = nodes.size, graph.n_nodes
     if n_labels < _LEAST_LABELS or n_labels > _MOST_LABELED * n_nodes:
@@ -311,8 +323,9 @@ def _together(nodes: Int64Array, graph: Graph) -> Iterator[str]:
         return
     is_beyond_chance = pdtrc(n_edges - 1, expected) < _TOGETHER_P_VALUE
     if is_beyond_chance and n_edges > _TOGETHER_RATIO * expected and 2 * n_beside > n_labels:
-        yield (
+        yield Advised(
             f"{CLOSE_TOGETHER}: {n_edges:,} edges join two labeled nodes, and "
             f"{expected:,.1f} would if they were drawn at random; what is predicted far from them "
-            "is less sure than labels left out show: label some nodes elsewhere"
+            "is less sure than labels left out show: label some nodes elsewhere",
+            "label apart",
         )

@@ -1,11 +1,15 @@
 """What is said first of a solve, and of the edges of a graph, at every door."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from peewit.service.wire.graphs import edges_text, epsilon_text
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.jobs import _TO_DO, solve_lines, warning_text
+
+HELP = Path(__file__).parents[1] / "goldens" / "recorded" / "help.txt"
 
 JUDGED: dict[str, Any] = {
     "sample": "random",
@@ -168,6 +172,30 @@ def test_advice_names_the_column_of_the_labels() -> None:
     assert "suggest g --label-column 'a topic' --strategy random" in lines(**where)[1]
     assert "put g FILE --label-column 'a topic' --origin random`" in lines(**where)[1]
     assert "label_column='a topic'" in lines(**where, door="python")[1]
+
+
+def test_a_warning_ends_in_what_is_to_be_done_at_its_door() -> None:
+    result = {"warning": "all is one class", "advice": ["other model", "label more"]}
+    assert warning_text(result, graph="g", label_column="a topic") == (
+        "all is one class. `peewit solve g --label-column 'a topic' --model poisson` solves with "
+        "another model. `peewit suggest g --label-column 'a topic'` names nodes to label"
+    )
+    assert warning_text(result, door="page") == (
+        "all is one class. Predict has other models. Label next names nodes to label"
+    )
+    assert warning_text({"warning": None}) is None
+    assert warning_text({"warning": "of an earlier version"}) == "of an earlier version"
+
+
+def test_what_is_advised_can_be_typed_as_it_is_printed() -> None:
+    helps = HELP.read_text(encoding="utf-8")
+    for ways in _TO_DO.values():
+        assert set(ways) == {"command", "page", "python", "mcp"}
+        for typed in re.findall("`(.*?)`", ways["command"].format(graph="g", column="")):
+            _, name, *words = typed.split()
+            described = helps.split(f"$ peewit {name} --help\n")[1].split("\n$ peewit")[0]
+            for option in (word for word in words if word.startswith("-")):
+                assert re.search(rf"(^|\s){option}\b", described), typed
 
 
 def test_nodes_without_a_prediction_are_told_first() -> None:

@@ -10,7 +10,7 @@ from peewit.service.client.calls.common import get, pages, path, read, until
 from peewit.service.client.calls.predictions import predictions
 from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
 from peewit.service.client.further_answers import Predictions
-from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus
+from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus, warning_text
 
 DEFAULT_MODEL: Final = "auto"
 """Needs no parameter and no class sizes; `peewit solve` takes it, too."""
@@ -374,7 +374,8 @@ def _solved(
     graph: str, submitted: Job, timeout: float | None, progress: Callable[[Job], None] | None
 ) -> Call[Predictions]:
     ended = yield from wait(submitted, timeout=timeout, progress=progress)
-    if told := (ended.result or {}).get("warning"):
+    column = ended.parameters.get("label_column") or ""
+    if told := warning_text(ended.result or {}, label_column=column, door="python"):
         warnings.warn(f"job {ended.id} of {graph}: {told}", stacklevel=2)
     return (yield from predictions(graph, job=ended.id))
 

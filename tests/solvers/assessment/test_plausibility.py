@@ -80,6 +80,7 @@ def test_labels_that_no_other_reaches_are_not_compared_with_nodes_that_labels_re
 
 def test_labels_that_say_they_are_random_are_not_blamed() -> None:
     (told,) = share_warnings(shares([60, 40], [100, 900]), are_random=True)
+    assert told.advice == ("other model", "threshold")
     assert "random" not in told
     assert told.endswith(
         "the model leans: solve with another model, or choose a threshold on scores"
