@@ -172,10 +172,11 @@ def predictions_file(
         return reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
     file = reader.open(_latest(reader.store, session, graph, model, label_column))
     newest = graph.progress.snapshot
+    of_column = f" --label-column {quote(label_column)}" if label_column else ""
     if newest is not None and file.meta.snapshot < newest:
         say(
             f"these are of snapshot {file.meta.snapshot}, and {name} has snapshot {newest} by now: "
-            f"`peewit solve {name}` predicts with what came since"
+            f"`peewit solve {name}{of_column}` predicts with what came since"
         )
     return file
 

@@ -156,7 +156,7 @@ def _tell_result(
     for line in _worth(result["stats"], details=details):
         say(line)
     of_column = f" --label-column {quote(label_column)}" if label_column else ""
-    more = "" if details else f"; `peewit solve {name} --details` says more of a solve"
+    more = "" if details else f"; `peewit solve {name}{of_column} --details` says more of a solve"
     say(f"`peewit predictions {name}{of_column} -o FILE` writes them{more}")
 
 

@@ -113,12 +113,15 @@ class JobState(Answer):
         """What is told of a job."""
         result: dict[str, Any] = job.result or {}
         is_over = job.started_at is not None and job.finished_at is not None
-        shares = result.get("class_shares") or []
+        shares, column = (
+            result.get("class_shares") or [],
+            job.parameters.get("label_column") or None,
+        )
         return cls(
             job=job.id,
             kind=job.kind,
             model=job.model,
-            label_column=job.parameters.get("label_column") or None,
+            label_column=column,
             status=job.status,
             phase=job.phase,
             progress=job.progress,
@@ -130,12 +133,8 @@ class JobState(Answer):
             seconds=(job.finished_at - job.started_at).total_seconds()  # type: ignore[operator]
             if is_over
             else None,
-            said=solve_lines(
-                result, label_column=job.parameters.get("label_column") or "", door="mcp"
-            ),
-            warning=warning_text(
-                result, label_column=job.parameters.get("label_column") or "", door="mcp"
-            ),
+            said=solve_lines(result, label_column=column or "", door="mcp"),
+            warning=warning_text(result, label_column=column or "", door="mcp"),
             accuracy=_accuracy(result.get("stats") or {}),
             classes=[
                 ClassShare(label=each["label"], predicted=each["predicted"], labeled=each["labels"])

@@ -435,8 +435,11 @@ class PredictionFile:
 
     @property
     def score_column(self) -> str:
-        """Name of the column of scores; those of classes are ``NAME:<class>``."""
-        return score_column(self.meta.score)
+        """Name of the column of scores; those of classes are ``NAME:<class>``.
+
+        As the file has it: those of earlier versions call probabilities scores.
+        """
+        return own_score(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows in order of the dense ids, some at a time."""

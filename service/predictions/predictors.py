@@ -25,8 +25,8 @@ from peewit.service.predictions.prediction_files import (
     class_columns,
     given_path,
     label_values,
+    own_score,
     predictor_path,
-    score_column,
     write_arrays,
 )
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
@@ -226,7 +226,7 @@ class Predictor:
                 scores = self.joining.scores(scores, block.edges)
             if self.meta.calibration is not None:
                 scores = Calibration.restored(self.meta.calibration).probabilities(scores)
-            is_reached, score = np.ones(len(scores), bool), score_column(self.meta.score)
+            is_reached, score = np.ones(len(scores), bool), own_score(self.schema.names)
             told = class_columns(labels, scores, is_reached, score)
             columns = [each for name, each in told.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)

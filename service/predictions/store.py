@@ -15,6 +15,7 @@ from threading import Lock
 from time import time
 from typing import Any, Final
 
+import structlog
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 
 from peewit.service.catalog import GraphRecord
@@ -51,6 +52,8 @@ _OF_LEFT_OUT: Final = (LEFT_OUT_SUFFIX,)
 _OF_LABELS: Final = (LABELS_SUFFIX, DENSITIES_SUFFIX, SHARES_SUFFIX)
 _SUFFIXES: Final = (*_OF_FEATURES, *_OF_LEFT_OUT, *_OF_LABELS, SUFFIX)
 _ERASED_WITHIN: Final = ((erase_left_out, _OF_LEFT_OUT), (erase_labels, _OF_LABELS))
+_log = structlog.get_logger(__name__)
+
 _OF_THE_MACHINE: Final = {errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
 """Errors that say nothing of a file, which stays: a full disk, too many open files."""
 
@@ -229,9 +232,14 @@ def _remove(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def _raise_of_machine(error: Exception) -> None:
-    """Raise again what says nothing of the file that was read."""
+    """Raise again what says nothing of the file that was read; log what does."""
+    if isinstance(error, MemoryError):
+        raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         raise error
+    if not isinstance(error, FileNotFoundError):
+        # its text may quote an id
+        _log.warning("damaged file of predictions removed", error=type(error).__name__)
 
 
 def _is_present(file: PredictionFile, hidden: Hidden) -> bool:

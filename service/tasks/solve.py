@@ -593,12 +593,12 @@ def _doubts(
     """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
-        judged: tuple[float, int, BoolArray | None] | None = None
+        judged: tuple[float, int, BoolArray] | None = None
+        by = answer.judged.may_leave_out
         if folds is not None and assessment.is_dropped is None:
-            may_leave_out = answer.judged.may_leave_out
-            judged = folds["accuracy"], folds["n_left_out"], may_leave_out
-        elif judgement is not None and judgement["n_left_out"]:
-            judged = judgement["accuracy"], judgement["n_left_out"], None
+            judged = folds["accuracy"], folds["n_left_out"], by
+        elif judgement is not None and judgement["n_left_out"] and labels is answer.labels:
+            judged = judgement["accuracy"], judgement["n_left_out"], by
         yield from answer_warnings(
             labels,
             answer.snapshot.graph,

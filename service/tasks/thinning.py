@@ -155,6 +155,7 @@ def told_of_thinning(
     be read again.
     """
     meta, way_out, correction = snapshot.meta, None, None
+    can_keep = meta.has_log or not meta.n_erased
     if "refined" in solution.stats:
         correction = "settled" if is_settled(solution) else "unfinished"
         correction = "part" if isinstance(model, Auto) else correction
@@ -168,8 +169,8 @@ def told_of_thinning(
     return share | {
         "is_much": thinning is not None and thinning.is_much,
         "is_asked": meta.epsilon_asked is not None,
-        "way_out": None if meta.n_erased else way_out,
-        "can_keep": not meta.n_erased,
+        "way_out": way_out if can_keep else None,
+        "can_keep": can_keep,
         "correction": correction,
         "n_edges": _n_edges(snapshot),
         "n_kept": meta.edges_kept,

@@ -48,13 +48,12 @@ class Job:
     @property
     def lines(self) -> list[str]:
         """What is to be known first of the answer of a solve, see `solve_lines`; else nothing."""
-        return (
-            []
-            if self.result is None
-            else solve_lines(
-                self.result, label_column=self.parameters.get("label_column") or "", door="python"
-            )
-        )
+        return [] if self.result is None else solve_lines(self.result, **self._where)
+
+    @property
+    def _where(self) -> dict[str, Any]:
+        """Where a program reads it, for `solve_lines` and `warning_text`."""
+        return {"label_column": self.parameters.get("label_column") or "", "door": "python"}
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
@@ -65,11 +64,7 @@ class Job:
             "snapshot": self.snapshot,
             "labels_seq": self.labels_seq,
             **{f"to know, {place}": line for place, line in enumerate(self.lines, 1)},
-            "warning": warning_text(
-                self.result or {},
-                label_column=self.parameters.get("label_column") or "",
-                door="python",
-            ),
+            "warning": warning_text(self.result or {}, **self._where),
             "error": self.error,
         }
         return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})

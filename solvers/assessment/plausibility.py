@@ -117,7 +117,7 @@ def answer_warnings(
     solution: Solution,
     shares: ComparedShares,
     *,
-    left_out: tuple[float, int, BoolArray | None] | None = None,
+    left_out: tuple[float, int, BoolArray] | None = None,
     are_random: bool = False,
     is_thinned: bool = False,
 ) -> Iterator[Advised]:
@@ -131,7 +131,7 @@ def answer_warnings(
         Its stats may tell of labels that the model left out.
     shares : ComparedShares
         Those of ``solution``.
-    left_out : tuple of float, int and (n_labeled,) bool or None, optional
+    left_out : tuple of float, int and (n_labeled,) bool, optional
         Accuracy on so many labels left out, of those that may be; else the model's own, if it left
         any out.
     are_random : bool
@@ -149,7 +149,7 @@ def _prediction_warnings(
     labels: Labels,
     solution: Solution,
     shares: ComparedShares,
-    left_out: tuple[float, int, BoolArray | None] | None,
+    left_out: tuple[float, int, BoolArray] | None,
     *,
     are_random: bool,
 ) -> Iterator[Advised]:

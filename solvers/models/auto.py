@@ -63,7 +63,7 @@ from peewit.solvers.models.stacking import (
     fitted_stack,
 )
 from peewit.solvers.row_ranges import Parallel
-from peewit.solvers.solution import Decisive, LeftOut, Solution, give_shares
+from peewit.solvers.solution import Advised, Decisive, LeftOut, Solution, give_shares
 from peewit.solvers.status import Status
 
 _TOSS_UP: Final = 0.02
@@ -520,5 +520,5 @@ def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> t
             "predictions are there, and loo_accuracy may be far below it; label some nodes drawn "
             "at random to see it"
         )
-        return (told,)
+        return (Advised(told, "label random"),)
     return sample.warnings(labels)

@@ -15,6 +15,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.late_modules import LateModule
+from peewit.solvers.solution import Advised
 
 special = LateModule("scipy.special")
 
@@ -123,14 +124,14 @@ class LabelSample:
             return ()
         if not self.is_estimated:
             told = "class shares are those of the labels, which may be far from the nodes'"
-            return (f"{NO_SAMPLE}; {told}",)
+            return (Advised(f"{NO_SAMPLE}; {told}", "label random"),)
         names, given = labels.class_names, labels.class_prior()
         worst = np.argsort(-np.abs(self.shares - given))[:3]
         listed = ", ".join(
             f"{names[at]!r} has {given[at]:.0%} of them, about {self.shares[at]:.0%} of the nodes"
             for at in worst
         )
-        return (f"{NO_SAMPLE}: {listed}; predictions use the latter",)
+        return (Advised(f"{NO_SAMPLE}: {listed}; predictions use the latter", "label random"),)
 
 
 def without_blame(warnings: Sequence[str]) -> tuple[str, ...]:

@@ -138,6 +138,25 @@ def test_numbers_need_one_column(tmp_path: Path) -> None:
         write_predictions(tmp_path, meta, nodes=NODES, scores=SCORES, reachable=REACHABLE)
 
 
+def test_files_that_call_probabilities_scores_are_read_as_before(tmp_path: Path) -> None:
+    """Those of earlier versions."""
+    meta = replace(META, score="probability")
+    path = write_predictions(
+        tmp_path, meta, nodes=NODES, scores=np.eye(3), reachable=np.ones(3, bool)
+    )
+    new = PredictionFile(path)
+    names = [name.replace("probability", "score") for name in new.schema.names]
+    old = new.table().rename_columns(names).replace_schema_metadata(new.schema.metadata)
+    path.unlink()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, old.schema) as writer:
+        writer.write_table(old)
+    found = PredictionFile(path)
+    assert found.score_column == "score"
+    assert [each["scores"] for each in found.lookup(np.arange(3))] == [
+        each["scores"] for each in new.lookup(np.arange(3))
+    ]
+
+
 def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
     """The solver's tolerance may leave the interval."""
     beyond = np.array([[1 + 1e-6, -1e-6, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
