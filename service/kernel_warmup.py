@@ -23,16 +23,16 @@ from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.assessment.thinning_share import ThinnedEdges, thinning_share
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.layout import layout
+from peewit.solvers.laplacian.multigrid.layout import layout
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.memory_order import memory_order
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.simplex_machines import LapRLS
-from peewit.solvers.models.total_variation_machines import TVRLS
-from peewit.solvers.models.transductive_svms import TSVM
+from peewit.solvers.models.linear.linear_svm import LinearSVM
+from peewit.solvers.models.linear.transductive_svms import TSVM
+from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.models.variational.simplex_machines import LapRLS
+from peewit.solvers.models.variational.total_variation_machines import TVRLS
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
 from peewit.solvers.solution import Decisive

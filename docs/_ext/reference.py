@@ -27,8 +27,8 @@ from peewit.service.dashboard.routes.models import accepted
 from peewit.service.settings import Settings
 from peewit.service.tasks.solve_options import SolveOptions, options_schema
 from peewit.solvers.hyperparameters import fields_schema
-from peewit.solvers.models.base import parameter_schema
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
+from peewit.solvers.models.contract.model import parameter_schema
 
 PLACE: Final = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 FORMULA: Final = re.compile(r"\(([A-K][1-9]\d?'?)\)")

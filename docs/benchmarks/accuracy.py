@@ -32,13 +32,13 @@ from sklearn.semi_supervised import LabelSpreading
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.poisson_mbo import PoissonMBO
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.models.poisson.poisson_mbo import PoissonMBO
 from peewit.solvers.status import Status
 from tests.data_sets import draw_per_class, labeled_graph
 

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto.auto import Auto
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream

@@ -18,7 +18,7 @@ from docs.benchmarks.large import graph_of
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto.auto import Auto
 
 _SEED = 3
 _N_CHANGES = 20

@@ -26,10 +26,10 @@ from docs.benchmarks.accuracy import Problem, peer_methods, self_tuned
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson.poisson import Poisson
 from tests.data_sets import digits_graph, draw_per_class, labeled_graph
 
 Made = tuple[Graph, Int64Array]

@@ -27,9 +27,9 @@ from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.label_doubts import LabelDoubts
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.score_calibration import fitted_without_fold
+from peewit.solvers.models.classes.score_calibration import fitted_without_fold
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 
 HAS_CLEANLAB = find_spec("cleanlab") is not None

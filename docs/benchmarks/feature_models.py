@@ -34,9 +34,9 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.estimators.feature_filter import filter_features
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.filtered_ridge import FilteredRidge
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from tests.data_sets import draw_per_class, labeled_graph
 
 STORED = ("cora", "citeseer", "acm", "cora_ml", "blogcatalog")

@@ -28,13 +28,13 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.auto_arms import TELEPORT
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.models.auto.arms import TELEPORT
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson.poisson import Poisson
 
 Score = Callable[[Int64Array], FloatArray]
 """From labeled nodes to a number of every node, larger for frauds."""

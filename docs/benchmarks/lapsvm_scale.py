@@ -37,7 +37,7 @@ from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.machines.lapsvm import LapSVM
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.features.feature_files import ParquetFeatures
 from peewit.streaming.sparsify_call import sparsify

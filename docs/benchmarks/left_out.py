@@ -30,7 +30,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.solution import Solution
 
 CONSOLE: Final = Console(width=140)

@@ -27,7 +27,7 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.layout import layout
+from peewit.solvers.laplacian.multigrid.layout import layout
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, in_order
 

@@ -31,7 +31,7 @@ from peewit.solvers.assessment.conformal import ConformalPValues, groups_of
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.models.auto.auto import Auto
 
 COVERAGE = 0.9
 OWN = 0.5

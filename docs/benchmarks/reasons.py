@@ -23,8 +23,8 @@ from peewit.solvers.arrays import Float32Array
 from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.walk_rows import WalkRows
-from peewit.solvers.models.auto import Auto
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.solvers.models.auto.auto import Auto
 
 USUAL = ("digits", "cora", "facebook_pagepage", "blogcatalog", "blocks 5, .75", "rings 10 %")
 N_ASKED, N_LABELS, N_TOLD, N_CLASSES = 200, 100, 5, 5

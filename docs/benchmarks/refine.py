@@ -22,8 +22,8 @@ from docs.benchmarks.communities import Communities
 from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.refinable_base import refine
+from peewit.solvers.models.contract.refinable_model import refine
+from peewit.solvers.models.harmonic.harmonic import StableHFS
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream

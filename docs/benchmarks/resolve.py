@@ -31,9 +31,9 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
-from peewit.solvers.models.graph_model_base import PreparedGraph
-from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.contract.graph_model import PreparedGraph
+from peewit.solvers.models.harmonic.harmonic import StableHFS
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
 
 N_LABELS = 100
 N_THREADS = 2

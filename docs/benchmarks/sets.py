@@ -27,9 +27,9 @@ from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, group
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.score_calibration import Calibration
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.model import Model
 
 COVERAGE = 0.9
 N_FOLDS = 5

@@ -40,12 +40,12 @@ from docs.benchmarks.spam import edge_file, messages, nearest
 from peewit.solvers.arrays import FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.eigenfunctions import EigFun
-from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.nearest_neighbor import NearestNeighbor
-from peewit.solvers.models.simple_hfs import SimpleHFS
-from peewit.solvers.models.subsampling import SubSampling
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.eigenfunctions import EigFun
+from peewit.solvers.models.harmonic.harmonic import StableHFS
+from peewit.solvers.models.harmonic.nearest_neighbor import NearestNeighbor
+from peewit.solvers.models.harmonic.simple_hfs import SimpleHFS
+from peewit.solvers.models.harmonic.subsampling import SubSampling
 from peewit.streaming.sparsify_call import sparsify
 
 SYNTHETIC_K = (

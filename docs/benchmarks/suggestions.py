@@ -21,8 +21,8 @@ from peewit.solvers.active_learning import coverage, least_margins, least_varian
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.contract.model import Model
 from peewit.streaming.passes.node_embedding import locate
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
 

@@ -37,11 +37,11 @@ from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.refinable_base import Refinable, refine
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.contract.refinable_model import Refinable, refine
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths

@@ -37,10 +37,10 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.cut_then_name import cut_starts
-from peewit.solvers.models.total_variation_machines import TVRLS
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.variational.cut_then_name import cut_starts
+from peewit.solvers.models.variational.total_variation_machines import TVRLS
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend

@@ -45,12 +45,12 @@ from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.linear_machine_base import LinearMachine
-from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.transductive_svms import DASVM, TSVM, TransductiveMachine
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import HFS
+from peewit.solvers.models.linear.linear_machine import LinearMachine
+from peewit.solvers.models.linear.linear_svm import LinearSVM
+from peewit.solvers.models.linear.transductive_svms import DASVM, TSVM, TransductiveMachine
+from peewit.solvers.models.machines.lapsvm import LapSVM
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status

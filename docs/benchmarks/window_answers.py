@@ -22,9 +22,9 @@ from docs.benchmarks.windows import N_BUCKETS, TURNS, Ends, Size, settings_of, w
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic import StableHFS
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import StableHFS
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths

@@ -18,8 +18,8 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.posterior_variance import posterior_variance
+from peewit.solvers.models.harmonic.harmonic import HFS
+from peewit.solvers.models.harmonic.posterior_variance import posterior_variance
 from tests.data_sets import digits_graph, draw_per_class
 
 N_QUARTERS = 4

@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.service.predictions.prediction_files import PredictionFile, left_out_path, write_arrays
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
-from peewit.solvers.models.label_sample import DOUBT
+from peewit.solvers.models.left_out.label_sample import DOUBT
 
 
 class NotCrossValidated(LookupError):

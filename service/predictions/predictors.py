@@ -35,16 +35,16 @@ from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.models.base import Model
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.filtered_ridge import (
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.inductive_model import InductiveModel
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.linear.filtered_ridge import (
     FilteredFeatures,
     FilteredRidge,
     given_scores,
     joined_scores,
 )
-from peewit.solvers.models.inductive_base import InductiveModel
-from peewit.solvers.models.score_calibration import Calibration
 from peewit.solvers.solution import Functions, Solution
 
 _OF_NODES: Final = ("node", "reachable", "variance", "stability")
@@ -171,7 +171,7 @@ class Joining:
         What nodes give points with edges to them, mapped from a file.
     teleport : float
     constant : (n_classes,) float64
-        As of `peewit.solvers.models.filtered_ridge.joined_scores`.
+        As of `peewit.solvers.models.linear.filtered_ridge.joined_scores`.
     """
 
     given: Float32Array

@@ -14,10 +14,10 @@ from peewit.service.wire.predictions import ClassSupport, LabelReason, NodeReaso
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons, shared_reasons
-from peewit.solvers.laplacian.walk_rows import WalkRows
-from peewit.solvers.models.base import Model
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
-from peewit.solvers.models.label_shares import LinearModel
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
 

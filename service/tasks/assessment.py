@@ -22,11 +22,11 @@ from peewit.solvers.assessment.cross_validation import CrossValidation, cross_va
 from peewit.solvers.assessment.left_out_accuracy import LEAST_RANDOM
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.label_sample import DOUBT
-from peewit.solvers.models.label_shares import LinearModel, label_shares
-from peewit.solvers.models.posterior_variance import posterior_variance
-from peewit.solvers.models.score_calibration import Calibration, fitted_without_fold
+from peewit.solvers.models.classes.score_calibration import Calibration, fitted_without_fold
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.label_shares import LinearModel, label_shares
+from peewit.solvers.models.harmonic.posterior_variance import posterior_variance
+from peewit.solvers.models.left_out.label_sample import DOUBT
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from peewit.streaming.snapshots.store import Snapshot
@@ -144,7 +144,7 @@ class Assessment:
     stability : (n_nodes,) float32 or None
         Share of the replicas with the same class; None unless asked for.
     label_shares : (n_nodes, n_labels) float32 or None
-        As of `peewit.solvers.models.label_shares`; None unless asked for.
+        As of `peewit.solvers.models.harmonic.label_shares`; None unless asked for.
     is_dropped : (n_labels,) bool or None
         Which labels the answer does without, as of `peewit.service.tasks.refit`.
     warnings : list of str

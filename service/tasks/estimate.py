@@ -26,12 +26,12 @@ from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramPlan, GramTooLarge
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.embedded_base import EmbeddedModel
-from peewit.solvers.models.feature_model_base import GIVEN, FeatureModel
-from peewit.solvers.models.kernel_space_base import KernelSpaceModel
-from peewit.solvers.models.label_shares import shares_bytes
-from peewit.solvers.models.refinable_base import Refinable
+from peewit.solvers.models.contract.embedded_model import EmbeddedModel
+from peewit.solvers.models.contract.feature_model import GIVEN, FeatureModel
+from peewit.solvers.models.contract.kernel_space_model import KernelSpaceModel
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.contract.refinable_model import Refinable
+from peewit.solvers.models.harmonic.label_shares import shares_bytes
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths

@@ -21,7 +21,7 @@ from peewit.solvers.assessment.left_out_accuracy import (
 )
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels, can_be_left_out, deal_folds
-from peewit.solvers.models.label_sample import Bias, LabelSample, biases_of, unlike_degrees
+from peewit.solvers.models.left_out.label_sample import Bias, LabelSample, biases_of, unlike_degrees
 from peewit.solvers.solution import LeftOut, Solution
 from peewit.solvers.status import Status
 

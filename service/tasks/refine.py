@@ -14,7 +14,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Progress, ProgressReport
 from peewit.solvers.labels import Targets
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
-from peewit.solvers.models.refinable_base import Refinable, refine
+from peewit.solvers.models.contract.refinable_model import Refinable, refine
 from peewit.solvers.solution import Solution
 from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths

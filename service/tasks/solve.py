@@ -74,12 +74,12 @@ from peewit.solvers.assessment.plausibility import (
     answer_warnings,
 )
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.feature_model_base import GIVEN
-from peewit.solvers.models.label_sample import NO_SAMPLE, without_blame
-from peewit.solvers.models.refinable_base import Refinable
-from peewit.solvers.models.score_calibration import Calibration
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.feature_model import GIVEN
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.contract.refinable_model import Refinable
+from peewit.solvers.models.left_out.label_sample import NO_SAMPLE, without_blame
 from peewit.solvers.solution import (
     Advice,
     Advised,

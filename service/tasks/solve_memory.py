@@ -9,7 +9,7 @@ depend on which graphs are warm.
 from typing import Final
 
 from peewit.solvers.gram.memory_plan import GramTooLarge
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotMeta
 

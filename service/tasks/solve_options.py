@@ -14,11 +14,11 @@ from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_nam
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
-from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.label_shares import LinearModel
-from peewit.solvers.models.posterior_variance import GaussianField
-from peewit.solvers.models.refinable_base import Refinable
+from peewit.solvers.models.contract.model import Model, RegressionModel
+from peewit.solvers.models.contract.refinable_model import Refinable
+from peewit.solvers.models.harmonic.label_shares import LinearModel
+from peewit.solvers.models.harmonic.posterior_variance import GaussianField
 
 DEFAULT_FOLDS: Final = 5
 """Of options that need labels left out, where cross_validate says nothing."""

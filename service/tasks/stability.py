@@ -11,7 +11,7 @@ from peewit.solvers.arrays import Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from peewit.streaming.snapshots.replicas import VariancesNotKept, replicas

@@ -17,8 +17,8 @@ from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.refine import refined
 from peewit.solvers.assessment.thinning_share import ThinnedEdges, ThinningShare, thinning_share
 from peewit.solvers.iteration_loop import Progress
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.refinable_base import Refinable
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from peewit.streaming.cluster.cluster_error import ClusterError

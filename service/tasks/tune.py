@@ -18,7 +18,7 @@ from peewit.solvers.assessment.plausibility import label_warnings, left_out_warn
 from peewit.solvers.assessment.tuning import Grid, Trial, Tuning, default_grid, grid_models, tune
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model, as_classes
+from peewit.solvers.models.contract.model import Model, as_classes
 from peewit.solvers.status import Status
 
 MAX_COMBINATIONS: Final = 1000

@@ -19,7 +19,7 @@ from peewit.service.tasks.solve_memory import kept_bytes, refusal
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.graph import Graph
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore

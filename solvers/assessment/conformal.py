@@ -12,7 +12,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, frozen
 from peewit.solvers.labels import Labels, can_be_left_out
-from peewit.solvers.models.base import ScoreKind
+from peewit.solvers.models.contract.model import ScoreKind
 from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.solution import Solution
 

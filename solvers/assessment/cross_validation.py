@@ -14,7 +14,7 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress
 from peewit.solvers.labels import ClassName, Labels, RealLabels, deal_folds
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
-from peewit.solvers.models.base import ScoreKind
+from peewit.solvers.models.contract.model import ScoreKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

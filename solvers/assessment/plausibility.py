@@ -17,7 +17,7 @@ from scipy.special import bdtr, chdtr, ndtr, pdtrc
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
-from peewit.solvers.models.label_sample import DOUBT
+from peewit.solvers.models.left_out.label_sample import DOUBT
 from peewit.solvers.solution import Advice, Advised, Solution
 
 CLOSE_TOGETHER: Final = "the labels lie close together"

@@ -15,8 +15,8 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array
 from peewit.solvers.kernels.local_walks import follow_walks, likeliest_paths
-from peewit.solvers.laplacian.walk_rows import WalkRows
-from peewit.solvers.models.auto_arms import TELEPORT
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.solvers.models.auto.arms import TELEPORT
 
 MOST_EDGES: Final = 1 << 17
 """Edges that walks go along, and a search for ways again: some ten milliseconds each."""
@@ -72,7 +72,7 @@ def reasons(
         Labeled nodes, each once, and their classes.
     n_classes : int
     densities : (n_nodes, n_classes) float32, optional
-        Of all nodes, by these labels, as `peewit.solvers.models.auto.Auto` has found them.
+        Of all nodes, by these labels, as `peewit.solvers.models.auto.auto.Auto` has found them.
     most_edges : int
         Walks go along so many edges.
     """
@@ -118,7 +118,7 @@ def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int)
     Parameters
     ----------
     shares : (n_labeled,) float32
-        The node's row of `peewit.solvers.models.label_shares.LabelShares`.
+        The node's row of `peewit.solvers.models.harmonic.label_shares.LabelShares`.
     classes : (n_labeled,) int64
     n_classes : int
     """

@@ -12,12 +12,12 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
 from peewit.solvers.labels import Labels, deal_folds
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
-from peewit.solvers.models.linear_machine_base import PENALTIES as LINEAR_PENALTIES
-from peewit.solvers.models.linear_machine_base import LinearMachine
-from peewit.solvers.models.point_model_base import Points
-from peewit.solvers.models.transductive_svms import TransductiveMachine
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.contract.point_model import Points
+from peewit.solvers.models.linear.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear.linear_machine import LinearMachine
+from peewit.solvers.models.linear.transductive_svms import TransductiveMachine
+from peewit.solvers.models.machines.laplacian_machine import LaplacianMachine
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier
-from peewit.solvers.models import auto
+from peewit.solvers.models.auto import auto
 
 
 class Auto(ProbabilityClassifier):

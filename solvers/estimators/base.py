@@ -24,7 +24,7 @@ from peewit.solvers.estimators.targets import ClassTargets, Marker, Targets, tar
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
 from peewit.solvers.late_modules import LateModule
-from peewit.solvers.models.base import Model, of_column
+from peewit.solvers.models.contract.model import Model, of_column
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

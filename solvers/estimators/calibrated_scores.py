@@ -10,8 +10,8 @@ from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.estimators.base import ModelEstimator
 from peewit.solvers.estimators.targets import ClassTargets
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.score_calibration import Calibration
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 
 N_FOLDS: Final = 5

@@ -9,7 +9,7 @@ from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 
 

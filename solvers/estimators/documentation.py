@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from peewit.solvers.hyperparameters import rule_of
-from peewit.solvers.models.base import Model
+from peewit.solvers.models.contract.model import Model
 
 
 def with_parameters(estimator: Any, model: type[Model]) -> str:

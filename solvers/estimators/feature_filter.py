@@ -13,7 +13,7 @@ from peewit.solvers.estimators.base import graph_of
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
-from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 
 _WIDTH = 32
 

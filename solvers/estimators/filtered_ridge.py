@@ -9,7 +9,7 @@ from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.inductive_base import PenalizedClassifier
 from peewit.solvers.estimators.targets import decisions_of_columns
-from peewit.solvers.models import filtered_ridge
+from peewit.solvers.models.linear import filtered_ridge
 from peewit.solvers.solution import Solution
 
 

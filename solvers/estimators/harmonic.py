@@ -5,7 +5,7 @@ from typing import Literal
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier, ScoreClassifier
 from peewit.solvers.estimators.regressor_base import GraphRegressor
-from peewit.solvers.models import harmonic, harmonic_mbo
+from peewit.solvers.models.harmonic import harmonic, harmonic_mbo
 
 
 class Harmonic(GraphEstimator):

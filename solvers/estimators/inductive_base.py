@@ -11,7 +11,7 @@ from peewit.solvers.estimators.base import Classifier, graph_of
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.models.inductive_base import InductiveModel
+from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.solution import Solution
 

@@ -11,7 +11,7 @@ from peewit.solvers.estimators.inductive_base import InductiveClassifier, Penali
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
-from peewit.solvers.models import linear_svm, transductive_svms
+from peewit.solvers.models.linear import linear_svm, transductive_svms
 from peewit.solvers.solution import Solution
 
 Shares = Mapping[str | int, float]

@@ -1,8 +1,8 @@
 """Poisson learning behind scikit-learn's interface."""
 
 from peewit.solvers.estimators.classifier_base import ScoreClassifier
-from peewit.solvers.models import poisson, poisson_mbo
-from peewit.solvers.models.class_balance import ClassShares
+from peewit.solvers.models.classes.class_balance import ClassShares
+from peewit.solvers.models.poisson import poisson, poisson_mbo
 
 
 class PoissonClassifier(ScoreClassifier):

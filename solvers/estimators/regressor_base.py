@@ -9,7 +9,7 @@ from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.node_predictions import NodePredictions
 from peewit.solvers.estimators.targets import NumberTargets, are_known
-from peewit.solvers.models.base import RegressionModel
+from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.solution import Solution
 
 

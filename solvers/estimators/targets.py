@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from peewit.solvers.labels import Labels, RealLabels
-from peewit.solvers.models.class_balance import class_text
+from peewit.solvers.models.classes.class_balance import class_text
 
 Marker = str | int | None
 

@@ -7,8 +7,12 @@ Without it Cheeger-SVM is Cheeger-RLS, and is left out.
 from typing import Literal
 
 from peewit.solvers.estimators.classifier_base import ScoreClassifier
-from peewit.solvers.models import cheeger_machines, simplex_machines, total_variation_machines
-from peewit.solvers.models.variational_base import InitialName
+from peewit.solvers.models.variational import (
+    cheeger_machines,
+    simplex_machines,
+    total_variation_machines,
+)
+from peewit.solvers.models.variational.variational_model import InitialName
 from peewit.solvers.variation.splitting import Normalization
 
 

@@ -54,9 +54,9 @@ from peewit.solvers.laplacian.preconditioners import (
     Preconditioner,
     PreconditionerName,
 )
-from peewit.solvers.laplacian.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.laplacian.spectral_bounds import Lanczos, SpectralBounds, bounds_of_ritz_values
+from peewit.solvers.laplacian.walks.random_walk import RandomWalk, WalkLanczos
 from peewit.solvers.row_ranges import Parallel, RowRanges
 from peewit.solvers.status import Status
 

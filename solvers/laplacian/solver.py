@@ -17,13 +17,13 @@ from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import LEAST_ORDERED, Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, Watch
 from peewit.solvers.kernels.laplacian_products import column_dots, component_sums
-from peewit.solvers.laplacian.amended_multigrid import AmendedCycle
-from peewit.solvers.laplacian.elimination import BLIND_RATIO, Elimination, is_eliminated
 from peewit.solvers.laplacian.error_bounds import error_bounds
-from peewit.solvers.laplacian.hierarchy import Hierarchy
 from peewit.solvers.laplacian.leading import LEAST_COLUMNS
 from peewit.solvers.laplacian.low_rank_residual import lead
-from peewit.solvers.laplacian.multigrid import Multigrid
+from peewit.solvers.laplacian.multigrid.amended_multigrid import AmendedCycle
+from peewit.solvers.laplacian.multigrid.elimination import BLIND_RATIO, Elimination, is_eliminated
+from peewit.solvers.laplacian.multigrid.hierarchy import Hierarchy
+from peewit.solvers.laplacian.multigrid.multigrid import Multigrid
 from peewit.solvers.laplacian.pcg import FIRST_FORECAST
 from peewit.solvers.laplacian.preconditioned_system import System
 from peewit.solvers.laplacian.preconditioners import ApproximateCholesky, Jacobi
@@ -119,7 +119,7 @@ class LaplacianSolver:
         to approximate Cholesky where the one before stalls or its rate forecasts more steps than
         `PATIENCE`; later solves keep the choice. Multigrid is passed over where weights lie far
         apart (`is_blind`). A small graph whose weights lie far apart is
-        eliminated instead, see `peewit.solvers.laplacian.elimination`.
+        eliminated instead, see `peewit.solvers.laplacian.multigrid.elimination`.
     dtype : float64 or float32
         Of products and vectors. In float32 Jacobi iterates in float32, and multigrid for an
         ``rtol`` from 1e-3 on (for less, a system where Jacobi stalls is too ill-conditioned).
@@ -284,7 +284,7 @@ class LaplacianSolver:
         Parameters
         ----------
         rhs, mass
-            As in `peewit.solvers.laplacian.elimination.Elimination.solve`.
+            As in `peewit.solvers.laplacian.multigrid.elimination.Elimination.solve`.
         """
         if self._elimination is None:
             self._elimination = Elimination(

@@ -5,25 +5,25 @@ everything else derives from the dataclass fields. Consequence: a new model is o
 line here.
 """
 
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.cheeger_machines import CheegerRLS, CheegerSVM
-from peewit.solvers.models.eigenfunctions import EigFun
-from peewit.solvers.models.filtered_ridge import FilteredRidge
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.laprlsc import LapRLSC
-from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.nearest_neighbor import NearestNeighbor
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.poisson_mbo import PoissonMBO
-from peewit.solvers.models.simple_hfs import SimpleHFS
-from peewit.solvers.models.simplex_machines import LapRLS, SimplexLapSVM
-from peewit.solvers.models.subsampling import SubSampling
-from peewit.solvers.models.supervised_machines import RLSC, SVM
-from peewit.solvers.models.total_variation_machines import TVRLS, TVSVM
-from peewit.solvers.models.transductive_svms import DASVM, TSVM
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.eigenfunctions import EigFun
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.harmonic.nearest_neighbor import NearestNeighbor
+from peewit.solvers.models.harmonic.simple_hfs import SimpleHFS
+from peewit.solvers.models.harmonic.subsampling import SubSampling
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
+from peewit.solvers.models.linear.linear_svm import LinearSVM
+from peewit.solvers.models.linear.transductive_svms import DASVM, TSVM
+from peewit.solvers.models.machines.laprlsc import LapRLSC
+from peewit.solvers.models.machines.lapsvm import LapSVM
+from peewit.solvers.models.machines.supervised_machines import RLSC, SVM
+from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.models.poisson.poisson_mbo import PoissonMBO
+from peewit.solvers.models.variational.cheeger_machines import CheegerRLS, CheegerSVM
+from peewit.solvers.models.variational.simplex_machines import LapRLS, SimplexLapSVM
+from peewit.solvers.models.variational.total_variation_machines import TVRLS, TVSVM
 
 CATALOGUE: dict[str, type[Model]] = {
     "auto": Auto,

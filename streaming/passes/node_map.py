@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from peewit.solvers.arrays import Float32Array, Int32Array, Int64Array
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
-from peewit.solvers.laplacian.layout import layout
+from peewit.solvers.laplacian.multigrid.layout import layout
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.kernels.map_cells import BITS, codes_of
@@ -129,7 +129,7 @@ class MapStore(ReplacedTable):
 def drawn(
     snapshot: Snapshot, *, watch: Watch = UNWATCHED, parallel: Parallel = map
 ) -> Float32Array:
-    """Points of a snapshot's nodes, as of `peewit.solvers.laplacian.layout`, by its own seed."""
+    """Points of a snapshot's nodes: its layout, by its own seed."""
     return layout(snapshot.graph, seed=snapshot.meta.seed, watch=watch, parallel=parallel)
 
 

@@ -11,7 +11,7 @@ from threading import Lock
 
 import numpy as np
 
-from peewit.solvers.laplacian.walk_rows import WalkRows, looped_degrees, probabilities
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows, looped_degrees, probabilities
 from peewit.streaming.durable_files import publish_directory, reserved_array
 from peewit.streaming.snapshots.store import WALKS, SnapshotNotFound, SnapshotStore
 

@@ -12,14 +12,14 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model, parameter_schema
+from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.filtered_ridge import FilteredRidge
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.laplacian_machine_base import LaplacianMachine
-from peewit.solvers.models.linear_machine_base import LinearMachine
-from peewit.solvers.models.variational_base import VariationalModel
+from peewit.solvers.models.contract.model import Model, parameter_schema
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
+from peewit.solvers.models.linear.linear_machine import LinearMachine
+from peewit.solvers.models.machines.laplacian_machine import LaplacianMachine
+from peewit.solvers.models.variational.variational_model import VariationalModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.data_sets import labels_in

@@ -11,7 +11,7 @@ import numpy as np
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import even_penalty
+from peewit.solvers.models.harmonic.harmonic import even_penalty
 from tests.reference import rational
 
 PLACES = 6_000

@@ -8,9 +8,9 @@ import pytest
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.reference import rational

@@ -12,13 +12,13 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.clusters import propagate_clusters
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian import solver as solver_module
-from peewit.solvers.laplacian.neighbor_means import NeighborMeans
-from peewit.solvers.laplacian.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.memory_order import memory_order
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.harmonic_mbo import HarmonicMBO
-from peewit.solvers.models.poisson_mbo import PoissonMBO
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO
+from peewit.solvers.models.poisson.poisson_mbo import PoissonMBO
 from tests.strategies import graphs
 
 

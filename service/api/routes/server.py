@@ -21,8 +21,8 @@ from peewit.service.wire.server import (
     ModelList,
     Version,
 )
-from peewit.solvers.models.base import parameter_schema
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.contract.model import parameter_schema
 
 router = APIRouter(tags=["operations"], responses=any_problem())
 

@@ -18,8 +18,8 @@ from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import LANES, JobSpec, JobStatus
 from peewit.service.live_sources.contract import Refused
 from peewit.service.predictions.prediction_files import labels_path
-from peewit.solvers.models.base import parameter_schema
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.contract.model import parameter_schema
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed

@@ -28,7 +28,7 @@ from peewit.solvers.gram.kernel_functions import KERNELS, KernelFunction, Kernel
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.filtered_ridge import FilteredRidge
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.streaming.features.checked_tables import BadFeatures
 from tests.service.solvable import (
     graphs_within,

@@ -23,7 +23,8 @@ from peewit.service.tasks.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import auto, auto_preparation
+from peewit.solvers.models.auto import auto
+from peewit.solvers.models.auto import preparation as auto_preparation
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.solution import Solution
 from peewit.streaming.features.store import FeatureStore, NewRows

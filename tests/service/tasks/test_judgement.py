@@ -13,10 +13,10 @@ from peewit.service.tasks.solve_options import SolveOptions
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.base import Model
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.poisson.poisson import Poisson
 
 MODELS: list[Model] = [HFS(graph_penalty=0), StableHFS(), Poisson(), Auto(walks="anew")]
 N_NODES = 2_000

@@ -20,9 +20,9 @@ from peewit.service.tasks.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers import graph as graph_module
-from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.transductive_svms import TransductiveMachine
+from peewit.solvers.models.contract.model import RegressionModel
+from peewit.solvers.models.linear.transductive_svms import TransductiveMachine
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.snapshots.store import SnapshotNotFound
 from tests.service.solvable import (

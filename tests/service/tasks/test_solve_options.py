@@ -11,8 +11,8 @@ from peewit.service.tasks.solve_options import SolveOptions, options_schema, val
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import Model, RegressionModel
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.contract.model import Model, RegressionModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 

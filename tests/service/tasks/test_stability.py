@@ -12,8 +12,8 @@ from peewit.service.tasks.solve_options import MAX_REPLICAS, validate_solve
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import HFS
-from peewit.solvers.models.score_calibration import Calibration
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.harmonic.harmonic import HFS
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.replicas import replicas
 from peewit.streaming.snapshots.store import SnapshotStore

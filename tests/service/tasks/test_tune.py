@@ -13,7 +13,7 @@ from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.assessment.tuning import PENALTIES
-from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.machines.lapsvm import LapSVM
 from tests.service.solvable import (
     graphs_within,
     parity_features,

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from peewit.solvers.assessment.calibration import CalibrationMetrics
-from peewit.solvers.models.score_calibration import Calibration, fitted_without_fold
+from peewit.solvers.models.classes.score_calibration import Calibration, fitted_without_fold
 
 
 def drawn(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from peewit.solvers.assessment.cross_validation import CrossValidation, cross_va
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels, can_be_left_out, deal_folds
 from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.harmonic import HFS
+from peewit.solvers.models.harmonic.harmonic import HFS
 from peewit.solvers.status import Status
 from tests.streaming.graphs import random_graph
 

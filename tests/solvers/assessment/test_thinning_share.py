@@ -15,9 +15,9 @@ from peewit.solvers.assessment.thinning_share import (
 )
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.poisson import Poisson
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.solution import Decisive
 
 N_NODES, N_CLASSES = 30, 3

@@ -13,15 +13,15 @@ from peewit.solvers.assessment.tuning import (
 )
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.harmonic import StableHFS
-from peewit.solvers.models.laprlsc import LapRLSC
-from peewit.solvers.models.lapsvm import LapSVM
-from peewit.solvers.models.linear_machine_base import PENALTIES as LINEAR_PENALTIES
-from peewit.solvers.models.linear_svm import LinearSVM
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.transductive_svms import DASVM, TSVM
+from peewit.solvers.models.harmonic.harmonic import StableHFS
+from peewit.solvers.models.linear.linear_machine import PENALTIES as LINEAR_PENALTIES
+from peewit.solvers.models.linear.linear_svm import LinearSVM
+from peewit.solvers.models.linear.transductive_svms import DASVM, TSVM
+from peewit.solvers.models.machines.laprlsc import LapRLSC
+from peewit.solvers.models.machines.lapsvm import LapSVM
+from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.status import Status
-from tests.solvers.models.test_lapsvm import clouds, graph_of, labels_of
+from tests.solvers.models.machines.test_lapsvm import clouds, graph_of, labels_of
 
 
 @pytest.fixture(scope="module")

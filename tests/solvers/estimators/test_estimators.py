@@ -32,8 +32,8 @@ from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.base import RegressionModel
 from peewit.solvers.models.catalogue import CATALOGUE
+from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.status import Status
 from peewit.streaming.sparsify_call import sparsify
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency

@@ -17,7 +17,7 @@ from peewit import HFS, SVM, Auto, FilteredRidge, HFSRegressor, LapRLSC, LinearS
 from peewit.solvers import estimators
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.labels import Labels
-from peewit.solvers.models import harmonic
+from peewit.solvers.models.harmonic import harmonic
 from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 WEIGHING = {"DASVM", "LinearSVM", "TSVM"}

@@ -12,7 +12,7 @@ from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.gram.memory_plan import GramRequest, GramTooLarge
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
-from peewit.solvers.models.lapsvm import LapSVM
+from peewit.solvers.models.machines.lapsvm import LapSVM
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.solvers.machines import small
 

@@ -5,7 +5,7 @@ import pytest
 
 from peewit.solvers.arrays import frozen, frozen_all
 from peewit.solvers.kernels.multigrid import residual_rows
-from peewit.solvers.laplacian.residual_sweep import Sweep
+from peewit.solvers.laplacian.multigrid.residual_sweep import Sweep
 from peewit.solvers.row_ranges import RowRanges
 
 

@@ -18,13 +18,13 @@ from peewit.solvers.laplacian.unsparsified_system import (
     OtherComponents,
     solve_full,
 )
-from peewit.solvers.models.auto import Auto
-from peewit.solvers.models.auto_arms import Densities
-from peewit.solvers.models.auto_potentials import Potentials
-from peewit.solvers.models.harmonic import HFS, StableHFS
-from peewit.solvers.models.label_groups import LabelGroups
-from peewit.solvers.models.poisson import Poisson
-from peewit.solvers.models.refinable_base import FullGraph, Refinable, refine
+from peewit.solvers.models.auto.arms import Densities
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable, refine
+from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
+from peewit.solvers.models.left_out.label_groups import LabelGroups
+from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores

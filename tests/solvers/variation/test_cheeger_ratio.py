@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
-from peewit.solvers.models.spectral_embedding import spectral_embedding
+from peewit.solvers.models.contract.spectral_embedding import spectral_embedding
 from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.cheeger_ratio import Balances, ratio

@@ -12,7 +12,7 @@ import pytest
 
 from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.walk_rows import WalkRows
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.streaming.snapshots.store import (
     WALKS,
     Snapshot,

@@ -1,0 +1,1 @@
+"""Multigrid for Laplacians: its hierarchy, cycles, and amendments."""

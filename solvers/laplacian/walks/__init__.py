@@ -1,0 +1,1 @@
+"""Random walks on a graph, to their end or a few steps."""

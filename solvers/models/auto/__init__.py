@@ -1,0 +1,1 @@
+"""The default model: its arms and how they are weighed."""

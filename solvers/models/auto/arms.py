@@ -1,0 +1,157 @@
+"""Density of personalized PageRank, an arm of `auto` that says more than potentials."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, RealArray
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto.preparation import (
+    LARGEST,
+    PreparedAuto,
+    indicators,
+    without_mean,
+)
+from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.left_out.label_groups import LabelGroups, Maker, Starts
+from peewit.solvers.row_ranges import row_blocks
+
+TELEPORT: Final = 0.05
+"""Teleport probability of the density: walks of about 20 steps."""
+
+DENSITY_RTOL: Final = 1e-4
+_EVERYWHERE: Final = 0.3
+"""Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
+
+
+_SHARE: Final = 0.05
+"""Added to shares: of less classes differ by chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Densities:
+    """How much more often walks from a class come by than walks from anywhere.
+
+    q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
+
+    Attributes
+    ----------
+    groups : LabelGroups
+    component : (n_nodes,) int32
+    columns : (n_groups, n_nodes) float32
+        n_k q_k of every group.
+    scores : (n_nodes, n_classes) float32
+        Log odds with all labels.
+    """
+
+    groups: LabelGroups
+    component: Int32Array
+    columns: Float32Array
+    scores: Float32Array
+
+    @classmethod
+    def of(cls, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> "Densities":
+        """Those of ``groups``; raises `Stopped`."""
+        columns = prepared.densities.of(groups, density_maker(prepared, watch))
+        return cls(
+            groups=groups,
+            component=prepared.graph.component,
+            columns=columns,
+            scores=_densities(columns, groups.class_sums(), _counts(groups.labels)),
+        )
+
+    def without(self, fold: int) -> tuple[CentredLabels, Float32Array]:
+        """The labels of the other folds, and the scores that they give."""
+        others = self.groups.without(fold)
+        sums = self.groups.class_sums(self.groups.fold != fold)
+        task = CentredLabels.of(others, self.component)
+        return task, _densities(self.columns, sums, np.maximum(_counts(others), 1))
+
+    def of_classes(self) -> Float32Array:
+        """(n_nodes, n_classes) q_k of every node, with all labels."""
+        shares = self.groups.class_sums() / _counts(self.groups.labels)[:, None]
+        return np.ascontiguousarray((shares.astype(np.float32) @ self.columns).T)
+
+    def arm(self) -> StackedArm:
+        """The densities as an arm."""
+        groups, labels, columns = self.groups, self.groups.labels, self.columns
+        asked, asked_fold = groups.asked, groups.asked_fold
+        left_out = np.zeros((asked.size, labels.n_classes))
+        if groups.is_single:
+            others = columns[:, asked].astype(np.float64)
+            np.fill_diagonal(others, 0.0)
+            remaining = np.tile(_counts(labels), (asked.size, 1))
+            remaining[: labels.n_labeled] -= labels.classes[:, None] == np.arange(labels.n_classes)
+            left_out = (others.T @ labels.targets()) / np.maximum(remaining, 1)
+        for fold in range(0 if groups.is_single else groups.n_folds):
+            at = np.flatnonzero(asked_fold == fold)
+            kept = groups.fold != fold
+            remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
+            own = columns[:, asked[at]].astype(np.float64)
+            left_out[at] = (groups.class_sums(kept) @ own).T / remaining
+        return StackedArm(values=self.scores, left_out=np.asarray(log_odds(left_out, _EVERYWHERE)))
+
+
+def _counts(labels: Labels) -> Int64Array:
+    """(n_classes,) labels of each class."""
+    return np.bincount(labels.classes, minlength=labels.n_classes)
+
+
+def _densities(columns: Float32Array, sums: FloatArray, counts: Int64Array) -> Float32Array:
+    """(n_nodes, n_classes) log odds of the densities of classes."""
+    single = sums.astype(np.float32)
+    values = np.empty((columns.shape[1], len(sums)), np.float32)
+    for rows in row_blocks(len(values)):
+        values[rows] = log_odds((single @ columns[:, rows]).T / counts, _EVERYWHERE)
+    return values
+
+
+def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
+    """From the nodes of some groups to the columns of their densities."""
+    pagerank = prepared.pagerank
+    root = pagerank.inverse_root / np.median(pagerank.inverse_root)  # weights have any unit
+    unit = float((1.0 / np.square(root)).sum()) * root
+
+    def make(members: list[Int64Array], starts: Starts | None) -> Float32Array:
+        columns = np.empty((len(members), pagerank.n_nodes), np.float32)
+        for first in range(0, len(members), prepared.width):
+            some = members[first : first + prepared.width]
+            block = indicators(some, pagerank.n_nodes, np.float32)
+            block *= root[:, None]
+            begun, changed = None, None
+            if starts is not None:
+                begun = (starts.columns[first : first + len(some)] / unit).T
+                changed = starts.changed[first : first + len(some)]
+            found = pagerank.filtered(
+                block, TELEPORT, rtol=DENSITY_RTOL, start=begun, changed=changed, watch=watch
+            )
+            columns[first : first + len(some)] = np.minimum(found.T * unit, LARGEST)
+        return columns
+
+    return make
+
+
+def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_errors: float) -> bool:
+    """Whether an arm predicts more left-out labels than another, by so many standard errors."""
+    used, classes = groups.usable, groups.labels.classes
+    right, other_right = (
+        each.left_out[used].argmax(axis=1) == classes[used] for each in (arm, other)
+    )
+    alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
+    return bool(alone - other_alone > n_errors * np.sqrt(alone + other_alone))
+
+
+def share_arm(values: RealArray, left_out: FloatArray) -> StackedArm:
+    """Shares of classes as an arm."""
+    arm = np.empty(values.shape, np.float32)
+    for rows in row_blocks(len(values)):
+        arm[rows] = log_odds(values[rows], _SHARE)
+    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, _SHARE)))
+
+
+def log_odds(values: RealArray, added: float) -> RealArray:
+    """Rows of log(values + added), with mean 0."""
+    return without_mean(np.log(np.maximum(values, 0.0) + added))

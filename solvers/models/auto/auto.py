@@ -1,0 +1,524 @@
+"""Auto: several ways to read a graph, weighed by the labels that each predicts when left out.
+
+Decision: the model to use when nothing is known of a graph. Context: on graphs of hubs, rings,
+neighbors or accounts, with classes of any size, each single method is the best somewhere and loses
+by tens of points elsewhere. Consequence: three of them are kept, that cost one solve each and can
+leave labels out without another: Poisson learning, density of personalized PageRank, and walks that
+sharpen a first partition. Harmonic functions are the fourth where labels hide one another, filtered
+ridge the fifth where nodes have features. What they say is stacked
+(`peewit.solvers.models.auto.stacking`), and the majority of the labels is one of the answers.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.blas_threads import one_blas_thread
+from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.labels import Labels, RealLabels, Targets
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
+from peewit.solvers.models.auto.arms import (
+    DENSITY_RTOL,
+    TELEPORT,
+    Densities,
+    density_maker,
+)
+from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
+from peewit.solvers.models.auto.potentials import Potentials, centred, mean_degree, scaled
+from peewit.solvers.models.auto.preparation import (
+    LARGEST,
+    PreparedAuto,
+    indicators,
+    width_of,
+)
+from peewit.solvers.models.auto.stacking import (
+    Belief,
+    SharePrior,
+    Stack,
+    StackedArm,
+    StratifiedStack,
+    fitted_stack,
+)
+from peewit.solvers.models.auto.walks import walks
+from peewit.solvers.models.contract.feature_model import FeatureModel
+from peewit.solvers.models.contract.graph_model import Bequest, GraphModel, PreparedGraph
+from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
+from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
+from peewit.solvers.models.harmonic.harmonic_mbo import joined_columns
+from peewit.solvers.models.left_out.label_coverage import LabelCoverage
+from peewit.solvers.models.left_out.label_groups import (
+    GroupColumns,
+    LabelGroups,
+    most_groups,
+    most_stand_ins,
+)
+from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed, unlike_degrees
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
+from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.row_ranges import Parallel
+from peewit.solvers.solution import Advised, Decisive, LeftOut, Solution, give_shares
+from peewit.solvers.status import Status
+
+_TOSS_UP: Final = 0.02
+"""Classes whose probabilities differ by less are equally likely to be right."""
+
+_LEAST_SLOPE_LABELS: Final = 20
+_SLOPE_MASS: Final = 0.05
+
+_SOLVED_BYTES: Final = 112
+"""What a solve holds of a node for each column that is solved for: thirteen vectors in float64,
+those of a multigrid cycle counted, and first iterates; half as much where Jacobi serves."""
+
+_FILTERED_BYTES: Final = 36
+"""What personalized PageRank holds of a node for each column: nine vectors in float32."""
+
+_WALKED_BYTES: Final = 58
+"""What the walks, the arms and densities hold of a node for each class."""
+
+_KEPT_BYTES: Final = 50
+"""The classes that walks began with, and the cycle of harmonic functions."""
+
+_KEPT_CLASS_BYTES: Final = 6
+"""Of harmonic functions in float32, and of where they and walks ended in a byte each."""
+
+_JOINED_BYTES: Final = 8
+"""For each column of walks that step together, before and after a step."""
+
+_STAND_IN_BYTES: Final = 8
+"""Of a node that stands for all, for each group where walks end and each class."""
+
+_LEAST_SHARING: Final = 3
+"""Folds that share columns: without one of two the others could not be judged."""
+
+_MOST_SHARED: Final = 4
+"""Columns of folds, for those of a solve, that are worth their memory."""
+
+_SHARED_BYTES: Final = 16
+"""Of potentials and of densities, as they are kept and as they are read."""
+
+BELIEFS: Final = {
+    "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35, ignores=("harmonic",)),
+    "poisson": Belief(weights={"poisson": 1.0}, mass=0.15, ignores=("harmonic",)),
+    "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True, ignores=("harmonic",)),
+    "harmonic": Belief(weights={"harmonic": 1.0}, mass=0.15),
+    "majority": Belief(weights={}, mass=0.15),
+    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1, ignores=("harmonic",)),
+}
+"""What may be right on a graph, before any label is left out.
+
+Others ignore harmonic functions: an arm that is not believed then changes nothing."""
+
+
+_LINEAR: Final = {"poisson": "potentials", "density": "densities"}
+"""Arms that are linear systems in the Laplacian: what coins did is told of one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(FeatureModel, Refinable):
+    """Stacked arms, judged by labels left out.
+
+    Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
+    even ones, which few labels try, ``walks_from`` whose classes they began from, ``walks`` whether
+    ``anew`` or ``repeated`` from labels that were nearly the same, ``harmonic`` the same of
+    harmonic functions, or that they were ``left out``, as ``screening`` is low, or have ``not
+    converged``; ``belief`` is the one that counts most, ``loo_accuracy`` the share of the left-out
+    labels that the whole predicts, ``loo_<arm>`` those that each arm alone would, ``majority`` the
+    largest class; ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a
+    random sample would be as unlike the nodes as these labels.
+
+    Scores are probabilities.
+
+    Notes
+    -----
+    Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
+    for the next solve. While few labels have changed walks are repeated (K13), so that answers
+    depend a little on the labels that were solved for before. Refined on the full graph are these
+    columns; walks then start from what they say and stay on the sparsifier, as filtered ridge and
+    harmonic functions do, and all arms are judged anew.
+
+    References
+    ----------
+    Wolpert (1992), stacked generalization; Calder, Cook, Thorpe and Slepcev (2020); Saerens,
+    Latinne and Decaestecker (2002).
+    """
+
+    of_graph: ClassVar[str] = "graph"
+    is_calibrated: ClassVar[bool] = True
+    graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
+
+    rtol: float = hyperparameter(
+        1e-4, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
+    walks: Literal["repeated", "anew"] = hyperparameter(
+        "repeated",
+        Rule(
+            doc="repeated: while few labels have changed only the last walk is done again, in a "
+            "tenth of the time. anew: an answer depends on its own labels alone.",
+            kind=str,
+            words=("repeated", "anew"),
+        ),
+    )
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """Calibrated on labels left out."""
+        return "probability"
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:
+        """Columns of the groups of labels, single in memory, and what makes or reads them."""
+        n_groups = most_groups(n_nodes, n_classes)
+        width = min(width_of(n_nodes), n_groups)
+        joined = max(joined_columns(n_nodes), n_classes)
+        solving = _SOLVED_BYTES * width + 4 * n_groups
+        walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
+        filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
+        kept = _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
+        standing = _STAND_IN_BYTES * (n_groups + n_classes)
+        share = most_stand_ins(n_nodes, n_classes) / max(n_nodes, 1)
+        return max(solving, walking, filtering) + kept + int(share * standing)
+
+    @one_blas_thread
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> PreparedAuto:
+        """The graph, its normalised adjacency matrix, and the features, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `FilteredRidge.prepare`.
+        """
+        filtered = None
+        if features is not None:
+            filtered = FilteredRidge().prepare(
+                graph, features, parallel=parallel, kept_bytes=kept_bytes
+            )
+            pagerank = filtered.columns.pagerank
+        else:
+            pagerank = PersonalizedPageRank.of_graph(graph, parallel)
+        return PreparedAuto(
+            base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
+            pagerank=pagerank,
+            potentials=GroupColumns(kept_bytes=kept_bytes),
+            densities=GroupColumns(kept_bytes=kept_bytes),
+            features=filtered,
+        )
+
+    def solve_watched(
+        self,
+        prepared: PreparedAuto,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - columns that are kept are the better start
+        watch: Watch,
+    ) -> Solution:
+        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        check_labels(labels, prepared.graph)
+        return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
+
+    def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+        """The stack of all arms, or, once stopped, nothing that prefers a class."""
+        try:
+            return self._solution(prepared, groups, watch)
+        except Stopped:
+            n_nodes, n_classes = prepared.graph.n_nodes, groups.labels.n_classes
+            return Solution(
+                scores=np.full((n_nodes, n_classes), 1.0 / n_classes),
+                reachable=np.zeros(n_nodes, bool),
+                status=Status.CANCELLED,
+                stats={"n_iter": 0},
+            )
+
+    @one_blas_thread
+    def solve_without(
+        self,
+        prepared: PreparedAuto,
+        labels: Labels | RealLabels,
+        fold: Int64Array,
+        number: int,
+        *,
+        start: Solution | None = None,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> Solution:
+        """From columns that all folds share, where these fit; see `Model.solve_without`."""
+        watch = Watch(progress=progress, cancelled=cancelled)
+        kept = prepared.walks, prepared.harmonic
+        prepared.walks = prepared.harmonic = None  # they may know the labels left out
+        groups = _groups_of_folds(prepared, as_classes(labels), fold)
+        try:
+            if groups is None:
+                return FeatureModel.solve_without(
+                    self,
+                    prepared,
+                    labels,
+                    fold,
+                    number,
+                    start=start,
+                    progress=progress,
+                    cancelled=cancelled,
+                )
+            if not (prepared.potentials.holds(groups) and prepared.densities.holds(groups)):
+                with suppress(Stopped):  # the solve then stops, too
+                    self._potentials(prepared, groups, watch)
+                    prepared.densities.of(groups, density_maker(prepared, watch))
+            return self._solved(prepared, groups.rest(fold == number), watch)
+        finally:
+            prepared.walks, prepared.harmonic = kept
+
+    def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+        """The stack of all arms; raises `Stopped`."""
+        labels = groups.labels
+        poisson = self._potentials(prepared, groups, watch)
+        densities = Densities.of(prepared, groups, watch)
+        arms = {"poisson": poisson.arm(), "density": densities.arm()}
+        if self.walks == "anew":
+            prepared.walks = prepared.harmonic = None
+        harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
+        if harmonic.arm is not None:
+            arms["harmonic"] = harmonic.arm
+        arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
+        reachable = poisson.task.reachable
+        stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **of_walks}
+        warnings = harmonic.warnings
+        if prepared.features is not None:
+            filtered, left_out = FilteredRidge().solved_and_left_out(
+                prepared.features, labels, watch
+            )
+            if filtered.status is Status.CANCELLED:
+                raise Stopped
+            left_out = np.concatenate([left_out, filtered.scores[groups.stand_ins]])
+            arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
+            reachable = reachable | filtered.reachable
+            warnings += filtered.warnings
+            told = ("input", "n_without_features", "teleport")
+            stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
+        asked = np.flatnonzero(groups.stand_in_fold >= 0)
+        nodes, places = groups.stand_ins[asked], labels.n_labeled + asked
+        arms = {name: arm.with_scale_of(nodes, places) for name, arm in arms.items()}
+        coverage = LabelCoverage.of(densities.columns, groups)
+        covariate = _standardised_degrees(prepared.graph, groups)
+        stack = _stacked(groups, arms, covariate, coverage)
+        probabilities = stack.probabilities(arms, covariate)
+        shares = np.exp(stack.far.shares.of_all)
+        shares /= shares.sum()
+        sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
+        # a label in no reach of others is left out with nothing, which is no node's lot
+        has_others = groups.reached(prepared.graph.component)
+        reached, left_out = has_others[groups.usable], stack.left_out
+        if not coverage.is_spread:
+            judged = places[has_others[places]]
+            of_nodes = stack.left_out_of(arms, judged, covariate[groups.asked])
+            sample = LabelSample.of(of_nodes, left_out[reached], shares)
+            sample = replace(
+                sample,
+                degrees=unlike_degrees(prepared.graph.degree, labels.nodes, labels.nodes),
+                nearness=coverage.nearness,
+            )
+        if sample.is_estimated:
+            probabilities = reweighed(probabilities, sample.shares / shares)
+            left_out = reweighed(left_out, sample.shares / shares)
+        give_shares(probabilities, reachable)
+        linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
+        of_classes = densities.of_classes()
+        is_potential = linear == "poisson"
+        decisive = Decisive(
+            values=poisson.scores if is_potential else of_classes,
+            # (K6) is a multiple of (L + a / (1 - a) D)^-1
+            shift=prepared.graph.degree * (0.0 if is_potential else TELEPORT / (1.0 - TELEPORT)),
+            is_reached=poisson.task.reachable,
+            is_free=poisson.task.reachable,
+            name=_LINEAR[linear],
+            hierarchy=prepared.base.kernel.solver.hierarchy,
+        )
+        return Solution(
+            scores=probabilities,
+            reachable=reachable,
+            status=poisson.status,
+            stats={**stats, **_told(groups, arms, stack, sample)},
+            warnings=(*warnings, *_warnings(labels, sample, coverage)),
+            densities=of_classes,
+            decisive=decisive,
+            left_out=LeftOut(places=groups.usable, scores=left_out, reachable=reached)
+            if not coverage.is_spread
+            else None,
+        )
+
+    def full_columns(self, n_nodes: int, n_classes: int) -> int:
+        """One for every group of labels."""
+        return most_groups(n_nodes, n_classes)
+
+    def full_solution(
+        self, prepared: PreparedAuto, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """The stack of arms whose columns are those of the full graph; see `Refinable`."""
+        groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
+        refined = self._refined(prepared, groups, full)
+        found = self._solution(refined, groups, full.watch)
+        kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
+        # walks of the sparsifier are what reasons follow
+        return replace(found, stats={**found.stats, **kept}, densities=None)
+
+    def _refined(
+        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
+    ) -> PreparedAuto:
+        """``prepared`` with the columns of the full graph; raises `Stopped`."""
+        graph, watch = prepared.graph, full.watch
+        sources: FloatArray = np.asarray(
+            indicators(groups.members(), graph.n_nodes, np.float64), np.float64
+        )
+        system = FullSystem(
+            sparsifier=graph,
+            scale=1.0,
+            shift=np.zeros(graph.n_nodes),
+            zero_mean=False,
+            rhs=sources,
+            start=self._potentials(prepared, groups, watch).columns.T.astype(np.float64),
+            rtol=self.rtol,
+            parallel=prepared.base.parallel,
+        )
+        potentials = full.solve(system)
+        degree, n_edges = full.degrees()
+        looped = looped_degrees(degree, n_edges)
+        # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
+        system = replace(
+            system,
+            scale=1.0 - TELEPORT,
+            shift=TELEPORT * looped,
+            rhs=TELEPORT * sources,
+            start=prepared.densities.of(groups, density_maker(prepared, watch)).T.astype(
+                np.float64
+            ),
+            rtol=DENSITY_RTOL,
+        )
+        densities = np.clip(looped.sum() * full.solve(system).T, 0.0, LARGEST)
+        whole = replace(graph, degree=degree)
+        return replace(
+            prepared,
+            potentials=GroupColumns.holding(groups, centred(potentials, whole, mean_degree(whole))),
+            densities=GroupColumns.holding(groups, densities.astype(np.float32)),
+            walks=None,
+        )
+
+    def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:
+        return Potentials.of(prepared, groups, watch, rtol=self.rtol, max_iter=self.max_iter)
+
+    def bequest(self, prepared: PreparedAuto) -> Bequest:
+        """Whether there was need of a hierarchy."""
+        return _GRAPH.bequest(prepared.base)
+
+    def inherit(self, prepared: PreparedAuto, bequest: Bequest | None) -> None:
+        """Contract the graph without a trial."""
+        _GRAPH.inherit(prepared.base, bequest)
+
+
+_GRAPH: Final[GraphModel] = Poisson()
+
+
+def _groups_of_folds(
+    prepared: PreparedAuto, labels: Labels, fold: Int64Array
+) -> LabelGroups | None:
+    """Groups of some folds; None where the rest of one is a single fold, or columns do not fit."""
+    if fold.max() + 1 < _LEAST_SHARING:
+        return None
+    groups = LabelGroups.of_folds(labels, fold, prepared.graph.n_nodes)
+    n_bytes = _SHARED_BYTES * groups.n_groups * prepared.graph.n_nodes
+    most = most_groups(prepared.graph.n_nodes, labels.n_classes)
+    fits = groups.n_groups <= _MOST_SHARED * most and n_bytes <= prepared.densities.kept_bytes
+    return groups if fits else None
+
+
+def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
+    """(n_nodes,) standardised logarithms of the degrees, within those of the labels."""
+    mean = float(graph.degree.mean()) or 1.0
+    covariate: FloatArray = np.log1p(graph.degree / mean)
+    covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
+    used = groups.usable
+    if used.size:  # a slope says nothing of degrees that no label has
+        of_labels = covariate[groups.labels.nodes[used]]
+        covariate = np.clip(covariate, of_labels.min(), of_labels.max())
+    return np.asarray(covariate)
+
+
+def _stacked(
+    groups: LabelGroups,
+    arms: dict[str, StackedArm],
+    covariate: FloatArray,
+    coverage: LabelCoverage,
+) -> StratifiedStack:
+    """One stack, or one for each stratum where labels are spread."""
+    labels, used = groups.labels, groups.usable
+    shares = SharePrior.of(labels.classes, labels.n_classes)
+
+    def fitted(some: Int64Array) -> Stack:
+        return fitted_stack(
+            arms,
+            labels.classes,
+            shares,
+            BELIEFS,
+            some,
+            covariate[labels.nodes] if some.size >= _LEAST_SLOPE_LABELS else None,
+            covariate_mass=_SLOPE_MASS,
+        )
+
+    if not coverage.is_spread:
+        whole = fitted(used)
+        return StratifiedStack(far=whole, near=whole, coverage=coverage)
+    is_near = coverage.is_left_near
+    return StratifiedStack(
+        far=fitted(used[~is_near]), near=fitted(used[is_near]), coverage=coverage
+    )
+
+
+def _told(
+    groups: LabelGroups, arms: dict[str, StackedArm], stack: StratifiedStack, sample: LabelSample
+) -> dict[str, float | int | str]:
+    """What the job tells of the judgement."""
+    used, classes, counted = groups.usable, groups.labels.classes, stack.belief_weights
+    told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
+    told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
+    if used.size == 0:
+        return told
+    known = classes[used]
+
+    def right(scores: FloatArray) -> float:
+        return float((scores.argmax(axis=1) == known).mean())
+
+    # without a label its class is a little rarer: a toss-up between shares would never find it
+    whole = stack.left_out
+    best = whole >= whole.max(axis=1, keepdims=True) - _TOSS_UP
+    accuracy = float((best[np.arange(known.size), known] / best.sum(axis=1)).mean())
+    told |= {"loo_accuracy": accuracy, "loo_labels": int(used.size)}
+    told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
+    told["majority"] = float(np.bincount(classes).max() / classes.size)
+    told |= sample.told
+    if stack.coverage.is_spread:
+        told["unjudged_share"] = stack.coverage.near_share
+    return told
+
+
+def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> tuple[str, ...]:
+    """What is hardly what was wanted: labels drawn otherwise than at random."""
+    if coverage.is_spread:
+        told = (
+            f"the labels are spread out, so that {coverage.near_share:.0%} of the nodes are nearer "
+            "to labels than labels left out are to others: these say little of how right "
+            "predictions are there, and loo_accuracy may be far below it; label some nodes drawn "
+            "at random to see it"
+        )
+        return (Advised(told, "label random"),)
+    return sample.warnings(labels)

@@ -1,0 +1,265 @@
+"""Harmonic functions of classes, an arm of `auto` where labels hide one another.
+
+Decision: labels are held for all folds alike. Context: what a label is predicted without its fold
+would take a linear system for each fold, a preconditioner for each, and columns for each class in
+it. Consequence: the columns are those of the groups of labels, all of one system, and a walk that
+leaves a label counts where it ends at another fold.
+
+Decision: the arm is made where the potential at a label is largely that of others. Context: where
+it is not, harmonic functions are flat, and say what Poisson learning does. Consequence: most graphs
+do not pay for them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import scipy.sparse as sp
+
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
+from peewit.solvers.models.auto.arms import share_arm
+from peewit.solvers.models.auto.kept_harmonic import KeptHarmonic
+from peewit.solvers.models.auto.potentials import Potentials, mean_degree
+from peewit.solvers.models.auto.preparation import PreparedAuto
+from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.contract.graph_model import PreparedGraph
+from peewit.solvers.models.left_out.kept_left_out import in_parts
+from peewit.solvers.models.left_out.label_groups import LabelGroups
+from peewit.solvers.row_ranges import row_blocks
+from peewit.solvers.status import Status
+
+LEAST_SCREENING: Final = 0.1
+"""Squared potentials of all labels at a node, in that of a label at itself: about a third of it."""
+
+_LARGE: Final = 1 << 13
+_LARGE_RTOL: Final = 1e-2
+"""Of so many nodes: classes of four in a thousand differ from those of exact functions (measured on
+roads)."""
+
+_LARGE_CHANGE_RTOL: Final = 5e-2
+"""Of so many nodes, where a label has changed: few are near it."""
+
+_HOLD: Final = 1e8
+"""Shift of labels, in largest degrees."""
+
+_NOT_CONVERGED: Final = (
+    "harmonic functions of the labels did not converge within max_iter steps: they are left out of "
+    "the arms; raise max_iter"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HarmonicArm:
+    """What harmonic functions say, or why they are not asked.
+
+    Attributes
+    ----------
+    arm : StackedArm or None
+    stats : dict
+        ``screening`` (K14), and ``harmonic``: how they were made.
+    warnings : tuple of str
+    """
+
+    arm: StackedArm | None
+    stats: dict[str, float | str]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What is asked of a solve."""
+
+    rtol: float
+    max_iter: int
+
+    @classmethod
+    def of(cls, graph: Graph, rtol: float, least: float, max_iter: int) -> "_Limits":
+        """No finer than ``least`` of large graphs."""
+        asked = rtol if graph.n_nodes < _LARGE else max(rtol, least)
+        return cls(rtol=asked, max_iter=max_iter)
+
+
+def screening(poisson: Potentials) -> float:
+    """How much of the potential at a label is that of others, (K14)."""
+    groups, columns = poisson.groups, poisson.columns
+    own = columns[groups.group, groups.labels.nodes].astype(np.float64).mean()
+    if own <= 0:
+        return 0.0
+    return float(sum(np.square(each, dtype=np.float64).mean() for each in columns) / own**2)
+
+
+def harmonic_arm(
+    prepared: PreparedAuto, poisson: Potentials, watch: Watch, *, rtol: float, max_iter: int
+) -> HarmonicArm:
+    """The arm of harmonic functions, where it is worth its solve; raises `Stopped`.
+
+    Notes
+    -----
+    Labels that cannot be left out would not judge it, and residuals that are blind not its solve.
+    """
+    groups, base, kept = poisson.groups, prepared.base, prepared.harmonic
+    if kept is not None and not kept.serve(groups):
+        kept = None
+    solver, told = base.kernel.solver, screening(poisson) if kept is None else kept.screening
+    is_blind = solver.eliminates or solver.is_blind
+    stats: dict[str, float | str] = {"screening": told, "harmonic": "left out"}
+    if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
+        prepared.harmonic = None
+        return HarmonicArm(arm=None, stats=stats)
+    prepared.harmonic, made = None, "anew"
+    if kept is not None:
+        limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
+        kept, made = _amended(base, kept, groups.labels, watch, limits), "repeated"
+    if kept is None:
+        limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
+        kept, made = _anew(prepared, groups, told, watch, limits), "anew"
+    if kept is None:
+        stats["harmonic"] = "not converged"
+        return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
+    if kept.nbytes <= prepared.densities.kept_bytes:
+        prepared.harmonic = kept
+    shares = _normalised(kept.last_shares)
+    shares[~poisson.task.reachable] = 1.0
+    arm = share_arm(shares, kept.left_out_of(groups))
+    return HarmonicArm(arm=arm, stats={**stats, "harmonic": made})
+
+
+def _anew(
+    prepared: PreparedAuto, groups: LabelGroups, told: float, watch: Watch, limits: _Limits
+) -> KeptHarmonic | None:
+    """From the columns of all groups; None where they did not converge."""
+    base, labels = prepared.base, groups.labels
+    shares = np.zeros((base.graph.n_nodes, labels.n_classes), np.float32)
+    beside = np.empty((groups.asked.size, groups.n_groups), np.float32)
+    rows, sums = _neighbor_means(base.graph, labels.nodes), groups.class_sums()
+    for first in range(0, groups.n_groups, prepared.width):
+        some = slice(first, min(first + prepared.width, groups.n_groups))
+        values = (groups.group[:, None] == np.arange(groups.n_groups)[some]).astype(np.float32)
+        x = _harmonic(base, labels.nodes, labels.nodes, values, watch, limits)
+        if x is None:
+            return None
+        beside[: labels.n_labeled, some] = rows @ x
+        beside[labels.n_labeled :, some] = x[groups.stand_ins]
+        shares += x @ sums[:, some].T.astype(np.float32)
+    return KeptHarmonic(
+        labels=labels,
+        was_left_out=groups.asked_fold >= 0,
+        left_out=_left_out(beside, groups),
+        shares=in_parts(_normalised(shares)),
+        last=labels,
+        last_shares=shares,
+        screening=told,
+    )
+
+
+def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
+    """(n_asked, n_classes) shares of the walks that end at another fold, or label, (K15)."""
+    asked_fold = groups.asked_fold
+    left_out = np.zeros((asked_fold.size, groups.labels.n_classes))
+    ends = np.maximum(beside, 0.0)
+    if groups.is_single:
+        ends[np.arange(groups.n_groups), groups.group] = 0.0
+        left_out = ends @ groups.class_sums().T
+    for fold in range(0 if groups.is_single else groups.n_folds):
+        is_out = asked_fold == fold
+        left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T
+    return _normalised(left_out).astype(np.float64, copy=False)
+
+
+def _amended(
+    base: PreparedGraph, kept: KeptHarmonic, labels: Labels, watch: Watch, limits: _Limits
+) -> KeptHarmonic | None:
+    """Those of labels that are nearly the same; None where more are others, or it failed."""
+    before, graph = kept.last, base.graph
+    same = np.intersect1d(before.nodes, labels.nodes, assume_unique=True)
+    is_same = (
+        before.classes[np.isin(before.nodes, same)] == labels.classes[np.isin(labels.nodes, same)]
+    )
+    came = np.setdiff1d(labels.nodes, same[is_same], assume_unique=True)
+    went = np.setdiff1d(before.nodes, same, assume_unique=True)
+    if came.size + went.size == 0:
+        return kept
+    if came.size + went.size > MAX_AMENDED:
+        return None
+    changed = np.concatenate([came, went])
+    shares, targets = kept.last_shares, labels.targets().astype(np.float32)
+    growth = targets[np.searchsorted(labels.nodes, came)] - shares[came]
+    # what goes was held against the mean of its neighbors
+    pull = _neighbor_means(graph, went) @ shares - shares[went]
+    values = np.eye(changed.size, dtype=np.float32)
+    values[came.size :] *= (graph.degree[went, None] / mean_degree(graph)).astype(np.float32)
+    x = _harmonic(base, labels.nodes, changed, values, watch, limits)
+    if x is None:
+        return None
+    amended = shares + x @ np.concatenate([growth, pull])
+    amended[labels.nodes] = targets
+    return replace(kept, last=labels, last_shares=amended)
+
+
+def _harmonic(
+    base: PreparedGraph,
+    held: Int64Array,
+    nodes: Int64Array,
+    values: Float32Array,
+    watch: Watch,
+    limits: _Limits,
+) -> Float32Array | None:
+    """(n_nodes, k) harmonic functions; None where they did not converge; raises `Stopped`.
+
+    Parameters
+    ----------
+    base : PreparedGraph
+    held : (n_held,) int64
+        Nodes where functions are 0, or what ``values`` says.
+    nodes : (n_some,) int64
+        Where ``values`` are: what held nodes are held at, and the source at others.
+    values : (n_some, k) float32
+    watch : Watch
+    limits : _Limits
+    """
+    graph = base.graph
+    is_held = np.zeros(graph.n_nodes, bool)
+    is_held[held] = True
+    at, own = nodes[is_held[nodes]], values[is_held[nodes]]
+    degree = graph.degree / mean_degree(graph)
+    right = _neighbor_means(graph, at).T @ (own * degree[at, None].astype(np.float32))
+    right[nodes] += np.where(is_held[nodes, None], 0.0, values)
+    right[held] = 0.0
+    solver = base.solver(
+        scale=1.0 / mean_degree(graph),
+        shift=np.where(is_held, _HOLD * float(degree.max(initial=1.0)), 0.0),
+        rtol=limits.rtol,
+        max_iter=limits.max_iter,
+        dtype=np.float32,
+    )
+    solution = base.solved(solver, right, None, watch)
+    watch.check()
+    if solution.status is not Status.CONVERGED:
+        return None
+    function: Float32Array = solution.x
+    function[held] = 0.0
+    function[at] = own
+    return function
+
+
+def _neighbor_means(graph: Graph, nodes: Int64Array) -> sp.csr_array:
+    """(n_some, n_nodes) rows of the matrix that takes the means of neighbors, in float32."""
+    rows = graph.adjacency[nodes]
+    degree = graph.degree[nodes]
+    share = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    return (sp.diags_array(share) @ rows).tocsr().astype(np.float32)
+
+
+def _normalised(shares: RealArray) -> RealArray:
+    """Rows of sum 1, even ones where nothing is said."""
+    told = np.empty_like(shares)
+    for rows in row_blocks(len(shares)):
+        some = np.maximum(shares[rows], 0.0)
+        total = some.sum(axis=1, keepdims=True)
+        some[total[:, 0] <= 0] = 1.0
+        told[rows] = some / some.sum(axis=1, keepdims=True)
+    return told

@@ -1,0 +1,290 @@
+"""Potentials: Poisson learning with all labels and without each fold, from columns of L^+."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    RealArray,
+)
+from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.laplacian.solver import LaplacianSolver
+from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
+from peewit.solvers.models.auto.preparation import (
+    LARGEST,
+    PreparedAuto,
+    indicators,
+    without_mean,
+)
+from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.left_out.label_groups import LabelGroups, Starts
+from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.row_ranges import row_blocks
+from peewit.solvers.status import Status, first_failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Potentials:
+    """Poisson learning with all labels, and without each fold.
+
+    Attributes
+    ----------
+    groups : LabelGroups
+    graph : Graph
+    task : CentredLabels
+        All labels.
+    columns : (n_groups, n_nodes) float32
+        L^+ of the groups times the mean degree, of mean 0 by degree on each component.
+    scores : (n_nodes, n_classes) float64
+        With all labels.
+    status : Status
+    stats : dict
+    """
+
+    groups: LabelGroups
+    graph: Graph
+    task: CentredLabels
+    columns: Float32Array
+    scores: FloatArray
+    status: Status
+    stats: dict[str, float | int | str]
+
+    @classmethod
+    def of(
+        cls,
+        prepared: PreparedAuto,
+        groups: LabelGroups,
+        watch: Watch,
+        *,
+        rtol: float,
+        max_iter: int,
+    ) -> "Potentials":
+        """Those of ``groups``; raises `Stopped`."""
+        graph, solver = prepared.graph, prepared.base.kernel.solver
+        made = _Made(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
+        columns = prepared.potentials.of(groups, made.columns)
+        if made.status is not Status.CONVERGED:
+            prepared.potentials.kept.clear()
+        if solver.eliminates or solver.is_blind:  # whether rounding decides only bounds can tell
+            bounded = Poisson(rtol=rtol, max_iter=max_iter)
+            _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
+            made.status = first_failure(made.status, solution.status)
+        task = CentredLabels.of(groups.labels, graph.component)
+        return cls(
+            groups=groups,
+            graph=graph,
+            task=task,
+            columns=columns,
+            scores=_potential(columns, groups.class_sums(), task, task.component),
+            status=made.status,
+            stats={
+                "n_iter": made.n_iter,
+                "residual": made.residual,
+                "preconditioner": prepared.base.kernel.solver.chosen,
+            },
+        )
+
+    def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
+        """The labels of the other folds, and the scores that they give."""
+        task = CentredLabels.of(self.groups.without(fold), self.graph.component)
+        sums = self.groups.class_sums(self.groups.fold != fold)
+        return task, _potential(self.columns, sums, task, task.component)
+
+    def arm(self) -> StackedArm:
+        """Poisson learning as an arm."""
+        groups, labels = self.groups, self.groups.labels
+        asked, asked_fold = groups.asked, groups.asked_fold
+        left_out = np.zeros((asked.size, labels.n_classes))
+        if groups.is_single:
+            left_out[groups.usable] = self._each_without()
+            left_out[labels.n_labeled :] = self.scores[groups.stand_ins]
+        else:
+            for fold in range(groups.n_folds):
+                is_out = asked_fold == fold
+                nodes, sums = asked[is_out], groups.class_sums(groups.fold != fold)
+                task = CentredLabels.of(groups.without(fold), self.graph.component)
+                own = task.component[nodes]
+                scores = _potential(self.columns[:, nodes], sums, task, own)
+                left_out[is_out] = np.where(task.counts[own, None] > 0, scores, 0.0)
+        return _compressed(self.scores, left_out, self.task.reachable)
+
+    def _each_without(self) -> FloatArray:
+        """(n_usable, n_classes) every label's own scores, by all the others."""
+        labels, component = self.groups.labels, self.graph.component
+        at_labels = self.columns[:, labels.nodes].astype(np.float64)
+        np.fill_diagonal(at_labels, 0.0)
+        together = component[labels.nodes][:, None] == component[labels.nodes]
+        np.fill_diagonal(together, val=False)
+        targets = labels.targets()
+        counts = together @ targets
+        means = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        scores = at_labels.T @ targets - means * at_labels.sum(axis=0)[:, None]
+        lowest = np.where(counts > 0, scores, np.inf).min(axis=1, keepdims=True)
+        found = np.where(counts > 0, scores, lowest)
+        found[counts.sum(axis=1) == 0] = 0.0
+        return np.asarray(found[self.groups.usable])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Made:
+    """Columns of L^+ as they are solved for, and how that went."""
+
+    prepared: PreparedAuto
+    watch: Watch
+    rtol: float
+    max_iter: int
+    status: Status = Status.CONVERGED
+    n_iter: int = 0
+    residual: float = 0.0
+
+    def columns(self, members: list[Int64Array], starts: Starts | None) -> Float32Array:
+        """(n_groups, n_nodes) of some groups, from first iterates where there are any."""
+        graph, kernel = self.prepared.graph, self.prepared.base.kernel
+        columns = np.empty((len(members), graph.n_nodes), np.float32)
+        solver, unit = self._solver()
+        width = self.prepared.width
+        if kernel.solver.eliminates or kernel.solver.is_blind:
+            starts = None  # residuals would not tell what is wrong with them
+        for first in range(0, len(members), width):
+            some = members[first : first + width]
+            begun = None
+            if starts is not None:
+                near = starts.columns[first : first + width]
+                self._correct(some, near, starts.changed[first : first + width])
+                begun = near.T / unit
+            solution = solver.solve(
+                indicators(some, graph.n_nodes, solver.dtype),
+                begun,
+                project=True,
+                phase="potentials",
+                progress=self.watch.progress,
+                cancelled=self.watch.cancelled,
+                overwrite=True,
+            )
+            self.watch.check()
+            self.status = first_failure(self.status, solution.status)
+            self.n_iter += solution.n_iter
+            self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
+            columns[first : first + len(some)] = centred(solution.x, graph, unit)
+        kernel.learn(solver.hierarchy)
+        return columns
+
+    def _correct(
+        self, members: list[Int64Array], near: Float32Array, changed: list[Int64Array]
+    ) -> None:
+        """Make ``near``, columns of L^+, right near the nodes that have changed, in place."""
+        whole, base = self.prepared.graph, self.prepared.base
+        if not whole.fits_single or all(nodes.size > MOST_NODES for nodes in changed):
+            return
+        graph, order = base.near_in_memory()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        adjacency, unit = graph.adjacency, mean_degree(whole)
+        degree = whole.degree[order].astype(np.float32)
+        matrix = adjacency.indptr, adjacency.indices, graph.weight_in_single, degree
+        sizes = whole.component_sizes()
+        for place, (group, nodes) in enumerate(zip(members, changed, strict=True)):
+            if 0 < nodes.size <= MOST_NODES:
+                counts = np.bincount(whole.component[group], minlength=whole.n_components)
+                rhs = (-unit * counts / sizes)[whole.component[order]].astype(np.float32)
+                rhs[rank[group]] += np.float32(unit)
+                column = near[place][order]
+                enough = self.rtol * unit * np.sqrt(group.size / unit)
+                correct_near(matrix, rhs, column, rank[nodes], enough)
+                near[place][order] = column
+
+    def _solver(self) -> tuple[LaplacianSolver, float]:
+        """A solver, in float32 as columns are unless residuals are blind; unit of potentials."""
+        solver, unit = self.prepared.base.kernel.solver, mean_degree(self.prepared.graph)
+        if solver.eliminates or solver.is_blind:
+            solver.rtol, solver.max_iter = self.rtol, self.max_iter
+            return solver, unit
+        single = LaplacianSolver(
+            solver.graph,
+            scale=1.0 / unit,
+            rtol=self.rtol,
+            max_iter=self.max_iter,
+            dtype=np.float32,
+            hierarchy=solver.hierarchy,
+            parallel=solver.parallel,
+        )
+        return single, 1.0
+
+
+def mean_degree(graph: Graph) -> float:
+    """The mean degree."""
+    return float(graph.degree.mean()) or 1.0
+
+
+def centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
+    """(k, n_nodes) columns of L^+ times ``unit``, of mean 0 by degree."""
+    total = np.bincount(graph.component, graph.degree, graph.n_components)
+    by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
+    columns = np.empty(block.shape[::-1], np.float32)
+    for place, column in enumerate(block.T):
+        means = np.bincount(graph.component, by_degree * column, graph.n_components)
+        settled = (column - means[graph.component]) * unit
+        columns[place] = np.clip(settled, -LARGEST, LARGEST)
+    return columns
+
+
+def _potential(
+    columns: Float32Array, sums: FloatArray, task: CentredLabels, component: IntArray
+) -> FloatArray:
+    """(n_some, n_classes) Poisson learning (H1) from the columns of groups, of some nodes.
+
+    ``component`` is theirs. Classes that are absent from a component are there as low as the
+    lowest one that is present.
+    """
+    single, lacks = sums.astype(np.float32), task.lacks
+    lacks_any = np.asarray(lacks.any(axis=1))
+    scores = np.empty((columns.shape[1], len(sums)))
+    for rows in row_blocks(len(scores)):
+        found, own = scores[rows], component[rows]
+        of_class = (single @ columns[:, rows]).T.astype(np.float64)
+        found[...] = of_class - task.means[own] * (of_class @ np.ones((len(sums), 1)))
+        lacking = np.flatnonzero(lacks_any[own])
+        absent, raised = lacks[own[lacking]], found[lacking]
+        lowest = np.where(absent, np.inf, raised).min(axis=1, keepdims=True)
+        found[lacking] = np.where(absent & np.isfinite(lowest), lowest, raised)
+    return scores
+
+
+def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+    """Potentials as an arm: they have spikes at labels, which a fit must not follow."""
+    centred = _of_reached(scores, asked)
+    typical = float(np.median(np.abs(centred[asked]))) or 1.0
+    values = without_mean(np.arcsinh(centred / np.float32(typical), out=centred))
+    bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
+    size = _size(values[asked])
+    values /= np.float32(size)
+    return StackedArm(values=values, left_out=(bent - bent.mean(axis=1, keepdims=True)) / size)
+
+
+def scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+    """Class scores as an arm, of size 1."""
+    values = _of_reached(scores, asked)
+    size = _size(values[asked])
+    values /= np.float32(size)
+    away = left_out - left_out.mean(axis=1, keepdims=True)
+    return StackedArm(values=values, left_out=away / size)
+
+
+def _of_reached(scores: FloatArray, asked: BoolArray) -> Float32Array:
+    """Rows of mean 0; zeros where nothing is asked."""
+    values = np.zeros(scores.shape, np.float32)
+    for rows in row_blocks(len(scores)):
+        np.multiply(without_mean(scores[rows]), asked[rows, None], out=values[rows])
+    return values
+
+
+def _size(values: Float32Array) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.square(values, dtype=np.float64).mean())) or 1.0

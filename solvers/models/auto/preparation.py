@@ -1,0 +1,85 @@
+"""What the arms of `auto` share of a graph, and the columns that they keep of it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from peewit.solvers.arrays import Int64Array, RealArray
+from peewit.solvers.features import Rows
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
+from peewit.solvers.models.auto.kept_harmonic import KeptHarmonic
+from peewit.solvers.models.auto.kept_walks import KeptWalks
+from peewit.solvers.models.contract.graph_model import PreparedGraph
+from peewit.solvers.models.left_out.label_groups import GroupColumns
+from peewit.solvers.models.linear.filtered_ridge import FilteredFeatures
+
+LARGEST: Final = 1e30
+"""What a potential, in units of 1 / (mean degree), or a density may be in float32."""
+
+_BLOCK_ENTRIES: Final = 40 << 20
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PreparedAuto:
+    """What the arms share of a graph.
+
+    Attributes
+    ----------
+    base : PreparedGraph
+        Of Poisson learning and of the walks.
+    pagerank : PersonalizedPageRank
+        Of the density.
+    features : FilteredFeatures or None
+        Of filtered ridge, where nodes have features.
+    potentials, densities : GroupColumns
+        Columns of the last labels.
+    walks : KeptWalks or None
+        Those of the last labels whose walks began anew.
+    harmonic : KeptHarmonic or None
+        Harmonic functions of the last labels.
+    """
+
+    base: PreparedGraph
+    pagerank: PersonalizedPageRank
+    potentials: GroupColumns
+    densities: GroupColumns
+    features: FilteredFeatures | None = None
+    walks: KeptWalks | None = None
+    harmonic: KeptHarmonic | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph itself."""
+        return self.base.graph
+
+    @property
+    def rows(self) -> Rows | None:
+        """Features as they are given."""
+        return None if self.features is None else self.features.rows
+
+    @property
+    def width(self) -> int:
+        """Columns that are solved for at once."""
+        return width_of(self.graph.n_nodes)
+
+
+def width_of(n_nodes: int) -> int:
+    """Columns that are solved for at once."""
+    return max(1, _BLOCK_ENTRIES // max(n_nodes, 1))
+
+
+def indicators(members: list[Int64Array], n_nodes: int, dtype: npt.DTypeLike) -> RealArray:
+    """(n_nodes, n_groups) 1 at the nodes of each group."""
+    block: RealArray = np.zeros((n_nodes, len(members)), dtype)
+    for place, nodes in enumerate(members):
+        block[nodes, place] = 1.0
+    return block
+
+
+def without_mean(rows: RealArray) -> RealArray:
+    """Each row less its mean; by a product, as numpy is slow with sums of short rows."""
+    share = np.full((rows.shape[1], 1), 1.0 / rows.shape[1], rows.dtype)
+    return np.asarray(rows - rows @ share)

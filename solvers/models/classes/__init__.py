@@ -1,0 +1,1 @@
+"""Classes: their balance, their shares, and scores between them."""

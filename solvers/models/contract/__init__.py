@@ -1,0 +1,1 @@
+"""What models are: what they take, prepare and answer."""

@@ -1,0 +1,84 @@
+"""Models that fit labels by a few smooth functions: what EigFun and Simple-HFS share."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.contract.point_model import PointProblem, Points, ScoringModel, Stats
+from peewit.solvers.models.contract.spectral_embedding import EMBEDDED, spectral_embedding
+from peewit.solvers.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Basis:
+    """Smooth functions on the nodes.
+
+    Attributes
+    ----------
+    functions : (n_nodes, n_functions) float64
+        Columns of unit length, smoothest first.
+    eigenvalues : (n_functions,) float64
+        How rough each is (EigFun), or how much of the kernel it carries (Simple-HFS).
+    stats : dict
+        What its making chose.
+    """
+
+    functions: FloatArray
+    eigenvalues: FloatArray
+    stats: Stats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasisModel(ScoringModel):
+    """Labels, centred with their component's mean, fitted by the functions of a basis.
+
+    With features there is one component, and without them those of the graph: eigenvectors of the
+    embedding tell nothing of a component as a whole.
+    """
+
+    n_dimensions: int
+
+    of_graph: ClassVar[str] = EMBEDDED
+
+    def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
+        watch.step("basis", 0, 2)
+        points, status = self._points(prepared, watch)
+        n_kept = self._n_kept(labels)
+        basis = prepared.latest("basis", (self, n_kept), lambda: self._basis(points, n_kept, watch))
+        problem.stats.update(basis.stats)
+        watch.step("fit", 1, 2)
+        function = self._fitted(basis, labels, problem.task.values, problem.stats)
+        watch.step("fit", 2, 2)
+        return function + problem.task.baseline, status
+
+    def _points(self, prepared: Points, watch: Watch) -> tuple[Any, Status]:
+        """The features, or the spectral embedding of the graph, and how that ended."""
+        if prepared.features is not None:
+            return prepared.features, Status.CONVERGED
+        return prepared.latest(
+            "embedding",
+            self.n_dimensions,
+            lambda: spectral_embedding(prepared.graph, self.n_dimensions, watch),
+        )
+
+    @abstractmethod
+    def _n_kept(self, labels: Labels) -> int:
+        """Functions worth making for these labels; few different numbers, as each is a basis."""
+
+    @abstractmethod
+    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
+        """At most ``n_kept`` functions on these points."""
+
+    @abstractmethod
+    def _fitted(
+        self,
+        basis: Basis,
+        labels: Labels,
+        centred: FloatArray,
+        stats: Stats,
+    ) -> FloatArray:
+        """(n_nodes, n_classes) values of the fit; notes in ``stats`` what it chose."""

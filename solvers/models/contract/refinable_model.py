@@ -1,0 +1,176 @@
+"""Models whose answer on a sparsifier can be carried on to that on the full graph."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray
+from peewit.solvers.blas_threads import one_blas_thread
+from peewit.solvers.iteration_loop import UNWATCHED, Cancelled, Progress, Stopped, Watch
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.laplacian.unsparsified_system import (
+    LEAST_PASSES,
+    FullDegrees,
+    FullSystem,
+    Product,
+    solve_full,
+)
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status, first_failure
+
+Degrees: TypeAlias = Callable[[], FullDegrees]
+"""Degrees of the full graph; one pass."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FullGraph:
+    """The full graph, of which passes over its edges are all that there is, and how they went.
+
+    Attributes
+    ----------
+    product : callable
+        With its Laplacian.
+    degrees : callable
+        Of its nodes; a pass that `n_passes` does not count.
+    max_passes : int
+        Most products in all, but for `LEAST_PASSES` that every system may take.
+    looks : bool
+        Whether the last one measures the residual.
+    watch : Watch
+        A step is a pass.
+    status : Status
+        Of the first system that failed.
+    n_passes : int
+        Products so far.
+    residual : float
+        Largest true relative residual so far.
+    """
+
+    product: Product
+    degrees: Degrees
+    max_passes: int
+    looks: bool = True
+    watch: Watch = UNWATCHED
+    status: Status = Status.CONVERGED
+    n_passes: int = field(default=0, init=False)
+    residual: float = field(default=0.0, init=False)
+
+    def solve(self, system: FullSystem) -> FloatArray:
+        """(n_nodes, k) solutions; raises `Stopped` and what `solve_full` raises."""
+        answer = solve_full(
+            system,
+            self.product,
+            max_passes=max(self.max_passes - self.n_passes, LEAST_PASSES),
+            looks=self.looks,
+            progress=self.watch.progress,
+            cancelled=self.watch.cancelled,
+        )
+        if answer.status is Status.CANCELLED:
+            raise Stopped
+        self.status = first_failure(self.status, answer.status)
+        self.n_passes += answer.n_passes
+        self.residual = max(self.residual, float(answer.residual.max(initial=0.0)))
+        return answer.x
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refinable(Model):
+    """A model whose scores come from linear systems in the Laplacian of its graph."""
+
+    def full_columns(self, n_nodes: int, n_classes: int) -> int:
+        """Most right-hand sides that are solved for together on the full graph."""
+        del n_nodes
+        return n_classes
+
+    @abstractmethod
+    def full_solution(
+        self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """``solution`` with the scores of the full graph; raises `Stopped`.
+
+        What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
+        """
+
+
+@one_blas_thread
+def refine(
+    model: Refinable,
+    prepared: Any,
+    labels: Targets,
+    solution: Solution,
+    product: Product,
+    degrees: Degrees,
+    *,
+    max_passes: int,
+    looks: bool = True,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Solution:
+    """The model's answer on the full graph.
+
+    Parameters
+    ----------
+    model : Refinable
+        With the ``rtol`` that the residual on the full graph is to reach.
+    prepared, labels, solution
+        Of the sparsifier, as `Model.solve` took and gave them.
+    product : callable
+        With the full graph's Laplacian.
+    degrees : callable
+        Degrees of the full graph; called at most once, by models that need them.
+    max_passes : int
+        Most products, at least 2.
+    looks : bool
+        Whether the last one measures the residual.
+    progress, cancelled
+        As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
+
+    Returns
+    -------
+    Solution
+        Its status is that of the passes or, when these converged, of ``solution``; its stats are
+        those of ``solution`` with ``refined`` 1, the number of ``passes``, the true relative
+        ``residual`` on the full graph, and ``n_changed``, the nodes that another class wins now;
+        of numbers ``largest_change`` instead.
+
+    Raises
+    ------
+    ValueError
+        ``max_passes`` < 2, or the full graph has other components.
+    """
+    if max_passes < LEAST_PASSES:
+        raise ValueError(f"max_passes must be at least {LEAST_PASSES}, got {max_passes}")
+    full = FullGraph(
+        product=product,
+        degrees=degrees,
+        max_passes=max_passes,
+        looks=looks,
+        watch=Watch(progress=progress, cancelled=cancelled),
+    )
+    try:
+        found = model.full_solution(prepared, labels, solution, full)
+    except Stopped:
+        return replace(solution, status=Status.CANCELLED)
+    return replace(
+        found,
+        status=solution.status if full.status is Status.CONVERGED else full.status,
+        stats={
+            **found.stats,
+            "refined": 1,
+            "passes": full.n_passes,
+            "residual": full.residual,
+            **_change(labels, solution, found.scores),
+        },
+    )
+
+
+def _change(labels: Targets, before: Solution, scores: FloatArray) -> dict[str, float | int]:
+    """How far the answer moved."""
+    if not isinstance(labels, Labels):
+        return {"largest_change": float(np.abs(scores - before.scores).max(initial=0.0))}
+    has_changed = scores.argmax(axis=1) != before.scores.argmax(axis=1)
+    return {"n_changed": int(np.count_nonzero(has_changed & before.reachable))}

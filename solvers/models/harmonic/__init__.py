@@ -1,0 +1,1 @@
+"""Harmonic functions and what stands beside them: walks, bases, baselines."""

@@ -1,0 +1,1 @@
+"""Labels left out of a solve, to judge it by."""

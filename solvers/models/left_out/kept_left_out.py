@@ -1,0 +1,78 @@
+"""What labels were predicted when they were left out, kept for labels that are nearly the same."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, FloatArray, IntArray, RealArray, UInt8Array
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.left_out.label_groups import LabelGroups
+from peewit.solvers.row_ranges import row_blocks
+
+_MOST_CHANGED: Final = 0.05
+"""Share of the labels that may have changed since."""
+
+_STEPS: Final = 255
+"""Shares are kept in so many parts, a byte each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptLeftOut:
+    """Shares of classes that some labels gave, and each of them without itself.
+
+    Attributes
+    ----------
+    labels : Labels
+    was_left_out : (n_asked,) bool
+        Which of them were, and of the nodes that stand for all.
+    left_out : (n_asked, n_classes) float64
+        Shares of each of both, without its fold; even ones where it was not left out.
+    shares : (n_nodes, n_classes) uint8
+        Shares of every node, in 255ths.
+    """
+
+    labels: Labels
+    was_left_out: BoolArray
+    left_out: FloatArray
+    shares: UInt8Array
+
+    def serve(self, groups: LabelGroups) -> bool:
+        """Whether few labels are others, and none is to be left out that was not."""
+        labels, before = groups.labels, self.labels
+        if labels.class_names != before.class_names:
+            return False
+        at, place = self._common(labels)
+        n_same = np.count_nonzero(labels.classes[at] == before.classes[place])
+        n_changed = labels.n_labeled + before.n_labeled - at.size - n_same
+        is_left_out = self.was_left_out[place] | (groups.fold[at] < 0)
+        return bool(n_changed <= _MOST_CHANGED * before.n_labeled and is_left_out.all())
+
+    def left_out_of(self, groups: LabelGroups) -> FloatArray:
+        """(n_asked, n_classes) shares at labels, and at nodes that stand for all, without a fold.
+
+        With all labels where they were not left out.
+        """
+        shares = self.shares[groups.asked] / _STEPS
+        at, place = self._common(groups.labels)
+        shares[at] = self.left_out[place]
+        own, kept = groups.labels.n_labeled, self.labels.n_labeled
+        was_left_out = self.was_left_out[kept:]  # the same nodes, as these depend on no label
+        if was_left_out.size == groups.stand_ins.size:
+            shares[own:][was_left_out] = self.left_out[kept:][was_left_out]
+        return shares
+
+    def _common(self, labels: Labels) -> tuple[IntArray, IntArray]:
+        """Places of the nodes that have a label in both, in ``labels`` and in the own ones."""
+        _, at, place = np.intersect1d(
+            labels.nodes, self.labels.nodes, assume_unique=True, return_indices=True
+        )
+        return at, place
+
+
+def in_parts(shares: RealArray) -> UInt8Array:
+    """Shares in 255ths."""
+    parts = np.empty(shares.shape, np.uint8)
+    for rows in row_blocks(len(parts)):
+        parts[rows] = np.rint(shares[rows] * _STEPS)
+    return parts

@@ -1,0 +1,1 @@
+"""Linear machines and ridge regression on features."""

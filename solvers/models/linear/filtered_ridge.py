@@ -1,0 +1,585 @@
+"""Filtered ridge: ridge regression on features that personalized PageRank has smoothed (K.1).
+
+Decision: the dual form, so that one column for each label is propagated, and one for each class,
+instead of one for each feature. Consequence: a label more is a column more, leave-one-out is exact
+and free, and it guards against a graph or features that say nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.blas_threads import one_blas_thread
+from peewit.solvers.features import Rows, checked_rows
+from peewit.solvers.graph import Graph
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.walks.personalized_pagerank import RTOL, n_steps
+from peewit.solvers.linear.linear_functions import LinearFunctions
+from peewit.solvers.linear.unit_rows import UnitRows
+from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.feature_model import GIVEN
+from peewit.solvers.models.contract.inductive_model import InductiveModel
+from peewit.solvers.models.contract.model import KEPT_BYTES, check_labels
+from peewit.solvers.models.left_out.label_groups import node_hash
+from peewit.solvers.models.left_out.label_sample import LabelSample, unlike_degrees
+from peewit.solvers.models.linear.kernel_ridge import (
+    RidgeFit,
+    class_folds,
+    class_targets,
+    fitted_ridge,
+    usable,
+)
+from peewit.solvers.models.linear.pagerank_columns import (
+    KernelEntries,
+    PageRankColumns,
+    RecentVectors,
+)
+from peewit.solvers.row_ranges import Parallel
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
+
+TELEPORT: Final = 0.1
+"""Teleport probability a unless the labels say otherwise: they seldom tell it better (K.1)."""
+
+_NARROW: Final = 0.3
+
+_CONSTANT: Final = 0.03
+"""Square of the constant feature beside rows whose mean square is 1: without it classes that are
+rarer among the nodes than among the labels lose, and much more of it is an intercept that few
+labels do not tell. Left-out labels are predicted best between 0.01 and 0.1 (K.1)."""
+
+_STANDARD_ERRORS: Final = 2.0
+
+MOST_LABELS: Final = 3_000
+"""Labels that a ridge is fitted to: its kernels take eight bytes for each pair of labels, a dozen
+times, and seconds that grow with the third power. 1,500 labels take 5 CPU seconds, 4,000 28."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One of the kernels that compete.
+
+    Attributes
+    ----------
+    name : str
+        What the stats call it.
+    teleport : float
+        a of its filter; 1 leaves the features as they are.
+    has_features : bool
+        Whether its kernel is that of filtered features; else P'P, of the graph alone.
+    """
+
+    name: str
+    teleport: float
+    has_features: bool = True
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FilteredFeatures:
+    """A graph with the features of its nodes, and the kernels between the labels so far.
+
+    Attributes
+    ----------
+    graph : Graph
+    rows : Rows or None
+        Features as they are given.
+    columns : PageRankColumns
+        Of the filter.
+    products : RecentVectors
+        Rows of H_L (K2) by teleport probability and label, float32.
+    kernels : dict of KernelEntries by name of the arm
+    """
+
+    graph: Graph
+    rows: Rows | None
+    columns: PageRankColumns
+    products: RecentVectors
+    kernels: dict[str, KernelEntries] = field(default_factory=dict)
+    _unit: UnitRows | None = None
+
+    @property
+    def unit(self) -> UnitRows:
+        """The features with rows of unit length, where there are some."""
+        if self._unit is None:
+            if self.rows is None:
+                raise ValueError("the nodes have no features; prepare with some")
+            self._unit = UnitRows.of_rows(self.rows, self.graph.n_nodes)
+        return self._unit
+
+    def kernel(self, arm: Arm, nodes: Int64Array, watch: Watch) -> FloatArray:
+        """(n_labeled, n_labeled) the kernel of an arm between ``nodes``; raises `Stopped`."""
+        entries = self.kernels.setdefault(arm.name, KernelEntries())
+        if not arm.has_features:
+            return entries.between(
+                nodes, lambda some: self.columns.products(nodes, some, arm.teleport, watch)
+            )
+        if self._keeps_products(nodes.size):
+            return entries.between(nodes, lambda some: self._inner(nodes, some, arm, watch))
+        return entries.between(nodes, lambda some: self._there_and_back(nodes, some, arm, watch))
+
+    def scores(
+        self, arm: Arm, nodes: Int64Array, dual_coef: FloatArray, watch: Watch
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """(K4) without its constant: (n_nodes, k), and the (n_features, k) weights, if any."""
+        sources = np.zeros((self.graph.n_nodes, dual_coef.shape[1]))
+        sources[nodes] = dual_coef
+        if not arm.has_features:
+            once = self.columns.filtered(sources, arm.teleport, watch)
+            return self.columns.filtered(once, arm.teleport, watch), None
+        if self._keeps_products(nodes.size):
+            weights = np.zeros((self.unit.n_columns, dual_coef.shape[1]))
+            for row, coef in zip(self._rows_of(nodes, arm, watch), dual_coef, strict=True):
+                weights += np.outer(row, coef)
+        else:
+            once = self.columns.filtered(sources, arm.teleport, watch)
+            weights = self.unit.adjoint(list(once.T), watch).T
+        values = self.unit.values(weights, watch)
+        return self.columns.filtered(values, arm.teleport, watch), weights
+
+    def _keeps_products(self, n_labeled: int) -> bool:
+        """Whether H_L may be held."""
+        return 4 * n_labeled * self.unit.n_columns <= self.products.kept_bytes
+
+    def _rows_of(self, nodes: Int64Array, arm: Arm, watch: Watch) -> list[Float32Array]:
+        """Rows of H_L = P' X at ``nodes``: as few passes over X as memory allows."""
+
+        def make(missing: Int64Array) -> Iterator[Float32Array]:
+            most = max(1, self.products.kept_bytes // (8 * self.unit.n_columns))
+            step = min(most, self.columns.most)
+            for first in range(0, missing.size, step):
+                some = missing[first : first + step]
+                if arm.teleport < 1.0:
+                    columns = self.columns.at(some, arm.teleport, watch)
+                    made = self.unit.adjoint(columns, watch)
+                else:
+                    made = self.unit.at(some)
+                yield from made.astype(np.float32)
+
+        return self.products.of_nodes(nodes, arm.teleport, make)
+
+    def _inner(self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch) -> FloatArray:
+        """(K2) (n_labeled, n_some) without the scale: H_L H_some'."""
+        rows = self._rows_of(nodes, arm, watch)
+        others = np.stack([rows[at] for at in np.searchsorted(nodes, some)]).astype(np.float64)
+        return np.stack([others @ row for row in rows])
+
+    def _there_and_back(
+        self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch
+    ) -> FloatArray:
+        """The same as P' X X' P E_some at ``nodes``, which holds no H_L: twice the columns."""
+        entries = np.empty((nodes.size, some.size))
+        for first in range(0, some.size, self.columns.width):
+            part = slice(first, first + self.columns.width)
+            columns = list(self.columns.unit(some[part], arm.teleport, watch).T)
+            values = self.unit.values(self.unit.adjoint(columns, watch).T, watch)
+            entries[:, part] = self.columns.filtered(values, arm.teleport, watch)[nodes]
+        return entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """The fit of an arm, and which labels it could tell from the others.
+
+    Attributes
+    ----------
+    arm : Arm
+    fit : RidgeFit
+    is_informed : (n_labeled,) bool
+        Whether any other label says something of the label.
+    """
+
+    arm: Arm
+    fit: RidgeFit
+    is_informed: BoolArray
+
+    def left_out(self, others: "Sequence[Judged]", prior: FloatArray) -> FloatArray:
+        """(n_labeled, n_classes) left-out values; of ``others`` in turn where it has none."""
+        values = np.tile(prior, (len(self.is_informed), 1))
+        for each in (*reversed(others), self):
+            values[each.is_informed] = each.fit.left_out[each.is_informed]
+        return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredRidge(InductiveModel):
+    """Ridge regression on features smoothed along the graph (section K.1).
+
+    Rows of features are brought to unit length after their mean is subtracted, and smoothed by
+    personalized PageRank, as graph networks of the APPNP kind do it; on them one ridge regression
+    for each class is fitted to the labels. With ``teleport`` 'auto' the features and the graph must
+    earn their keep: less smoothing, none at all, or the graph alone take over where they predict
+    clearly more of the labels left out. Without features it is the graph alone.
+
+    Nodes without features are reached through their neighbors, and where nobody in their component
+    has some, by the labels there. Scores are class scores, not probabilities.
+
+    Notes
+    -----
+    One column for each label and one for each class are propagated, ``n_iter`` products with the
+    graph each, and features are read twice; columns are kept for the next solve while there is
+    room.
+
+    References
+    ----------
+    Klicpera, Bojchevski and Guennemann, Predict then propagate: graph neural networks meet
+    personalized PageRank, ICLR 2019. Wu et al., Simplifying graph convolutional networks, ICML
+    2019.
+    """
+
+    preparation: ClassVar[str] = "filtered features"
+    of_graph: ClassVar[str] = "graph"
+
+    teleport: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Part of the smoothed features that is a node's own: less reaches farther. 'auto' "
+            "is 0.1 unless left-out labels speak clearly for 0.3, the features or the graph alone.",
+            above=0.0,
+            below=1.0,
+            words=("auto",),
+        ),
+    )
+    norm_penalty: float = hyperparameter(
+        1.0,
+        Rule(
+            doc="Ridge penalty, against the mean squared length of the smoothed rows of the "
+            "labels.",
+            minimum=1e-4,
+        ),
+    )
+
+    @one_blas_thread
+    def prepare(
+        self,
+        graph: Graph,
+        features: Any = None,
+        *,
+        parallel: Parallel = map,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> FilteredFeatures:
+        """The normalised graph and the features, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `peewit.solvers.features.checked_rows`; no node has features.
+        """
+        rows = None if features is None else checked_rows(features, graph.n_nodes)
+        if rows is not None and rows.n_rows == 0:
+            raise ValueError(f"none of the {graph.n_nodes} nodes has features; add some")
+        half = kept_bytes // 2
+        return FilteredFeatures(
+            graph=graph,
+            rows=rows,
+            columns=PageRankColumns.of_graph(graph, parallel, half),
+            products=RecentVectors(kept_bytes=half),
+        )
+
+    def solve_watched(
+        self,
+        prepared: FilteredFeatures,
+        labels: Labels,
+        start: Solution | None,  # noqa: ARG002 - what can be used again is kept by ``prepared``
+        watch: Watch,
+    ) -> Solution:
+        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        solution, left_out = self.solved_and_left_out(prepared, labels, watch)
+        if solution.status is Status.CANCELLED:
+            return solution
+        return _with_shares_of_nodes(solution, left_out, prepared.graph, labels)
+
+    def solved_and_left_out(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
+    ) -> tuple[Solution, FloatArray]:
+        """The solution, and what the arm that is taken says of each label by the others (K5).
+
+        Returns
+        -------
+        solution : Solution
+        left_out : (n_labeled, n_classes) float64
+        """
+        check_labels(labels, prepared.graph)
+        if labels.n_labeled <= MOST_LABELS:
+            return self._solved(prepared, labels, watch)
+        chosen = _evenly_chosen(labels, MOST_LABELS)
+        found, left_out = self._solved(prepared, labels.subset(chosen), watch)
+        told = (
+            f"the ridge was fitted to {MOST_LABELS:,} of the {labels.n_labeled:,} labels, the same "
+            "part of each class: its cost grows with their third power"
+        )
+        values = found.scores[labels.nodes]  # the others are left out as it is
+        values[chosen] = left_out
+        return replace(found, warnings=(*found.warnings, told)), values
+
+    def _solved(
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch
+    ) -> tuple[Solution, FloatArray]:
+        """`solved_and_left_out` of at most `MOST_LABELS`."""
+        stats: dict[str, float | int | str] = {
+            "input": self.of_graph if prepared.rows is None else GIVEN
+        }
+        if prepared.rows is not None and prepared.rows.nodes is not None:
+            stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
+        prior, n_before = labels.class_prior(), prepared.columns.n_filtered
+        arms, _ = self._arms(prepared.rows is not None)
+        try:
+            judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
+            taken = _taken(judged, labels, stats)
+            scores, functions = self._scores(prepared, labels, judged, taken, watch)
+        except Stopped:
+            n_nodes = prepared.graph.n_nodes
+            cancelled = Solution(
+                scores=np.tile(prior, (n_nodes, 1)),
+                reachable=np.zeros(n_nodes, bool),
+                status=Status.CANCELLED,
+                stats={**stats, "n_iter": 0},
+            )
+            return cancelled, np.tile(prior, (labels.n_labeled, 1))
+        reachable = np.asarray(scores.any(axis=1))
+        scores[~reachable] = prior
+        stats |= {
+            "arm": taken.name,
+            "teleport": taken.teleport,
+            "n_iter": n_steps(taken.teleport, RTOL),
+            "n_columns": prepared.columns.n_filtered - n_before,
+        }
+        solution = Solution(
+            scores=scores,
+            reachable=reachable,
+            status=Status.CONVERGED,
+            stats=stats,
+            functions=functions,
+        )
+        judged.sort(key=lambda each: each.arm != taken)
+        return solution, judged[0].left_out(judged[1:], prior)
+
+    @one_blas_thread
+    def predict(
+        self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
+    ) -> FloatArray:
+        """Class scores of new points, (n_points, n_classes).
+
+        Parameters
+        ----------
+        prepared : FilteredFeatures
+            As the solution was found on.
+        solution : Solution
+        features : (n_points, n_columns) array-like or scipy sparse
+        edges : (n_points, n_nodes) array or scipy sparse matrix, or None
+            Weights >= 0 of edges between new points and nodes.
+
+        Raises
+        ------
+        ValueError
+            The model had no features; another number of columns, or an entry that is not finite;
+            ``edges`` of another shape or with a negative weight.
+        """
+        own = InductiveModel.predict(self, prepared, solution, features)
+        functions = solution.functions
+        if edges is None or not isinstance(functions, LinearFunctions):
+            return own
+        constant = functions.weights[-1]
+        given = given_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
+        return joined_scores(own, edges, given, float(solution.stats["teleport"]), constant)
+
+    def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
+        """The arms that compete, of which the first has to be beaten; and the one of the graph."""
+        teleport = TELEPORT if self.teleport == "auto" else self.teleport
+        graph = Arm(name="graph", teleport=teleport, has_features=False)
+        if not has_features:
+            return [graph], graph
+        first = Arm(name="filtered", teleport=teleport)
+        if self.teleport != "auto":
+            return [first], graph
+        narrow = Arm(name="narrow", teleport=_NARROW)
+        return [first, narrow, Arm(name="features", teleport=1.0), graph], graph
+
+    def _judged(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
+        kernel = prepared.kernel(arm, labels.nodes, watch)
+        others = kernel.copy()
+        np.fill_diagonal(others, 0.0)
+        return Judged(
+            arm=arm,
+            fit=fitted_ridge(
+                kernel,
+                class_targets(labels),
+                self.norm_penalty,
+                fold=class_folds(labels),
+                constant=_CONSTANT if arm.has_features else 0.0,
+            ),
+            is_informed=np.asarray(others.any(axis=1)),
+        )
+
+    def _scores(
+        self,
+        prepared: FilteredFeatures,
+        labels: Labels,
+        judged: list[Judged],
+        taken: Arm,
+        watch: Watch,
+    ) -> tuple[FloatArray, LinearFunctions | None]:
+        """(n_nodes, n_classes) scores, 0 where no arm tells any, and those of new points.
+
+        What the arm that is taken cannot tell the first one may, and last the graph alone.
+        """
+        graph = prepared.graph
+        is_labeled = np.isin(graph.component, graph.component[labels.nodes])
+        scores = np.zeros((graph.n_nodes, labels.n_classes))
+        functions: LinearFunctions | None = None
+        known = {each.arm: each for each in judged}
+        _, of_graph = self._arms(prepared.rows is not None)
+        for arm in dict.fromkeys((taken, judged[0].arm, of_graph)):
+            lost = ~scores.any(axis=1)
+            is_asked = lost if arm.has_features else lost & is_labeled
+            if not is_asked.any() and (functions is not None or not arm.has_features):
+                continue
+            each = known.get(arm) or self._judged(prepared, arm, labels, watch)
+            found, weights = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
+            lost &= found.any(axis=1)
+            scores[lost] = found[lost] + each.fit.constant
+            if weights is not None and functions is None:
+                functions = prepared.unit.functions(weights, each.fit.constant)
+        watch.step("scores", 1, 1)
+        return scores, functions
+
+
+def _with_shares_of_nodes(
+    solution: Solution, left_out: FloatArray, graph: Graph, labels: Labels
+) -> Solution:
+    """Scores for the classes' shares among nodes where labels are no random sample (K17).
+
+    Each class gains the logarithm of its share among nodes over that among labels, on the scale of
+    the scores by which labels left out are likeliest.
+    """
+    used = usable(labels)
+    sample = LabelSample(p_value=1.0, shares=labels.class_prior(), is_estimated=False)
+    scores = solution.scores
+    calibration = Calibration.fitted(left_out[used], labels.classes[used])
+    reached = np.flatnonzero(solution.reachable)
+    if calibration.factor > 0.0:
+        sample = LabelSample.of(
+            calibration.probabilities(scores[reached]),
+            calibration.probabilities(left_out[used]),
+            sample.shares,
+        )
+    sample = replace(sample, degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes))
+    stats, functions = {**solution.stats, **sample.told}, solution.functions
+    if sample.is_estimated:
+        gained = np.log(sample.shares / labels.class_prior()) / calibration.factor
+        scores[reached] += gained
+        if isinstance(functions, LinearFunctions):
+            weights = functions.weights.copy()
+            weights[-1] += gained
+            functions = replace(functions, weights=weights)
+        found = (left_out + gained)[used].argmax(axis=1)
+        stats["loo_accuracy"] = float((found == labels.classes[used]).mean())
+    return replace(
+        solution,
+        scores=scores,
+        stats=stats,
+        functions=functions,
+        warnings=(*solution.warnings, *sample.warnings(labels)),
+    )
+
+
+def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
+    """Places of so many labels, increasing: the same part of each class, one at least, by a hash.
+
+    A label more so leaves most of them as they were.
+    """
+    counts = np.bincount(labels.classes, minlength=labels.n_classes)
+    order = np.lexsort((node_hash(labels.nodes), labels.classes))
+    rank = np.arange(labels.n_labeled) - (np.cumsum(counts) - counts)[labels.classes[order]]
+    part = np.where(rank == 0, 0.0, (rank + 0.5) / counts[labels.classes[order]])
+    return np.sort(order[np.argsort(part, kind="stable")[:n_chosen]])
+
+
+def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
+    """The first arm, unless another one predicts clearly more of the labels left out.
+
+    Clearly is by more than two McNemar standard errors, the root of the number of labels that one
+    of the two predicts and the other does not. What each predicts goes into ``stats``.
+    """
+    counts = usable(labels)
+    n_usable = int(np.count_nonzero(counts))
+    first, *others = judged
+    if n_usable == 0:
+        return first.arm
+    hits = [
+        (each.left_out(judged, labels.class_prior()).argmax(axis=1) == labels.classes)[counts]
+        for each in judged
+    ]
+    right = [int(np.count_nonzero(each)) for each in hits]
+    best = 0
+    for place in range(1, len(others) + 1):
+        n_different = int(np.count_nonzero(hits[place] != hits[0]))
+        is_clear = right[place] - right[0] > _STANDARD_ERRORS * np.sqrt(n_different)
+        if is_clear and right[place] > right[best]:
+            best = place
+    if others:
+        for each, n_right in zip(judged, right, strict=True):
+            stats[f"loo_{each.arm.name}"] = n_right / n_usable
+    stats |= {"loo_accuracy": right[best] / n_usable, "loo_labels": n_usable}
+    return judged[best].arm
+
+
+def given_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
+    """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1, for (K5b).
+
+    Parameters
+    ----------
+    scores : (n_nodes, n_classes) float64
+    inverse_root : (n_nodes,) float64
+        Of `PersonalizedPageRank`.
+    constant : (n_classes,) float64
+        What all scores have in common, and the walk does not change.
+    """
+    given: FloatArray = inverse_root[:, None] * (scores - constant)
+    return given
+
+
+def joined_scores(
+    own: FloatArray, edges: Any, given: FloatArray, teleport: float, constant: FloatArray
+) -> FloatArray:
+    """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
+
+    The nodes' scores stay as they are.
+
+    Parameters
+    ----------
+    own : (n_points, n_classes) float64
+        Scores by their features alone.
+    edges : (n_points, n_nodes) array or scipy sparse matrix
+        Weights.
+    given : (n_nodes, n_classes) float64
+        From `given_scores`.
+    teleport : float
+    constant : (n_classes,) float64
+        As of `given_scores`.
+
+    Raises
+    ------
+    ValueError
+        ``edges`` of another shape, or with a weight that is negative or not finite.
+    """
+    matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
+    shape = (len(own), len(given))
+    if matrix.shape != shape:
+        raise ValueError(f"edges must have shape {shape}, got {matrix.shape}")
+    if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
+        raise ValueError("edges must be weights that are finite and >= 0")
+    matrix.eliminate_zeros()
+    counts = np.diff(matrix.indptr)
+    degree = matrix.sum(axis=1)
+    whole = degree + np.divide(degree, counts, out=np.ones_like(degree), where=counts > 0)
+    loop = 1.0 / (counts + 1.0)
+    neighbors = (matrix @ given) / np.sqrt(whole)[:, None]
+    mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors
+    joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant
+    return joined

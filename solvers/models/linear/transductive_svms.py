@@ -1,0 +1,250 @@
+"""Linear machines whose margin keeps clear of the unlabeled nodes, too."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels, class_scores
+from peewit.solvers.linear.annealing import Schedule, anneal
+from peewit.solvers.linear.finite_newton import LinearPoint
+from peewit.solvers.linear.switching import SwitchRule, switch_labels
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction
+from peewit.solvers.models.classes.class_balance import ClassShares, asked_shares
+from peewit.solvers.models.contract.point_model import Points
+from peewit.solvers.models.linear.linear_fit import Fit
+from peewit.solvers.models.linear.linear_machine import LinearMachine
+from peewit.solvers.status import Status
+
+_FEW_LABELS: Final = 20
+_LARGE_ERROR: Final = 0.1
+_LEAST_SHARE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransductiveMachine(LinearMachine):
+    """A linear machine whose margin keeps clear of the unlabeled nodes as well (F4).
+
+    The share of the nodes that each class gets is fixed beforehand: it decides much, and where the
+    labels were drawn by class it has to come from elsewhere than the labels.
+    """
+
+    unlabeled_weight: float = hyperparameter(
+        1.0,
+        Rule(
+            doc="Weight of the mean loss of the unlabeled nodes against that of the labels; 0 "
+            "leaves them out.",
+            minimum=0.0,
+            below=1e6,
+        ),
+    )
+    class_balance: ClassShares = hyperparameter(
+        "labels",
+        Rule(
+            doc="Share of the unlabeled nodes that each class gets: as among the labels, or "
+            'known, such as {"spam": 2, "ham": 1}.',
+            kind=str,
+            words=("labels",),
+            takes_shares=True,
+        ),
+    )
+
+    @abstractmethod
+    def _search(
+        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
+    ) -> list[Transduced]:
+        """The function of one class against the rest, for each unlabeled weight, increasing."""
+
+    def left_out_scores(
+        self,
+        prepared: Points,
+        labels: Labels,
+        fold: Int64Array,
+        weights: Sequence[float],
+        watch: Watch,
+    ) -> tuple[list[FloatArray], Status]:
+        """Class scores of every label from those of the other folds, for each unlabeled weight.
+
+        And the first status that is not converged, or converged.
+
+        Parameters
+        ----------
+        prepared, labels, fold, watch
+            As in
+            `peewit.solvers.models.machines.laplacian_machine.LaplacianMachine.left_out_scores`.
+        weights : sequence of float
+            Unlabeled weights > 0, increasing; switching goes through all of them at once.
+        """
+        table = self._table(prepared, self._points(prepared, watch).rows)
+        status = Status.CONVERGED
+        scores = [np.zeros((labels.n_labeled, labels.n_classes)) for _ in weights]
+        for number in range(int(fold.max(initial=-1)) + 1):
+            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            fit = self._fit(table, labels.subset(kept), watch)
+            columns = self._searched(fit, weights)
+            for found in (each for column in columns for each in column):
+                status = found.status if status is Status.CONVERGED else status
+            for place in range(len(weights)):
+                outputs = [found[place].point.outputs[labels.nodes[held]] for found in columns]
+                scores[place][held] = class_scores(np.column_stack(outputs))
+        return scores, status
+
+    def _weights(self, fit: Fit) -> FloatArray:
+        if self.unlabeled_weight == 0.0 or fit.labels.n_labeled == fit.table.rows.n_rows:
+            return self._supervised_weights(fit)
+        self._warn(fit)
+        fit.start = None  # the answer depends on where a search begins
+        columns = self._searched(fit, [self.unlabeled_weight])
+        for (found,) in columns:
+            fit.end(found.status, found.objective)
+        return np.column_stack([found.point.weights for (found,) in columns])
+
+    def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
+        """For each function what became of each unlabeled weight."""
+        n_functions = fit.targets.shape[1]
+        shares = self._shares(fit.labels)
+        own = shares[1:] if n_functions == 1 else shares
+        columns = []
+        for column in range(n_functions):
+            task = Transduction(
+                problem=self._problem(fit, fit.table.rows, is_whole=True),
+                nodes=fit.labels.nodes,
+                targets=fit.targets[:, column],
+                costs=fit.costs,
+                positive_share=float(own[column]),
+                unlabeled_weight=self.unlabeled_weight,
+                figures=fit.figures,
+            )
+            phase = "searching"
+            if n_functions > 1:
+                phase = f"searching, class {column + 1} of {n_functions}"
+            columns.append(self._search(task, fit, column, weights, phase))
+        return columns
+
+    def _require(self, labels: Labels) -> None:
+        LinearMachine._require(self, labels)
+        self._shares(labels)
+
+    def _shares(self, labels: Labels) -> FloatArray:
+        """(n_classes,) share of the unlabeled nodes of each class, in (0, 1)."""
+        if self.class_balance == "labels":
+            counts = np.bincount(labels.classes, minlength=labels.n_classes)
+            return np.asarray((counts + 1.0) / (labels.n_labeled + labels.n_classes))
+        asked = asked_shares("class_balance", self.class_balance, labels)
+        shares = labels.class_prior() if asked is None else asked
+        return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+
+    def _warn(self, fit: Fit) -> None:
+        """Say so where the labels tell little of the classes' shares."""
+        if self.class_balance != "labels":
+            return
+        n_labeled, shares = fit.labels.n_labeled, self._shares(fit.labels)
+        error = float(np.sqrt(shares * (1.0 - shares) / n_labeled).max())
+        if n_labeled >= _FEW_LABELS and error <= _LARGE_ERROR:
+            return
+        fit.warnings.append(
+            f"the share of each class is taken from {n_labeled} labels, to within {error:.2f} or "
+            "so; give class_balance where it is known, or label more nodes"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TSVM(TransductiveMachine):
+    """Transductive support vector machine by multiple switching (section F.2).
+
+    Sindhwani and Keerthi (2006), section 3: the unlabeled nodes get the labels that the machine of
+    the labels ranks them to, pairs of which change places as long as that lowers the objective,
+    while their weight grows.
+    """
+
+    max_pairs: int | Literal["all"] = hyperparameter(
+        "all",
+        Rule(
+            doc="Pairs of labels that change places at once, S: 1 as Joachims has it.",
+            kind=int,
+            minimum=1,
+            words=("all",),
+        ),
+    )
+    first_weight: float = hyperparameter(
+        1e-2,
+        Rule(
+            doc="Unlabeled weight to begin with; it grows by half until it is unlabeled_weight.",
+            minimum=1e-12,
+        ),
+    )
+    max_iter: int = hyperparameter(
+        100_000, Rule(doc="Most trainings of each class.", kind=int, minimum=1)
+    )
+
+    def _search(
+        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
+    ) -> list[Transduced]:
+        supervised, _ = self._supervised(fit, column)
+        rule = SwitchRule(
+            max_pairs=None if self.max_pairs == "all" else self.max_pairs,
+            first_weight=self.first_weight,
+            max_trainings=self.max_iter,
+        )
+        start = LinearPoint.at(fit.table.rows, supervised.weights)
+        return switch_labels(task, start, weights, rule, phase=phase, watch=fit.watch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DASVM(TransductiveMachine):
+    """Transductive support vector machine by deterministic annealing (section F.3).
+
+    Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
+    whose entropy counts less and less. Of the weights at the end of each step, those with the
+    smallest objective are kept.
+    """
+
+    first_temperature: float = hyperparameter(
+        10.0,
+        Rule(doc="Temperature to begin with, in units of unlabeled_weight.", above=0.0, below=1e9),
+    )
+    cooling: float = hyperparameter(
+        1.5, Rule(doc="What the temperature is divided by at each step.", above=1.0)
+    )
+    divergence_tol: float = hyperparameter(
+        1e-6,
+        Rule(doc="Mean divergence of the beliefs between trainings that ends a step.", above=0.0),
+    )
+    entropy_tol: float = hyperparameter(
+        1e-6, Rule(doc="Mean entropy of the beliefs that ends the annealing.", above=0.0)
+    )
+    max_iter: int = hyperparameter(
+        30, Rule(doc="Most steps of the temperature.", kind=int, minimum=1)
+    )
+
+    def _search(
+        self,
+        task: Transduction,
+        fit: Fit,
+        column: int,  # noqa: ARG002 - what the task is made of
+        weights: Sequence[float],
+        phase: str,
+    ) -> list[Transduced]:
+        schedule = Schedule(
+            first=self.first_temperature,
+            cooling=self.cooling,
+            divergence_tol=self.divergence_tol,
+            entropy_tol=self.entropy_tol,
+            max_steps=self.max_iter,
+        )
+        start = LinearPoint.origin(fit.table.rows)
+        return [
+            anneal(
+                replace(task, unlabeled_weight=weight),
+                start,
+                schedule,
+                phase=phase,
+                watch=fit.watch,
+            )
+            for weight in weights
+        ]

@@ -1,0 +1,373 @@
+"""Base of kernel machines with a graph penalty: the penalty, its inverse, and their solution."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from peewit.solvers.arguments import BadArgument
+from peewit.solvers.arrays import FloatArray, Int64Array, frozen
+from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
+from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.space_base import Space
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
+from peewit.solvers.laplacian.iterated_laplacian import LAPLACIANS, IteratedLaplacian
+from peewit.solvers.models.contract.kernel_space_model import FACTORED_COLUMNS, FACTORED_ROWS
+from peewit.solvers.models.contract.point_model import PointProblem, Points, Stats
+from peewit.solvers.models.machines.kernel_machine import KernelMachine, is_factored, started
+from peewit.solvers.status import Status
+from peewit.solvers.svm.conjugate_gradients import descend
+from peewit.solvers.svm.dual import maximize
+from peewit.solvers.svm.labeled_system import (
+    DenseInverse,
+    FactoredInverse,
+    LabeledProblem,
+    LabeledSystem,
+    NoGraphPenalty,
+    PenaltyInverse,
+)
+from peewit.solvers.svm.newton import minimize
+from peewit.solvers.svm.regularised_problem import LossName, Minimum, Problem
+from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, MeasureName, Validation
+
+MethodName = Literal["newton", "dual", "pcg"]
+
+_EIGEN_ARRAYS: Final = 8
+"""(n_nodes, n_nodes) float64 arrays that a Gram matrix and its eigenproblems take together."""
+
+
+_PENALTIES: Final = (1.0, 10.0, 0.1, 100.0, 1_000.0)
+"""Graph penalties to choose from; of equal ones the first is taken."""
+
+_MAX_FOLDS: Final = 5
+_CHOICE_ROWS: Final = 3_500
+"""Nodes up to which a Gram matrix is taken apart into eigenvectors for the choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplacianMachine(KernelMachine):
+    """A kernel machine whose functions are smooth along the graph, too."""
+
+    method: str
+    """How it is solved; each model says its own words."""
+
+    graph_penalty: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Weight of f' L^power f of the scores f, gamma_I. 'auto' is 1, or what of 0.1 to "
+            "1,000 predicts left-out labels clearly better; that is tried up to 3,500 nodes, and "
+            "on landmarks and linear kernels.",
+            minimum=0.0,
+            words=("auto",),
+        ),
+    )
+    laplacian: Literal["normalized", "combinatorial"] = hyperparameter(
+        "normalized",
+        Rule(
+            doc="Laplacian of the penalty. The combinatorial one grows with the degrees to the "
+            "power.",
+            kind=str,
+            words=LAPLACIANS,
+        ),
+    )
+    power: int = hyperparameter(
+        2,
+        Rule(
+            doc="Times the Laplacian is applied in the penalty; 5 for text and for clusters "
+            "that a Gaussian fits.",
+            kind=int,
+            minimum=1,
+        ),
+    )
+    stop: Literal["optimal", "stability", "validation", "mixed"] = hyperparameter(
+        "optimal",
+        Rule(
+            doc="When pcg ends: at the optimum, or every sqrt(n_nodes) / 2 iterations once less "
+            "than 1.5 % of the unlabeled nodes changed class, once no more of the labels held "
+            "out are right, or once both hold. All but 'optimal' make pcg the method.",
+            kind=str,
+            words=STOPS,
+        ),
+    )
+    measure: MeasureName = hyperparameter(
+        "gradient",
+        Rule(
+            doc="What pcg brings down to rtol of its first value: |K g|, |g| or sqrt(g' K g) of "
+            "the gradient, or the objective's decrease in one iteration.",
+            kind=str,
+            words=MEASURES,
+        ),
+    )
+    rtol: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How small the measure has to be; 'auto' is 1e-8, of the objective 1e-6.",
+            above=0.0,
+            below=1.0,
+            words=("auto",),
+        ),
+    )
+    max_iter: int = hyperparameter(1_000, Rule(doc="Most iterations of pcg.", kind=int, minimum=1))
+    validation_share: float = hyperparameter(
+        0.2,
+        Rule(
+            doc="Share of the labels held out with stop 'validation' or 'mixed'; they are not "
+            "trained on.",
+            above=0.0,
+            below=1.0,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        KernelMachine.__post_init__(self)
+        method = self._asked_method()
+        if method in {"auto", "pcg"}:
+            return
+        if self.stop != "optimal":
+            raise BadArgument(
+                "stop",
+                f"must be 'optimal' unless pcg is the method, got {self.stop!r} with {method}",
+            )
+        if self.gram == "blocked":
+            raise BadArgument(
+                "gram",
+                f"must not be 'blocked' with {method}, which factors it; "
+                "use gram='dense' or gram='landmarks', or method='pcg'",
+            )
+
+    @property
+    def shows_start(self) -> bool:
+        """True after an early stop."""
+        return self.stop != "optimal"
+
+    def _asked_method(self) -> str:
+        """'auto', or the method that the hyperparameters leave."""
+        return "pcg" if self.method == "auto" and self.stop != "optimal" else self.method
+
+    def _is_factored(self, n_rows: int, n_columns: int) -> bool:
+        if self._asked_method() == "auto":
+            return KernelMachine._is_factored(self, n_rows, n_columns)
+        return self._asked_method() != "pcg"
+
+    def _is_factored_in(self, space: Space) -> bool:
+        """Whether the method factors the Gram matrix or the penalty of this space."""
+        if self._asked_method() == "auto":
+            return is_factored(space)
+        return self._asked_method() != "pcg"
+
+    @abstractmethod
+    def _way(self, space: Space) -> tuple[MethodName, LossName]:
+        """The method that is used in a space, and the loss."""
+
+    def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
+        if self.graph_penalty == "auto":
+            chosen = replace(self, graph_penalty=self._chosen_penalty(problem, space))
+            return chosen._minimum(problem, space)
+        prepared, labels, watch = problem.prepared, problem.labels, problem.watch
+        method, loss = self._way(space)
+        laplacian = self._laplacian(prepared)
+        trained, validation = self._held_out(labels, method)
+        primal = Problem(
+            space=space,
+            laplacian=laplacian,
+            norm_penalty=self.norm_penalty,
+            graph_penalty=self._penalty,
+            nodes=trained.nodes,
+            targets=one_against_rest(trained),
+            bias=self.bias,
+            loss=loss,
+        )
+        if method == "pcg":
+            early = None
+            if self.stop != "optimal":
+                unlabeled = np.ones(space.n_rows, bool)
+                unlabeled[labels.nodes] = False
+                early = EarlyStop(rule=self.stop, unlabeled=unlabeled, validation=validation)
+            return descend(
+                primal,
+                start=started(space, problem.start, primal.n_functions, self.bias),
+                measure=self.measure,
+                rtol=RTOL[self.measure] if self.rtol == "auto" else self.rtol,
+                early=early,
+                max_iter=self.max_iter,
+                watch=watch,
+            )
+        system = self._system(prepared, self._inverse(prepared, space, watch), trained)
+        if method == "dual":
+            found = maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
+        else:
+            teller = watch.teller("newton")
+            found = minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
+        return found.lifted(system)
+
+    def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
+        constant = self._penalty * self._laplacian(prepared).of_ones()
+        return LabeledSystem.of(inverse, labels.nodes, np.asarray(constant, np.float64), self.bias)
+
+    def _laplacian(self, prepared: Points) -> IteratedLaplacian:
+        return IteratedLaplacian.of_graph(
+            prepared.graph,
+            name=self.laplacian,
+            power=self.power,
+            parallel=prepared.parallel,
+        )
+
+    def left_out_scores(
+        self, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
+    ) -> tuple[FloatArray, Status]:
+        """Class scores of every label from those of the other folds, (n_labeled, n_classes).
+
+        And the first status that is not converged, or converged.
+
+        Parameters
+        ----------
+        prepared : Points
+        labels : Labels
+            Of nodes with features, in the numbering of ``prepared.graph``.
+        fold : (n_labeled,) int64
+            Fold of each label; those of -1 are in every training set.
+        watch : Watch
+
+        Notes
+        -----
+        Two eigenproblems serve all penalties, folds and classes (section E.4): what is left for
+        each is a Newton method on the labels. A Gram matrix is factored, in float64.
+        """
+        stats: Stats = {}
+        space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
+        return self._left_out_in(space, prepared, labels, fold, watch)
+
+    def _left_out_in(
+        self, space: Space, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
+    ) -> tuple[FloatArray, Status]:
+        """`left_out_scores` in a space that was made."""
+        inverse = self._grid_inverse(prepared, space, watch)
+        system = self._system(prepared, inverse, labels)
+        targets, (_, loss) = one_against_rest(labels), self._way(space)
+        scores, status = np.zeros_like(targets), Status.CONVERGED
+        for number in range(int(fold.max(initial=-1)) + 1):
+            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            within = LabeledProblem(
+                kernel=system.kernel[np.ix_(kept, kept)], has_free_bias=system.has_free_bias
+            )
+            if loss == "hinge":
+                found = maximize(within, targets[kept], loss=loss)
+            else:
+                found = minimize(within, targets[kept], is_hinge=loss != "squared")
+            scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
+            status = found.status if status is Status.CONVERGED else status
+        return class_scores(scores), status
+
+    def has_left_out_scores(self, prepared: Points) -> bool:
+        """Whether `left_out_scores` gives this model's answers, and its eigenproblems fit."""
+        return self.graph_penalty != "auto" and self._has_grid(prepared)
+
+    def _has_grid(self, prepared: Points) -> bool:
+        """Whether eigenproblems that fit the memory serve all penalties."""
+        if self.shows_start:
+            return False
+        if self.gram in {"blocked", "landmarks"}:
+            return self.gram == "landmarks"
+        if self.kernel == "linear" and self.gram == "auto":
+            rows = prepared.rows
+            return (self.n_dimensions if rows is None else rows.n_columns) <= FACTORED_COLUMNS
+        n_nodes = prepared.graph.n_nodes
+        fits = 8 * _EIGEN_ARRAYS * n_nodes**2 <= prepared.kept_bytes
+        return fits and n_nodes <= FACTORED_ROWS
+
+    def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse by eigenpairs that do not depend on the penalties."""
+        if not isinstance(space, DenseGram):
+            return self._inverse(prepared, space, watch)
+        if self._penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+
+        def factored() -> FactoredInverse:
+            watch.step("eigenvectors", 0, 1)
+            return FactoredInverse.of(GramFactor(space), self._laplacian(prepared))
+
+        key = (id(space), self.laplacian, self.power)
+        eigen = prepared.latest("eigenvectors", key, factored)
+        return eigen.with_penalties(self.norm_penalty, self._penalty)
+
+    @property
+    def _penalty(self) -> float:
+        """The graph penalty; what 'auto' begins with."""
+        return _PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
+
+    def _chosen_penalty(self, problem: PointProblem, space: Space) -> float:
+        """The penalty that 'auto' stands for; the stats say it, and how well it predicts.
+
+        Another than the first is taken where it is right at more left-out labels by more than the
+        root of the number on which the two differ.
+        """
+        prepared, labels, stats = problem.prepared, problem.labels, problem.stats
+        stats["graph_penalty"] = _PENALTIES[0]
+        n_folds = min(_MAX_FOLDS, labels.n_usable)
+        is_small = not isinstance(space, DenseGram) or space.n_rows <= _CHOICE_ROWS
+        if n_folds < 2 or not (is_small and self._has_grid(prepared)):
+            return _PENALTIES[0]
+        fold, _ = deal_folds(labels, n_folds, self.seed)
+        left_out = fold >= 0
+        is_right = []
+        for penalty in _PENALTIES:
+            tried = replace(self, graph_penalty=penalty)
+            scores, _ = tried._left_out_in(space, prepared, labels, fold, problem.watch)
+            is_right.append((scores.argmax(axis=1) == labels.classes)[left_out])
+        n_right = [np.count_nonzero(each) for each in is_right]
+        best = int(np.argmax(n_right))
+        n_differing = np.count_nonzero(is_right[best] != is_right[0])
+        if n_right[best] - n_right[0] <= np.sqrt(n_differing):
+            best = 0
+        stats["graph_penalty"] = _PENALTIES[best]
+        stats["loo_accuracy"] = float(is_right[best].mean())
+        stats["loo_labels"] = int(np.count_nonzero(left_out))
+        return _PENALTIES[best]
+
+    def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
+        """The labels to train on, and those that say when to stop."""
+        if method != "pcg" or self.stop in {"optimal", "stability"}:
+            return labels, None
+        if labels.n_usable == 0:
+            raise ValueError(
+                f"stop {self.stop!r} holds labels out, but each class has a single one; "
+                "label more nodes, or use stop='stability'"
+            )
+        n_folds = min(max(2, round(1.0 / self.validation_share)), labels.n_usable)
+        fold, _ = deal_folds(labels, n_folds, self.seed)
+        held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+        classes = labels.classes[held]
+        return labels.subset(kept), Validation(nodes=frozen(labels.nodes[held]), classes=classes)
+
+    def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
+        """The penalty's inverse, which the next solve with equal hyperparameters finds again."""
+        if self._penalty == 0.0:
+            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+        graph_key = (id(space), self.laplacian, self.power)
+        if isinstance(space, FeatureMap):
+            eigen = prepared.latest(
+                "inverse",
+                graph_key,
+                lambda: FactoredInverse.of(
+                    space,
+                    self._laplacian(prepared).rounded(space.dtype),
+                    watch.teller("factoring"),
+                ),
+            )
+            return eigen.with_penalties(self.norm_penalty, self._penalty)
+        if isinstance(space, DenseGram):
+            return prepared.latest(
+                "inverse",
+                (*graph_key, self.norm_penalty, self._penalty),
+                lambda: DenseInverse(
+                    space,
+                    self._laplacian(prepared),
+                    self.norm_penalty,
+                    self._penalty,
+                    teller=watch.teller("factoring"),
+                ),
+            )
+        raise TypeError(f"nothing is factored of a {type(space).__name__}")

@@ -1,0 +1,1 @@
+"""Poisson learning, alone and with threshold dynamics."""

@@ -1,0 +1,214 @@
+"""Poisson learning: labels as sources and sinks, for very few labels per class.
+
+On every component the labels are centred with that component's mean. A class without label in a
+component gets scores below those of all others there.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.laplacian.solver import LinearSolution
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.certainty import uncertain
+from peewit.solvers.models.classes.class_balance import (
+    BALANCE_DOC,
+    ClassShares,
+    asked_shares,
+    balance_warnings,
+    class_offsets,
+    share_miss,
+)
+from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
+from peewit.solvers.models.contract.laplacian_kernel import accepted
+from peewit.solvers.models.contract.model import as_classes, check_labels
+from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
+from peewit.solvers.models.harmonic.label_shares import LinearModel
+from peewit.solvers.solution import Decisive, Solution
+from peewit.solvers.status import Status, first_failure
+
+_BALANCE: Final = Rule(
+    doc=BALANCE_DOC,
+    kind=str,
+    words=("none", "labels"),
+    takes_shares=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonModel(GraphModel):
+    """What Poisson learning and PoissonMBO share: the Poisson equation, and class sizes."""
+
+    rtol: float = hyperparameter(
+        1e-6, Rule(doc="Relative residual asked of the linear solves.", above=0.0, below=1.0)
+    )
+    max_iter: int = hyperparameter(
+        10_000, Rule(doc="Limit on the iterations of one linear solve.", kind=int, minimum=1)
+    )
+    class_balance: ClassShares = hyperparameter("none", _BALANCE)
+
+    def poisson(
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
+    ) -> tuple[CentredLabels, Solution]:
+        """The centred labels and the solution of (H1), with class weights 1."""
+        task = CentredLabels.of(labels, prepared.graph.component)
+        absent = task.absent
+        first = None
+        if start is not None and start.scores.shape == absent.shape:
+            first = np.where(absent, 0.0, start.scores)
+        linear = self.potential(prepared, task, first, watch)
+        potential = linear.x.astype(np.float64, copy=False)
+        scores = _settled(potential, prepared.graph.degree, task, absent)
+        status = linear.status
+        stats: dict[str, float | int | str] = {
+            "n_iter": linear.n_iter,
+            "residual": float(linear.residual.max(initial=0.0)),
+            "preconditioner": linear.preconditioner,
+        }
+        if linear.bound is not None:
+            is_uncertain = task.reachable & uncertain(
+                scores,
+                np.where(absent, 0.0, linear.bound),
+                labels,
+                keeps_margins=self.class_balance == "none",
+            )
+            stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
+            ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
+            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, found)
+        return task, task.solution(scores, status, stats)
+
+    def potential(
+        self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
+    ) -> LinearSolution:
+        """L u = the values of the task, made of kept columns where that is exact enough."""
+        nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
+        kernel.solver.max_iter = self.max_iter
+        is_warm = first is not None
+        if prepared.has_columns(nodes, sources.shape[1], is_warm=is_warm, watch=watch):
+            made = kernel.potential(nodes, sources)
+            if made is not None:
+                exact = accepted(made.residual, sources, made.values, self.rtol)
+                if exact is not None:
+                    return exact
+                first = made.values
+        kernel.solver.rtol = self.rtol
+        if kernel.solver.eliminates:
+            return kernel.solver.eliminated(task.on_nodes(sources), prepared.graph.degree)
+        solution = kernel.solver.solve(
+            task.on_nodes(sources),
+            first,
+            project=True,
+            phase="scores",
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+        )
+        if kernel.solver.is_blind:
+            return kernel.solver.bounded(solution, task.on_nodes(sources))
+        return solution
+
+
+def _settled(
+    potential: FloatArray, degree: FloatArray, task: CentredLabels, absent: BoolArray
+) -> FloatArray:
+    """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
+
+    Their scores are minus the largest score of all, or -1 where all are zero.
+    """
+    means = np.zeros_like(task.means)
+    np.add.at(means, task.component, degree[:, None] * potential)
+    total = np.bincount(task.component, degree, len(means))
+    means /= np.where(total > 0, total, 1.0)[:, None]
+    scores = potential - means[task.component]
+    largest = float(np.abs(scores[task.reachable]).max(initial=0.0))
+    scores[absent] = -(largest or 1.0)
+    return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poisson(PoissonModel, LinearModel, Refinable):
+    """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
+
+    Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
+    class and sinks of the others. Scores are class scores around 0 in units of 1 / weight, not
+    probabilities. It holds at one label per class; from about five on, models that keep the labels
+    do better. Balancing helps where classes are of equal size and hurts badly where they are not:
+    on USPS digits, whose largest class has twice the nodes of the smallest, it costs 10 points.
+
+    Notes
+    -----
+    One linear solve for all classes with the graph's own Laplacian. A start serves when its scores
+    have the shape of the answer.
+    """
+
+    def solve_watched(
+        self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
+    ) -> Solution:
+        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`.
+
+        With class balance, offsets of the classes are added to the scores; ``share_miss`` in the
+        stats is the most that the share of a class is off by.
+        """
+        check_labels(labels, prepared.graph)
+        task, solution = self.poisson(prepared, labels, start, watch)
+        if solution.status is Status.CANCELLED:
+            return solution
+        solution = self._balanced(labels, task, solution)
+        decisive = Decisive(
+            values=solution.scores,
+            shift=np.zeros(prepared.graph.n_nodes),
+            is_reached=task.reachable,
+            is_free=task.reachable,
+            name="potentials",
+            hierarchy=prepared.kernel.solver.hierarchy,
+        )
+        return replace(solution, decisive=decisive)
+
+    def as_chosen(self, solution: Solution) -> "Poisson":  # noqa: ARG002 - nothing is chosen
+        """Without class balance."""
+        return replace(self, class_balance="none")
+
+    def reads_as_they_are(self, solution: Solution) -> bool:  # noqa: ARG002 - as asked
+        """Whether scores are potentials."""
+        return self.class_balance == "none"
+
+    def full_solution(
+        self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """(H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
+        task = CentredLabels.of(labels, prepared.graph.component)
+        potential = full.solve(
+            FullSystem(
+                sparsifier=prepared.graph,
+                scale=1.0,
+                shift=np.zeros(prepared.graph.n_nodes),
+                zero_mean=False,
+                rhs=task.on_nodes(task.values),
+                start=np.where(task.absent, 0.0, solution.scores),
+                rtol=self.rtol,
+                parallel=prepared.parallel,
+            )
+        )
+        scores = _settled(potential, full.degrees().weight, task, task.absent)
+        settled = task.solution(scores, solution.status, dict(solution.stats))
+        return self._balanced(as_classes(labels), task, settled)
+
+    def _balanced(self, labels: Labels, task: CentredLabels, solution: Solution) -> Solution:
+        """The solution with offsets of its classes where sizes are asked for."""
+        shares = asked_shares("class_balance", self.class_balance, labels)
+        if shares is None:
+            return solution
+        reached, absent = solution.scores[task.reachable], task.absent[task.reachable]
+        offsets = class_offsets(np.where(absent, -np.inf, reached), shares, shares)
+        reached += offsets
+        reached[absent] = min(float(reached.min()), 0.0) - 1.0
+        solution.scores[task.reachable] = reached
+        stats = {**solution.stats, "share_miss": share_miss(reached, shares)}
+        warnings = balance_warnings(self.class_balance, labels, stats)
+        return replace(solution, stats=stats, warnings=warnings)

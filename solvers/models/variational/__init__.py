@@ -1,0 +1,1 @@
+"""Total variation and Cheeger models."""

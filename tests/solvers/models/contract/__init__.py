@@ -1,0 +1,1 @@
+"""Tests of `peewit.solvers.models.contract`."""
