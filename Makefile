@@ -27,7 +27,7 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test test-all test-nightly lint dist docs format image secrets freeze clean
+.PHONY: help demo test test-all test-nightly lint dist docs generate format image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -57,6 +57,9 @@ lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images
 
 dist: $(VENV)/.installed-dev ## Build and check sdist and wheel, try the wheel on each Python here
 	$(BIN)/python -m tests.end_to_end.dist $(PYTHONS)
+
+generate: $(VENV)/.installed-dev ## Write the client's calls and the recorded texts anew
+	PEEWIT_RECORD_GOLDENS=1 $(BIN)/python -m pytest -q tests/goldens
 
 docs: $(VENV)/.installed-dev ## Build the pages for readers
 	$(SPHINX) docs build/docs

@@ -1,4 +1,4 @@
-"""FastAPI application: stores, routes, errors and documentation put together."""
+"""FastAPI application: home, routes, errors and documentation put together."""
 
 import json
 import os
@@ -44,7 +44,7 @@ from peewit.service.api.routes import (
 from peewit.service.api.schemas.bodies_and_problems import Problem
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsIn
 from peewit.service.api.schemas.predictions import PointsIn
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
@@ -136,16 +136,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     prepare_environment(settings)
     settings.home.mkdir(parents=True, exist_ok=True)
-    stores = Stores.create(settings, open_database(settings.database))
+    home = ServedHome(open_database(settings.database), settings)
     if settings.admin_key_file is not None:
-        stores.keys.ensure_admin_key(settings.admin_key_file.read_text())
+        home.keys.ensure_admin_key(settings.admin_key_file.read_text())
     stopping = Stopping()
     streams = Streams(
-        stores.keys, of_caller=settings.max_streams_per_key, in_all=settings.max_streams
+        home.keys, of_caller=settings.max_streams_per_key, in_all=settings.max_streams
     )
     # the process that all of the API's are below, or are
     first_process = os.getpid() if metrics_directory() is None else os.getppid()
-    stores.metrics.register(ProcessTreeCollector(first_process))
+    home.metrics.register(ProcessTreeCollector(first_process))
     app = FastAPIOffline(
         docs_url=None,
         redoc_url=None,
@@ -154,11 +154,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("peewit"),
         openapi_tags=_TAGS,
         generate_unique_id_function=lambda route: route.name,  # of methods of generated clients
-        lifespan=_lifespan(stores, stopping, streams),
+        lifespan=_lifespan(home, stopping, streams),
         # its own spans would tell addresses, which name nodes; ours are of `Observed`
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    app.state.stores = stores
+    app.state.home = home
     app.state.rates = RateLimits(settings.rate_limit)
     app.state.stopping = stopping
     app.state.streams = streams
@@ -169,7 +169,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Arrivals)
     app.add_middleware(HttpRules, refuse=errors.known_error)
     app.add_middleware(  # the last one is the outermost
-        Observed, metrics=RequestMetrics(stores.metrics), answer=errors.unhandled
+        Observed, metrics=RequestMetrics(home.metrics), answer=errors.unhandled
     )
     errors.install(app)
     add_docs_page(app)
@@ -180,15 +180,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _lifespan(stores: Stores, stopping: Stopping, streams: Streams) -> Any:
+def _lifespan(home: ServedHome, stopping: Stopping, streams: Streams) -> Any:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        with stopping.on_signal(stores.settings.drain_seconds):
+        with stopping.on_signal(home.settings.drain_seconds):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(streams.end_revoked)
                 yield
                 tasks.cancel_scope.cancel()
-        stores.close()
+        home.close()
 
     return lifespan
 

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from peewit.service.api.key_store import KeyRecord, Scope
 from peewit.service.api.port import is_loopback
-from peewit.service.api.stores import Stores, StoresHere
+from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.key_store import KeyRecord, Scope
 from peewit.service.labels.annotators import annotator_name
 
 _bearer: Final = HTTPBearer(
@@ -143,18 +143,18 @@ def requires(*scopes: Scope, streams: bool = False) -> Any:
         The answer may take long, and is counted as a stream; calls that wait are so anyway.
     """
 
-    async def check(request: Request, credentials: Credentials, stores: StoresHere) -> None:
+    async def check(request: Request, credentials: Credentials, home: HomeHere) -> None:
         key = None
         if credentials is not None:
-            key = await verified(request, stores, credentials.credentials)
-        await admit(request, stores, key, *scopes)
+            key = await verified(request, home, credentials.credentials)
+        await admit(request, home, key, *scopes)
         if streams or is_wait(request):
             streams_of(request).open(request, _caller(request, key), key)
 
     return Depends(check)
 
 
-async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes: Scope) -> None:
+async def admit(request: Request, home: ServedHome, key: KeyRecord | None, *scopes: Scope) -> None:
     """Count a request and let it pass if its key may do this; one without a key as a local one.
 
     Raises
@@ -166,7 +166,7 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes
     request.state.caller = Caller(key=key)
     if key is None:
         rates.admit(_caller(request, key))
-        is_needed = await stores.recently("keys needed", stores.keys.are_needed)
+        is_needed = await home.recently("keys needed", home.keys.are_needed)
         try:
             _require_local(request, is_needed=is_needed)
         except KeyMissing:
@@ -179,12 +179,12 @@ async def admit(request: Request, stores: Stores, key: KeyRecord | None, *scopes
         raise ScopeMissing(key.prefix, scopes[0])
 
 
-async def is_reader(request: Request, credentials: Credentials, stores: StoresHere) -> bool:
+async def is_reader(request: Request, credentials: Credentials, home: HomeHere) -> bool:
     """Whether a request to what is open to everybody may be told what only readers may know."""
     try:
         if credentials is not None:
-            return (await verified(request, stores, credentials.credentials)).allows("read")
-        is_needed = await stores.recently("keys needed", stores.keys.are_needed)
+            return (await verified(request, home, credentials.credentials)).allows("read")
+        is_needed = await home.recently("keys needed", home.keys.are_needed)
         _require_local(request, is_needed=is_needed)
     except (KeyMissing, KeyRefused, TooManyRequests):
         return False
@@ -194,13 +194,13 @@ async def is_reader(request: Request, credentials: Credentials, stores: StoresHe
 IsReader = Annotated[bool, Depends(is_reader)]
 
 
-async def verified(request: Request, stores: Stores, presented: str) -> KeyRecord:
+async def verified(request: Request, home: ServedHome, presented: str) -> KeyRecord:
     """Verify a key; raises `KeyRefused`, or `TooManyRequests` after too many wrong ones."""
     rates: RateLimits = request.app.state.rates
     address = _address_of(request)
     rates.before_key(address, presented)
     known_as = "key", digest_of(presented)
-    key = await stores.recently(known_as, lambda: stores.keys.verify(presented))
+    key = await home.recently(known_as, lambda: home.keys.verify(presented))
     if key is None:
         rates.note_wrong_key(address)
         raise KeyRefused("the key must be valid, got one that is unknown, wrong or revoked")

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peewit.service.api.stores import Stores, StoresHere
+from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.arrow_faults import named_faults
@@ -162,12 +162,12 @@ class JsonUpload:
         return rows
 
 
-async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpload]:
+async def _table(request: Request, home: HomeHere) -> AsyncIterator[TableUpload]:
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
-    async with _spool(request, stores) as (file, digest, n_bytes):
-        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
+    async with _spool(request, home) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(home, file, table_format, n_bytes)
         content = sha256(f"{table_format} {digest}".encode()).hexdigest()
         yield TableUpload(
             file=file, table_format=table_format, digest=content, decoding_bytes=n_decoding
@@ -175,13 +175,13 @@ async def _table(request: Request, stores: StoresHere) -> AsyncIterator[TableUpl
 
 
 async def _table_or_json(
-    request: Request, stores: StoresHere
+    request: Request, home: HomeHere
 ) -> AsyncIterator[TableUpload | JsonUpload]:
     table_format = _format_of(request)
     if table_format is None and _media_type(request.headers) != JSON:
         raise _type_unknown(request, [JSON])
-    async with _spool(request, stores) as (file, digest, n_bytes):
-        n_decoding = await _decoding_bytes(stores, file, table_format, n_bytes)
+    async with _spool(request, home) as (file, digest, n_bytes):
+        n_decoding = await _decoding_bytes(home, file, table_format, n_bytes)
         if table_format is None:
             content = await run_in_threadpool(file.read)
             yield JsonUpload(content=content, decoding_bytes=n_decoding)
@@ -192,9 +192,9 @@ async def _table_or_json(
 
 
 async def _decoding_bytes(
-    stores: Stores, file: BinaryIO, table_format: Format | None, n_bytes: int
+    home: ServedHome, file: BinaryIO, table_format: Format | None, n_bytes: int
 ) -> int:
-    limits = stores.upload_limits
+    limits = home.upload_limits
     return await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
 
 
@@ -219,11 +219,11 @@ def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dic
 
 
 @asynccontextmanager
-async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[BinaryIO, str, int]]:
+async def _spool(request: Request, home: ServedHome) -> AsyncIterator[tuple[BinaryIO, str, int]]:
     """The body in a file, its SHA-256 and its length."""
     digest = sha256()
     n_bytes = 0
-    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as file:
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(home.settings.home)) as file:
         async for chunk in request.stream():
             digest.update(chunk)
             n_bytes += len(chunk)
@@ -237,8 +237,8 @@ async def _spool(request: Request, stores: Stores) -> AsyncIterator[tuple[Binary
             yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
             return
         is_table = Format.of_media_type(_media_type(request.headers)) is not None
-        max_bytes = stores.settings.max_body_bytes if is_table else MAX_JSON_BYTES
-        with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(stores.settings.home)) as plain:
+        max_bytes = home.settings.max_body_bytes if is_table else MAX_JSON_BYTES
+        with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(home.settings.home)) as plain:
             n_bytes = await run_in_threadpool(unpack, file, encoding, plain, max_bytes)
             yield cast("BinaryIO", plain), digest.hexdigest(), n_bytes
 

@@ -5,8 +5,8 @@ import socket
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
+from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 
 _OTHER_FILES: Final = 1024

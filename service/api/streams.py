@@ -17,8 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.draining import stopping_of
-from peewit.service.api.key_store import KeyRecord, KeyStore
 from peewit.service.api.throttling import TooBusy, TooManyRequests
+from peewit.service.key_store import KeyRecord, KeyStore
 
 CHECK_KEYS_SECONDS: Final = 0.5
 """Time between two looks at the keys of all open streams."""

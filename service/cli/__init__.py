@@ -10,91 +10,47 @@ from typing import Any, Final
 
 import typer
 
-from peewit.service.cli.lazy_group import LazyGroup, Member
+from peewit.service.cli.lazy_group import LazyGroup
 
 _MEMBERS: Final = {
-    "demo": Member("demo", "Label 1,797 digits from 100 labels."),
-    "serve": Member("serve", "Run api, ingest and worker on this machine."),
-    "api": Member("api", "Answer HTTP requests."),
-    "worker": Member("worker", "Run the jobs that wait in the queue."),
-    "ingest": Member("ingest", "Bring edges into a graph."),
-    "delete": Member("delete_edges", "Delete all edges between some pairs of nodes."),
-    "erase": Member(
-        "erase_nodes",
-        "Forget nodes: their edges, labels, features and predictions, and their ids.",
-    ),
-    "retract": Member("retract", "Take all edges of some files out of a graph again."),
-    "expire": Member(
-        "expire",
-        "Let go of all edges before a time, as a window does by itself once newer ones come.",
-    ),
-    "repair": Member(
-        "repair",
-        "Sample edges anew that deletes have spoiled, now instead of before the next snapshot.",
-    ),
-    "graph": Member("graphs", "Graphs and their settings."),
-    "source": Member("sources", "What the ingest daemon reads."),
-    "features": Member(
-        "features", "Give nodes features; nodes that the graph does not know are created."
-    ),
-    "labels": Member("labels", "Labels of nodes."),
-    "solve": Member(
-        "solve",
-        "Predict every node's label: a class, or with --model hfs --set target=real a number.",
-    ),
-    "estimate": Member(
-        "solve", "Say what a solve would take, and whether it fits; exit with 1 where it does not."
-    ),
-    "jobs": Member("jobs", "Jobs of the queue."),
-    "certify": Member(
-        "certify", "Measure how far a snapshot is from the raw edges that it stands for."
-    ),
-    "tune": Member("tune", "Choose hyperparameters by cross-validation over the present labels."),
-    "predictions": Member("predictions", "Write the latest predictions, or those of one job."),
-    "predict": Member(
-        "predict",
-        "Predict points that are no nodes of the graph, by a model that was solved on features.",
-    ),
-    "evaluate": Member("judging", "Compare predictions with true labels."),
-    "abstain": Member(
-        "judging",
-        "Say how sure a prediction must be for few to be wrong, by the labels left out.",
-    ),
-    "sets": Member(
-        "judging",
-        "Say what sets of labels promise that hold the true one, and how large they are.",
-    ),
-    "threshold": Member(
-        "judging",
-        "Choose a threshold on the score of a class, by the labels left out of the latest solve.",
-    ),
-    "why": Member(
-        "why", "Say which labels speak for what is predicted of a node, and how walks come to them."
-    ),
-    "suggest": Member(
-        "suggest", "Say which nodes to label next: those whose label would help most."
-    ),
-    "labelstudio": Member("label_studio", "Label with Label Studio: tasks out, annotations in."),
-    "mcp": Member("mcp", "Serve tools for agents by the Model Context Protocol."),
-    "map": Member("map", "Draw the nodes of the newest snapshot, for the page of the graph."),
-    "watch": Member(
-        "watch", "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C."
-    ),
-    "key": Member("keys", "Keys of the HTTP API."),
-    "backup": Member(
-        "backup",
-        "Copy all graphs, labels, jobs, predictions and keys into DIR, while everything runs.",
-    ),
-    "restore": Member(
-        "backup", "Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind."
-    ),
-    "doctor": Member(
-        "doctor",
-        "Look at machine, database and files, also while everything runs; exit 1 for a fault.",
-    ),
-    "version": Member("version_and_health", "Show versions."),
-    "warm": Member("warm", None),
-    "health": Member("version_and_health", None),
+    "demo": "demo",
+    "serve": "serve",
+    "api": "api",
+    "worker": "worker",
+    "ingest": "ingest",
+    "delete": "delete_edges",
+    "erase": "erase_nodes",
+    "retract": "retract",
+    "expire": "expire",
+    "repair": "repair",
+    "graph": "graphs",
+    "source": "sources",
+    "features": "features",
+    "labels": "labels",
+    "solve": "solve",
+    "estimate": "solve",
+    "jobs": "jobs",
+    "certify": "certify",
+    "tune": "tune",
+    "predictions": "predictions",
+    "predict": "predict",
+    "evaluate": "judging",
+    "abstain": "judging",
+    "sets": "judging",
+    "threshold": "judging",
+    "why": "judging",
+    "suggest": "suggest",
+    "labelstudio": "label_studio",
+    "mcp": "mcp",
+    "map": "map",
+    "watch": "watch",
+    "key": "keys",
+    "backup": "backup",
+    "restore": "backup",
+    "doctor": "doctor",
+    "version": "version_and_health",
+    "warm": "warm",
+    "health": "version_and_health",
 }
 """In the order of ``peewit --help``."""
 

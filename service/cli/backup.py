@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from peewit.service.cli.session import (
     AsJson,
     command_group,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     say,
@@ -34,8 +34,8 @@ def backup(
 
     Files of sources are not copied: they must stay where they are.
     """
-    with open_session() as session, _progress_bars() as tell:
-        report = back_up(session.database, session.settings, directory, progress=tell)
+    with open_home() as home, _progress_bars() as tell:
+        report = back_up(home.database, home.settings, directory, progress=tell)
     if json:
         print_json(report)
     else:
@@ -70,10 +70,8 @@ def restore(
     Nodes that the ledger names and that the backup still has are hidden again, and the next ingest
     erases them. A ledger that lies in PEEWIT_HOME need not be named.
     """
-    with open_session() as session, _progress_bars() as tell:
-        report = restored(
-            session.database, session.settings, directory, ledger=erasures, progress=tell
-        )
+    with open_home() as home, _progress_bars() as tell:
+        report = restored(home.database, home.settings, directory, ledger=erasures, progress=tell)
     if json:
         print_json(report)
     else:

@@ -1,6 +1,6 @@
 """Completion in shells: the words of every command, so that none of their modules is imported.
 
-`WORDS` tells what may stand after a command; a test holds it against the commands. Names of graphs,
+`WORDS` tells what may stand after a command. Names of graphs,
 jobs and sources are looked up in the database, which is never made, migrated or waited for.
 """
 
@@ -13,90 +13,7 @@ from urllib.parse import quote
 
 import typer
 
-WORDS: Final = {
-    "demo": "--dir= --serve --host= --port= --json",
-    "serve": "--host= --port= --workers=",
-    "api": "--host= --port= --workers=",
-    "worker": "--metrics-port=",
-    "ingest": "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --skip-bad-rows= "
-    "--replace --no-replace --dry-run "
-    "--threads= --memory-limit= --metrics-port= --scheduler= --json",
-    "delete": "GRAPH NEW... --edges= --src= --dst= --json",
-    "erase": "GRAPH --node= --nodes= --wait --json",
-    "retract": "GRAPH FILE... --inserts-only --json",
-    "expire": "GRAPH --before= --json",
-    "repair": "GRAPH --rebuild --json",
-    "graph create": "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= "
-    "--seed= --keep-raw --no-keep-raw --deletions= --parallel= --window= --window-by= "
-    "--buckets= --allowed-ahead= --time-unit= --snapshot-edges= "
-    "--snapshot-seconds= --auto-solve=MODEL --set= --column= --json",
-    "graph set": "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= "
-    "--window= --allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-    "--column= --rename= --json",
-    "graph list": "--json",
-    "graph show": "GRAPH --json",
-    "graph delete": "GRAPH --yes --json",
-    "graph export": "GRAPH -o= --output= --snapshot= --json",
-    "graph filter-features": "GRAPH -o= --output= --teleport= --json",
-    "graph knn": "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= "
-    "--json",
-    "source add": "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= "
-    "--weight= --op= --time= --node= --label= --label-column= --skip-bad-rows= --replace "
-    "--no-replace --json",
-    "source list": "GRAPH --json",
-    "source remove": "GRAPH SOURCE --json",
-    "source retry": "GRAPH SOURCE --json",
-    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
-    "labels put": "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= "
-    "--origin=given,random,suggested,imported --annotator= --as-opinions --json",
-    "labels columns": "GRAPH --json",
-    "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
-    "labels doubtful": "GRAPH -k= --model=MODEL --label-column= --job=JOB --json",
-    "labels remove": "GRAPH NEW... --label-column= --json",
-    "labels export": "GRAPH FILE -o= --output= --label-column= --json",
-    "labels agreement": "GRAPH --drawn=random,all --share= --confidence= --label-column= --json",
-    "labels disagreements": "GRAPH -k= --label-column= --json",
-    "labels decide": "GRAPH NEW NEW --annotator= --label-column= --json",
-    "labels rename-annotator": "GRAPH NEW NEW --json",
-    "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
-    "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
-    "jobs list": "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
-    "--json",
-    "jobs show": "JOB --json",
-    "jobs cancel": "JOB --json",
-    "jobs wait": "JOB --json",
-    "certify": "GRAPH --snapshot= --passes= --set= --json",
-    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
-    "predictions": "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= "
-    "--reverse --positive= --threshold= --coverage= --json",
-    "predict": "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based "
-    "--json",
-    "evaluate": "GRAPH FILE --model=MODEL --label-column= --job=JOB --node= --label= --top-k= "
-    "--positive= --threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= "
-    "--positive-share= --json",
-    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --label-column= --job=JOB --json",
-    "sets": "GRAPH --coverage= --model=MODEL --label-column= --job=JOB --json",
-    "threshold": "GRAPH --positive= --model=MODEL --label-column= --job=JOB --min-recall= "
-    "--min-precision= --cost-fn= --cost-fp= --positive-share= --json",
-    "why": "GRAPH NODE -k= --model=MODEL --label-column= --job=JOB --json",
-    "suggest": "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL "
-    "--label-column= --reserve-for= --json",
-    "labelstudio tasks": "GRAPH -o= --output= --config= "
-    "--strategy=margin,variance,coverage,random -k= --class= --label-column= --json",
-    "labelstudio labels": "GRAPH FILE --class= --control= --label-column= --json",
-    "mcp": "--url=",
-    "map": "GRAPH --json",
-    "watch": "GRAPH --every= --json",
-    "key create": "NEW --scope= --json",
-    "key list": "--json",
-    "key revoke": "NEW --json",
-    "key open": "--json",
-    "backup": "FILE --json",
-    "restore": "FILE --erasures= --json",
-    "doctor": "--repair --json",
-    "version": "--json",
-}
-"""Arguments by what they name, each in capitals; an option takes a value where ``=`` follows it."""
+from peewit.service.cli.command_words import WORDS
 
 _GROUPS: Final = ("source", "labels", "labelstudio", "jobs", "key")
 """Groups whose modules load more than a table of commands."""
@@ -173,7 +90,7 @@ def _completer(values: str) -> Callable[..., Completed] | None:
             return _source_urls
         case "MODEL":
             return lambda: list(MODELS.split())
-        case "FILE" | "NEW" | "":
+        case "FILE" | "NEW" | "NODE" | "":
             return None  # the shell completes names of files itself
         case _:
             return lambda: list(values.split(","))

@@ -13,7 +13,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.progress import fault_text
-from peewit.service.cli.session import AsJson, command_group, given, open_session, print_json
+from peewit.service.cli.session import AsJson, command_group, given, open_home, print_json
 from peewit.service.cli.table_files import DstOption, SrcOption
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
@@ -21,7 +21,6 @@ from peewit.service.inbox.edge_deletes import (
     require_deletes,
     write_deletes,
 )
-from peewit.service.inbox.pushes import PushStore
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
@@ -58,30 +57,23 @@ def delete(
         raise typer.BadParameter("give a pair, SRC DST, or many, by --edges FILE")
     if pair and len(pair) != 2:
         raise typer.BadParameter(f"must be two, SRC and DST, got {len(pair)}", param_hint="SRC DST")
-    with open_session() as session, tempfile.TemporaryFile() as file:
-        graph = session.graph(name)
+    with open_home() as home, tempfile.TemporaryFile() as file:
+        graph = home.graph(name)
         if graph.settings.deletions == "off":
             raise ValueError(
                 f"deletions of {name} must be exact, they are off; create another graph with "
                 "--deletions exact"
             )
         write_deletes(_deletes(graph, edges or (), pair or (), given(src=src, dst=dst)), file)
-        settings = session.settings
-        store = PushStore(
-            manifest=session.manifest,
-            graphs_directory=settings.graphs_directory,
-            max_backlog_bytes=settings.max_backlog_bytes,
-            max_total_backlog_bytes=settings.max_total_backlog_bytes,
-        )
-        push = store.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=CHANGES)
+        push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=CHANGES)
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the deletes are on disk, and the next ingest goes on"),
         ):
-            read_all(session, graph.id, (), stop, is_quiet=True)
-        push = session.manifest.pushes.get(graph.id, push.id)
-        progress = session.graph(name).progress
+            read_all(home, graph.id, (), stop, is_quiet=True)
+        push = home.manifest.pushes.get(graph.id, push.id)
+        progress = home.graph(name).progress
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)
         raise ValueError(f"the deletes were refused: {fault}")

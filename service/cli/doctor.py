@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from peewit.service.cli.session import (
     AsJson,
     command_group,
-    open_session,
+    open_home,
     print_json,
     print_rows,
     say,
@@ -30,8 +30,8 @@ def doctor(
     What might be data is never deleted: --repair moves it to lost+found in PEEWIT_HOME.
     """
     try:
-        with open_session() as session:
-            patient = Patient(database=session.database, settings=session.settings, now=time.time())
+        with open_home() as home:
+            patient = Patient(database=home.database, settings=home.settings, now=time.time())
             findings = examine(patient, repair=repair)
     except (DBAPIError, DatabaseNotOpened) as error:
         reason = error.orig if isinstance(error, DBAPIError) else error

@@ -12,7 +12,8 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.deletions_cost import DeletionsCost, ingest_memory
 from peewit.service.cli.edge_files import listed
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.session import Session, print_json, print_rows
+from peewit.service.cli.session import print_json, print_rows
+from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
@@ -23,7 +24,7 @@ _SHOWN_FAULTS = 10
 
 
 def dry_run(
-    session: Session,
+    home: Home,
     graph: GraphRecord,
     urls: Sequence[str],
     columns: Mapping[str, str],
@@ -38,12 +39,12 @@ def dry_run(
     started = time.monotonic()
     named = edge_columns(graph.settings.columns_of_edges, columns)
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
-    times = FileTimes.of(graph, session.settings.graphs_directory)
+    times = FileTimes.of(graph, home.settings.graphs_directory)
     reports = list(_reports(graph, sources, max_bad_rows, times))
     seconds = time.monotonic() - started
     n_rows = sum(report.n_rows for report in reports if report.refusal is None)
-    n_bytes = ingest_memory(graph, session.settings, n_more=n_rows)
-    cost = DeletionsCost.of(graph, session.settings, n_more=n_rows)
+    n_bytes = ingest_memory(graph, home.settings, n_more=n_rows)
+    cost = DeletionsCost.of(graph, home.settings, n_more=n_rows)
     if as_json:
         value = {
             "files": reports,

@@ -11,16 +11,14 @@ from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, renewer_
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
     say,
 )
 from peewit.service.cli.table_files import nodes_of_file
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.forgetting import Forgetting
-from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.home import Home
 from peewit.service.inbox.erasures import ErasureRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
@@ -56,22 +54,16 @@ def erase(
     """
     if not node and nodes is None:
         raise typer.BadParameter("give nodes, by --node ID, or many, by --nodes FILE")
-    with open_session() as session:
-        graph = session.graph(name)
-        settings = session.settings
-        erasure = Forgetting(
-            log=session.manifest.erasures,
-            nodes=KnownNodes(settings.graphs_directory, session.manifest),
-            home=settings.home,
-            within_seconds=settings.erase_within,
-        ).erase(graph, _named(graph, node or [], nodes))
+    with open_home() as home:
+        graph = home.graph(name)
+        erasure = home.forgetting.erase(graph, _named(graph, node or [], nodes))
         if wait:
             with (
                 StopSignal() as stop,
                 exit_after_signal(STOP_SECONDS),
                 ended_when_stopped("the nodes are hidden, and the next ingest erases them"),
             ):
-                erasure = _carry_out(session, graph, erasure, stop)
+                erasure = _carry_out(home, graph, erasure, stop)
     if json:
         shown = asdict(erasure)
         del shown["position"], shown["graph_id"], shown["snapshot"], shown["struck_at"]
@@ -92,18 +84,18 @@ def _named(graph: GraphRecord, given: list[str], file: Path | None) -> list[Node
 
 
 def _carry_out(
-    session: Session, graph: GraphRecord, erasure: ErasureRecord, stop: StopSignal
+    home: Home, graph: GraphRecord, erasure: ErasureRecord, stop: StopSignal
 ) -> ErasureRecord:
     """Ingest the graph here, or wait for who does, until the nodes are erased."""
     is_told = False
     while erasure.status != "erased":
         try:
-            with renewer_for(session, graph.id) as renewer:
-                ingestor = Ingestor(session.database, session.settings, renewer=renewer)
+            with renewer_for(home, graph.id) as renewer:
+                ingestor = Ingestor(home.database, home.settings, renewer=renewer)
                 ingestor.ingest_graph(graph.id, should_stop=stop)
         except LeaseHeld:
             pass  # who ingests the graph erases them
-        erasure = session.manifest.erasures.get(graph.id, erasure.id)
+        erasure = home.manifest.erasures.get(graph.id, erasure.id)
         if erasure.status == "erased":
             break
         if not is_told:

@@ -6,12 +6,11 @@ import pyarrow as pa
 import typer
 
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
-from peewit.service.cli.session import AsJson, GraphName, command_group, open_session, print_json
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_home, print_json
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment, read_times
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
@@ -35,12 +34,10 @@ def expire(
     except BadEdges as error:
         rule = f"must be ISO 8601, or seconds since 1970, got {before!r}"
         raise typer.BadParameter(rule, param_hint="--before") from error
-    with open_session() as session:
-        graph = session.graph(name)
-        horizons = session.manifest.horizons
-        snapshots = SnapshotStore(
-            GraphPaths(root=session.settings.graphs_directory / graph.id).snapshots
-        )
+    with open_home() as home:
+        graph = home.graph(name)
+        horizons = home.manifest.horizons
+        snapshots = SnapshotStore(home.paths(graph).snapshots)
         newest = snapshots.newest()
         horizons.want(graph.id, time / SECOND, latest=None if newest is None else newest.watermark)
         with (
@@ -49,7 +46,7 @@ def expire(
             ended_when_stopped("the next ingest lets go of them"),
         ):
             read_all(
-                session,
+                home,
                 graph.id,
                 (),
                 stop,

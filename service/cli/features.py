@@ -9,21 +9,20 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, renewer_for
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
     say,
     stderr_console,
 )
 from peewit.service.cli.table_files import NodeOption, ZeroBased
 from peewit.service.database.lease_keeper import LeaseHeld
+from peewit.service.home import Home
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
 from peewit.service.ingest.ingestor import Ingestor
@@ -77,8 +76,8 @@ def features(
             except ValueError as error:
                 raise typer.BadParameter(str(error), param_hint="PATH") from error
     started = time.monotonic()
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
             with ended_when_stopped("nothing was taken"):
                 blocks = path_blocks(
@@ -87,12 +86,12 @@ def features(
                     is_libsvm=from_libsvm,
                     zero_based=zero_based,
                     node=node or graph.settings.columns.get(NODE, NODE),
-                    n_threads=session.settings.n_threads,
+                    n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)
                 progress = RowProgress(stderr_console(), n_rows)
                 with nullcontext() if json else progress:
-                    taken = feature_sets(session).add(
+                    taken = home.features.add(
                         graph,
                         _watch_blocks(blocks, stop, progress, is_quiet=json),
                         mode="add" if add else "replace",
@@ -100,8 +99,8 @@ def features(
             with ended_when_stopped(
                 f"the features are on disk, `peewit ingest {name}` takes them in"
             ):
-                ended = _commit(session, graph, taken, stop)
-        _tell(session, name, ended, time.monotonic() - started, as_json=json)
+                ended = _commit(home, graph, taken, stop)
+        _tell(home, name, ended, time.monotonic() - started, as_json=json)
     if ended.status == "refused":
         say(f"peewit: {ended.fault}")
         raise typer.Exit(1)
@@ -120,15 +119,15 @@ def _watch_blocks(
 
 
 def _commit(
-    session: Session, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
+    home: Home, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
 ) -> FeatureSetRecord:
     """The set once it has ended, brought into the graph here or by another process."""
     is_told = False
     while True:
         try:
             with (
-                renewer_for(session, graph.id) as renewer,
-                Ingestor(session.database, session.settings, renewer=renewer).open_graph(
+                renewer_for(home, graph.id) as renewer,
+                Ingestor(home.database, home.settings, renewer=renewer).open_graph(
                     graph.id, should_stop=stop
                 ) as opened,
             ):
@@ -137,18 +136,16 @@ def _commit(
             if not is_told:
                 say("another process ingests this graph; waiting for it to take the features")
                 is_told = True
-        ended = session.manifest.features.get(graph.id, taken.id)
+        ended = home.manifest.features.get(graph.id, taken.id)
         if ended.status != "pending":
             return ended
         if stop.wait(_WATCH_SECONDS):
             raise Interrupted
 
 
-def _tell(
-    session: Session, name: str, ended: FeatureSetRecord, seconds: float, *, as_json: bool
-) -> None:
+def _tell(home: Home, name: str, ended: FeatureSetRecord, seconds: float, *, as_json: bool) -> None:
     """What the graph has now, on stdout."""
-    status = feature_sets(session).status(session.graph(name))
+    status = home.features.status(home.graph(name))
     if as_json:
         print_json({"graph": name, "set": ended, "features": status, "seconds": round(seconds, 3)})
     elif ended.status == "committed":

@@ -9,16 +9,14 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
-    open_session,
+    open_home,
     tell,
 )
 from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
 from peewit.service.cli.table_files import table_format, write_table
-from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.filter import files_of
 from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.stores import JobStores
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
@@ -56,16 +54,16 @@ def filter_features(
         )
     kind, values = KINDS["filter"], {"teleport": teleport}
     require_valid(kind, None, values, hint="--teleport")
-    with open_session() as session:
-        graph, stores = session.graph(name), JobStores.create(session.database, session.settings)
+    with open_home() as home:
+        graph = home.graph(name)
         spec = kind.spec(graph.id, parameters=values)
-        kind.admit(spec, graph, stores)
-        job = wait_for_job(session, stores.queue.submit(spec), is_quiet=json)
+        kind.admit(spec, graph, home)
+        job = wait_for_job(home, home.jobs.submit(spec), is_quiet=json)
         if job.status is not JobStatus.SUCCEEDED:
             print_failure(job)
             raise typer.Exit(1)
-        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
-        found = files_of(stores).read(graph, job, nodes)
+        nodes = home.nodes
+        found = files_of(home).read(graph, job, nodes)
         write_table(output, found.schema(is_flat=is_flat), found.batches(is_flat=is_flat))
     n_nodes, n_columns = found.values.shape
     text = (

@@ -9,12 +9,11 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
-    open_session,
+    open_home,
     tell,
 )
 from peewit.service.cli.table_files import write_table
 from peewit.service.graphs.export import snapshot_edges
-from peewit.service.graphs.known_nodes import KnownNodes
 
 app = command_group()
 
@@ -29,10 +28,10 @@ def export(
     json: AsJson = False,
 ) -> None:
     """Write the sparsified edges of a snapshot: src, dst, weight."""
-    with open_session() as session:
-        record = session.graph(name)
-        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
-        edges = snapshot_edges(record, session.settings.graphs_directory, nodes, snapshot)
+    with open_home() as home:
+        record = home.graph(name)
+        nodes = home.nodes
+        edges = snapshot_edges(record, home.settings.graphs_directory, nodes, snapshot)
         write_table(output, edges.schema, edges.batches())
     text = f"wrote {edges.n_edges:,} edges of snapshot {edges.number} to {output}"
     value = {"path": output, "snapshot": edges.number, "n_edges": edges.n_edges}

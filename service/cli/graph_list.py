@@ -9,7 +9,7 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
-    open_session,
+    open_home,
     print_json,
     print_rows,
     say,
@@ -22,8 +22,8 @@ app = command_group()
 @app.command("list")
 def list_graphs(json: AsJson = False) -> None:
     """List all graphs."""
-    with open_session() as session:
-        records, outdated = session.catalog.list(), session.catalog.outdated()
+    with open_home() as home:
+        records, outdated = home.catalog.list(), home.catalog.outdated()
     for each in outdated:
         say(f"note: {each}")
     if json:
@@ -63,18 +63,17 @@ def delete(
     json: AsJson = False,
 ) -> None:
     """Delete a graph with its labels and predictions; its files go after a time of grace."""
-    with open_session() as session:
-        graph_id = session.catalog.id_of(name)
+    with open_home() as home:
+        graph_id = home.catalog.id_of(name)
         if not yes:
             if not sys.stdin.isatty():
                 raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
             if not _confirm(f"Delete {name} with its labels and predictions?"):
                 say(f"{name} stays; --yes deletes without a question")
                 raise typer.Exit(1)
-        from peewit.service.jobs.queue import JobQueue  # noqa: PLC0415 - slow; `list` needs none
 
-        queue = JobQueue(session.database)
-        session.catalog.delete(graph_id, cancel_jobs=queue.cancel_graph)
+        queue = home.jobs
+        home.catalog.delete(graph_id, cancel_jobs=queue.cancel_graph)
     tell(f"deleted {name}", {"deleted": graph_id}, as_json=json)
 
 

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.cli.feature_stores import feature_sets
 from peewit.service.cli.graph_options import (
     AllowedAhead,
     AutoModel,
@@ -30,7 +29,7 @@ from peewit.service.cli.session import (
     as_text,
     command_group,
     given,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     say,
@@ -42,14 +41,13 @@ from peewit.service.graphs.notes import graph_note, kept_text
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
-from peewit.service.labels.store import LabelColumn, LabelStore
+from peewit.service.labels.store import LabelColumn
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
@@ -105,8 +103,8 @@ def create(
         settings = options.applied(GraphSettings(name=name, **fixed))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    with open_session() as session:
-        record = session.catalog.create(settings)
+    with open_home() as home:
+        record = home.catalog.create(settings)
     tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", record, as_json=json)
 
 
@@ -149,16 +147,16 @@ def set_settings(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
 
-    with open_session() as session:
-        record = session.catalog.update(
-            session.graph(name).id,
+    with open_home() as home:
+        record = home.catalog.update(
+            home.graph(name).id,
             change,
             request_solve=request_auto_solve,
             require_edges=lambda graph, setting: require_all_edges(
-                graph, session.settings.graphs_directory, setting=setting
+                graph, home.settings.graphs_directory, setting=setting
             ),
         )
-        is_read_again = session.manifest.repairs.wanted(record.id) == "all"
+        is_read_again = home.manifest.repairs.wanted(record.id) == "all"
     if json:
         print_json(record)
     else:
@@ -170,18 +168,18 @@ def set_settings(
 @app.command()
 def show(name: GraphName, json: AsJson = False) -> None:
     """Show one graph: settings, what came in, what was kept, what waits."""
-    with open_session() as session:
-        record = session.graph(name)
-        backlog = session.manifest.backlog(record.id)
-        counts = session.manifest.counts(record.id)
-        labels = LabelStore(session.database)
+    with open_home() as home:
+        record = home.graph(name)
+        backlog = home.manifest.backlog(record.id)
+        counts = home.manifest.counts(record.id)
+        labels = home.labels
         classes = labels.class_counts(record.id)
         named = [each for each in labels.described_columns(record.id) if each.name]
-        paths = GraphPaths(root=session.settings.graphs_directory / record.id)
+        paths = home.paths(record)
         meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
-        features = feature_sets(session).status(record)
-        repair_fault = session.manifest.repairs.fault(record.id)
+        features = home.features.status(record)
+        repair_fault = home.manifest.repairs.fault(record.id)
     note = graph_note(meta, repair_fault=repair_fault)
     if json:
         print_json(

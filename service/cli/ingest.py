@@ -17,11 +17,11 @@ from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
     AsJson,
-    Session,
     as_text,
     command_group,
     given,
-    open_session,
+    keep_columns,
+    open_home,
     print_json,
     say,
     stderr_console,
@@ -38,6 +38,7 @@ from peewit.service.cli.table_files import (
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.graphs.notes import graph_note, kept_text
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
@@ -53,7 +54,6 @@ from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 
@@ -144,8 +144,8 @@ def ingest(
     if name is None:
         raise typer.BadParameter("give the NAME of a graph, or --follow")
     started = monotonic()
-    with open_session(settings) as session:
-        graph = session.graph(name)
+    with open_home(settings) as home:
+        graph = home.graph(name)
         graph_id = graph.id
         named = given(src=src, dst=dst, weight=weight, op=op, time=time)
         has_options = named or dry or skip_bad_rows is not None or replace is not None
@@ -157,29 +157,27 @@ def ingest(
         edge_columns(graph.settings.columns_of_edges, named)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
-            dry_run(session, graph, urls, named, skip_bad_rows or 0, as_json=json)
+            dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
             return
-        n_bad_before = session.manifest.n_bad_rows(graph_id)
-        before = {source.id for source in session.manifest.sources.list(graph_id)}
+        n_bad_before = home.manifest.n_bad_rows(graph_id)
+        before = {source.id for source in home.manifest.sources.list(graph_id)}
         sources, paths = _add_sources(
-            session, graph_id, locations or (), named or None, skip_bad_rows, replace
+            home, graph_id, locations or (), named or None, skip_bad_rows, replace
         )
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the same command goes on from here"),
         ):
-            told = read_all(session, graph_id, sources, stop, is_quiet=json)
-        refused = _refused_files(session, graph_id, paths)
-        has_read = session.graph(name).progress.edges_seen > graph.progress.edges_seen
+            told = read_all(home, graph_id, sources, stop, is_quiet=json)
+        refused = _refused_files(home, graph_id, paths)
+        has_read = home.graph(name).progress.edges_seen > graph.progress.edges_seen
         if has_read and len(refused) < len(paths):
             said = next((dict(each.columns) for each in sources if each.columns), {})
-            session.keep_columns(graph, named or said)
-        _remove_spent(session, graph_id, [each for each in sources if each.id not in before])
-        n_bad = session.manifest.n_bad_rows(graph_id) - n_bad_before
-        _tell_outcome(
-            session, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json
-        )
+            keep_columns(home, graph, named or said)
+        _remove_spent(home, graph_id, [each for each in sources if each.id not in before])
+        n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
+        _tell_outcome(home, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json)
     for file in () if json else refused:
         if file.path not in told:
             fault = fault_text(file.reason, file.row, file.value)
@@ -202,18 +200,18 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     from peewit.service.ingest.daemon import IngestDaemon  # noqa: PLC0415 - one pass needs none
 
     configure_logging(settings.log_level, settings.log_format)
-    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_session(settings) as session:
+    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_home(settings) as home:
         if until_stdin_ends:
             stop_when_stdin_ends()
-        with Renewer(session.database, delay_seconds=None) as renewer:
-            IngestDaemon(session.database, settings, renewer=renewer).run(
+        with Renewer(home.database, delay_seconds=None) as renewer:
+            IngestDaemon(home.database, settings, renewer=renewer).run(
                 stop, partial(role_fault, "ingest")
             )
     end_now(0)
 
 
 def _add_sources(
-    session: Session,
+    home: Home,
     graph_id: str,
     locations: Sequence[str],
     columns: Mapping[str, str] | None,
@@ -231,7 +229,7 @@ def _add_sources(
                 f"PATH must name tables (of a directory those whose names end like one), none is "
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
-    add = session.manifest.sources.add
+    add = home.manifest.sources.add
     sources = [
         add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows, replaces=replaces)
         for url in urls
@@ -239,18 +237,18 @@ def _add_sources(
     return sources, paths
 
 
-def _remove_spent(session: Session, graph_id: str, sources: Sequence[SourceRecord]) -> None:
+def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> None:
     """Remove sources of one pass whose files another source has given: daemons would go on.
 
     One that is there since an earlier command is somebody's, and stays.
     """
     for source in sources:
-        if not session.manifest.has_files(source.id):
-            session.manifest.sources.remove(graph_id, source.id)
+        if not home.manifest.has_files(source.id):
+            home.manifest.sources.remove(graph_id, source.id)
 
 
 def read_all(
-    session: Session,
+    home: Home,
     graph_id: str,
     sources: Sequence[SourceRecord],
     stop: StopSignal,
@@ -265,19 +263,18 @@ def read_all(
 
     def none_waits() -> bool:
         return all(
-            file.status not in {"pending", "retracting"}
-            for file in _files(session, graph_id, sources)
+            file.status not in {"pending", "retracting"} for file in _files(home, graph_id, sources)
         )
 
-    with Renewer(session.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
-        ingestor = Ingestor(session.database, session.settings, renewer=renewer)
+    with Renewer(home.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
+        ingestor = Ingestor(home.database, home.settings, renewer=renewer)
         for source in sources:
             ingestor.list_source(graph_id, source, is_asked_for=True)
-        pending = session.manifest.pending(graph_id)
-        if _is_large(session, graph_id, sum(file.size for file in pending)):
+        pending = home.manifest.pending(graph_id)
+        if _is_large(home, graph_id, sum(file.size for file in pending)):
             renewer.start()
         return _read_pending(
-            session,
+            home,
             ingestor,
             graph_id,
             pending,
@@ -288,16 +285,16 @@ def read_all(
 
 
 @contextmanager
-def renewer_for(session: Session, graph_id: str) -> Iterator[Renewer]:
+def renewer_for(home: Home, graph_id: str) -> Iterator[Renewer]:
     """A renewer of leases, at once where the graph may need long factorisations."""
-    delay_seconds = 0.0 if _is_large(session, graph_id) else RENEWER_DELAY_SECONDS
-    with Renewer(session.database, delay_seconds=delay_seconds) as renewer:
+    delay_seconds = 0.0 if _is_large(home, graph_id) else RENEWER_DELAY_SECONDS
+    with Renewer(home.database, delay_seconds=delay_seconds) as renewer:
         yield renewer
 
 
-def _is_large(session: Session, graph_id: str, n_bytes: int = 0) -> bool:
+def _is_large(home: Home, graph_id: str, n_bytes: int = 0) -> bool:
     """Whether the graph, or what comes to it, may need long factorisations."""
-    return max(session.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
+    return max(home.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
 
 
 def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | None) -> int:
@@ -312,7 +309,7 @@ def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | 
 
 
 def _read_pending(
-    session: Session,
+    home: Home,
     ingestor: Ingestor,
     graph_id: str,
     pending: Sequence[FileRecord],
@@ -321,11 +318,11 @@ def _read_pending(
     is_quiet: bool,
     is_done: Callable[[], bool],
 ) -> set[str]:
-    sources = session.manifest.sources.list(graph_id)
+    sources = home.manifest.sources.list(graph_id)
     may_give = any(each.is_live or each.listed_at is None for each in sources)
-    has_window = session.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
-    is_wish = session.manifest.repairs.wanted(graph_id) is not None
-    is_wish |= session.manifest.retractions.are_wanted(graph_id)
+    has_window = home.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
+    is_wish = home.manifest.repairs.wanted(graph_id) is not None
+    is_wish |= home.manifest.retractions.are_wanted(graph_id)
     may_change = may_give or has_window or is_wish
     is_idle = not (pending or may_change)
     if is_idle and not is_quiet:
@@ -351,7 +348,7 @@ def _read_pending(
 
 
 def _tell_outcome(
-    session: Session,
+    home: Home,
     before: GraphRecord,
     refused: Sequence[FileRecord],
     seconds: float,
@@ -361,14 +358,14 @@ def _tell_outcome(
 ) -> None:
     """What the graph is now, and what became of the rows since ``before``, on stdout."""
     name = before.settings.name
-    graph = session.graph(name)
+    graph = home.graph(name)
     n_self_loops = graph.progress.self_loops - before.progress.self_loops
-    progress, paths = graph.progress, GraphPaths(root=session.settings.graphs_directory / graph.id)
+    progress, paths = graph.progress, home.paths(graph)
     snapshots = SnapshotStore(paths.snapshots)
     meta = None if progress.snapshot is None else snapshots.meta(progress.snapshot)
     n_late = _n_late(snapshots, before, meta)
     if as_json:
-        counts = session.manifest.counts(graph.id)
+        counts = home.manifest.counts(graph.id)
         print_json(
             {
                 "graph": name,
@@ -395,16 +392,16 @@ def _tell_outcome(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
-        repair_fault = session.manifest.repairs.fault(graph.id)
+        repair_fault = home.manifest.repairs.fault(graph.id)
         if note := graph_note(meta, repair_fault=repair_fault):
             say(f"note: {note}")
 
 
-def _refused_files(session: Session, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
+def _refused_files(home: Home, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
     """Files whose newest version is quarantined: of these, or of all where none is named."""
-    if not session.manifest.counts(graph_id)["quarantined"]:
+    if not home.manifest.counts(graph_id)["quarantined"]:
         return []
-    newest = {file.path: file for file in _files(session, graph_id, ())}
+    newest = {file.path: file for file in _files(home, graph_id, ())}
     return [
         file
         for file in newest.values()
@@ -412,14 +409,12 @@ def _refused_files(session: Session, graph_id: str, paths: Collection[str]) -> l
     ]
 
 
-def _files(
-    session: Session, graph_id: str, sources: Sequence[SourceRecord]
-) -> Iterator[FileRecord]:
+def _files(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> Iterator[FileRecord]:
     """Files of some sources, oldest first; of the whole graph when none is named."""
     source_ids: list[str | None] = [source.id for source in sources]
     for source_id in source_ids or [None]:
         after_id = 0
-        while page := session.manifest.list_files(
+        while page := home.manifest.list_files(
             graph_id, source_id=source_id, after_id=after_id, limit=_PAGE
         ):
             yield from page

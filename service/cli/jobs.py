@@ -8,14 +8,13 @@ import typer
 from peewit.service.cli.session import (
     AsJson,
     command_group,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     print_rows,
     tell,
 )
 from peewit.service.jobs.job import LABEL_COLUMN, JobStatus
-from peewit.service.jobs.queue import JobQueue
 
 app = command_group("Jobs of the queue.")
 
@@ -31,11 +30,9 @@ def list_jobs(
     json: AsJson = False,
 ) -> None:
     """List jobs, newest first, by the end of their ids."""
-    with open_session() as session:
-        graph_id = None if graph is None else session.graph(graph).id
-        page = JobQueue(session.database).list(
-            graph_id=graph_id, status=status, kind=kind, limit=n_jobs
-        )
+    with open_home() as home:
+        graph_id = None if graph is None else home.graph(graph).id
+        page = home.jobs.list(graph_id=graph_id, status=status, kind=kind, limit=n_jobs)
     found = page.jobs
     if json:
         print_json(found)
@@ -59,8 +56,8 @@ def list_jobs(
 @app.command()
 def show(job_id: JobId, json: AsJson = False) -> None:
     """Show one job."""
-    with open_session() as session:
-        queue = JobQueue(session.database)
+    with open_home() as home:
+        queue = home.jobs
         job = queue.get(queue.resolve(job_id))
     if json:
         print_json(job)
@@ -71,8 +68,8 @@ def show(job_id: JobId, json: AsJson = False) -> None:
 @app.command()
 def cancel(job_id: JobId, json: AsJson = False) -> None:
     """Cancel a waiting job at once, ask a running one to stop."""
-    with open_session() as session:
-        queue = JobQueue(session.database)
+    with open_home() as home:
+        queue = home.jobs
         job = queue.cancel(queue.resolve(job_id))
     tell(f"job {job.id} {job.status}", job, as_json=json)
 
@@ -85,11 +82,11 @@ def wait(job_id: JobId, json: AsJson = False) -> None:
     """
     from peewit.service.cli.submission import print_failure, wait_for_job  # noqa: PLC0415 - slow; the other commands do not need it
 
-    with open_session() as session:
-        queue = JobQueue(session.database)
+    with open_home() as home:
+        queue = home.jobs
         job = queue.get(queue.resolve(job_id))
         if not job.status.is_final:
-            job = wait_for_job(session, job, is_quiet=json, cancels=False)
+            job = wait_for_job(home, job, is_quiet=json, cancels=False)
     if json:
         print_json(job)
     elif job.status is JobStatus.SUCCEEDED:

@@ -1,23 +1,24 @@
-"""`peewit evaluate`, `sets`, `abstain` and `threshold`: how far predictions can be trusted."""
+"""How far predictions can be trusted: `evaluate`, and how answers about trust are printed."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.predictions import Positive, ThresholdValue, predictions_file
+from peewit.service.cli.predictions import Positive, ThresholdValue
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
     JobOption,
     ModelName,
-    Session,
     command_group,
     given,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     print_rows,
@@ -29,28 +30,40 @@ from peewit.service.cli.table_files import (
     NodeOption,
     labels_of_file,
 )
-from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.abstention import abstention
+from peewit.service.operations.here import Here
+from peewit.service.operations.judging import (
+    get_abstention,
+    get_doubtful_labels,
+    get_reasons,
+    get_sets,
+    get_threshold,
+)
+from peewit.service.operations.which import Which
 from peewit.service.predictions.evaluation import evaluate as compare
 from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
-from peewit.service.predictions.label_sets import LabelSets
-from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.thresholds import (
-    asked_threshold,
-    class_threshold,
-    left_out_evaluation,
-)
+from peewit.service.predictions.thresholds import asked_threshold
 from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.evaluations import (
     Decision,
     Evaluation,
+    PredictionAbstention,
     RealEvaluation,
+    Threshold,
     ThresholdEvaluation,
+)
+from peewit.service.wire.predictions import (
+    DoubtfulLabels,
+    LabelReason,
+    PredictionReasons,
+    PredictionSets,
 )
 
 app = command_group()
 
 _CURVE_SHOWN = 10
+
+MAX_LEFT: Final = 0.005
+"""Share of the walks whose end nobody needs to hear of."""
 
 MinRecall = Annotated[
     float | None,
@@ -108,12 +121,13 @@ def evaluate(
     are real numbers by the size of the misses. With --positive CLASS also a threshold on its score,
     given or chosen on labels left out, beside the largest score.
     """
-    with open_session() as session:
-        graph = session.graph(name)
-        file = predictions_file(session, name, model, label_column, job)
+    with open_home() as home:
+        graph = home.graph(name)
+        which = Which(model=model, job=job, label_column=label_column)
+        file = which.open(Here(home=home, is_local=True, note=say), graph)
         of_truth = given(node=node, label=label_column if label is None else label)
         columns = label_columns(graph.settings.columns, of_truth)
-        store, column = LabelStore(session.database), file.meta.label_column
+        store, column = home.labels, file.meta.label_column
         is_text = store.are_text(graph.id, column=column) is True
         rows = labels_of_file(truth, graph.settings.node_ids, columns, csv_is_text=is_text)
         labels = store.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
@@ -144,27 +158,9 @@ def evaluate(
             _print_threshold(result.threshold)
 
 
-@app.command()
-def sets(
-    name: GraphName,
-    coverage: Annotated[
-        float, typer.Option(help="Chance that the set of a node holds its true label.")
-    ] = 0.9,
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    json: AsJson = False,
-) -> None:
-    """Say what sets of labels promise that hold the true one, and how large they are.
-
-    Needs a solve with --set sets=auto. `peewit predictions --coverage` writes them.
-    """
-    with open_session() as session:
-        file = judged_file(session, name, model, label_column, job)
-    found = LabelSets.of(file, coverage).summary()
-    if json:
-        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
-        return
+def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
+    """What sets promise to which classes, then their sizes."""
+    found = answer.sets
     print_rows(
         ("sets hold the true label of", "by labels", "asked", "guaranteed"),
         (
@@ -192,33 +188,14 @@ def sets(
             f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
             f"labels in the mean, and one alone at {found.certain_share:.1%}"
         )
-    if found.warning is not None:
-        say(f"warning: {as_options(found.warning)}")
+    _warn(found.warning)
 
 
-@app.command()
-def abstain(
-    name: GraphName,
-    max_error: Annotated[
-        float, typer.Option(help="Part of the answers that may be wrong, in (0, 1).")
-    ] = 0.05,
-    confidence: Annotated[float, typer.Option(help="Chance that no more are, at least.")] = 0.9,
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    json: AsJson = False,
+def show_abstention(
+    answer: PredictionAbstention, *, max_error: float, confidence: float, **_: object
 ) -> None:
-    """Say how sure a prediction must be for few to be wrong, by the labels left out.
-
-    Needs probabilities: a solve of auto with --set sets=auto or --set cross_validate=5, of any
-    other model with --set probabilities=true.
-    """
-    with open_session() as session:
-        file = judged_file(session, name, model, label_column, job)
-    found = abstention(file, max_error=max_error, confidence=confidence)
-    if json:
-        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
-        return
+    """The curve of errors, then the score to answer from."""
+    found = answer.abstention
     print_rows(
         ("answer from score", "labels answered", "wrong", f"at most, by {confidence:.0%}"),
         (
@@ -242,51 +219,83 @@ def abstain(
             f"from score {found.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
             f"{confidence:.0%}: {found.answered_nodes:.1%} of the nodes"
         )
-    if found.warning is not None:
-        say(f"warning: {as_options(found.warning)}")
+    _warn(found.warning)
 
 
-@app.command()
-def threshold(
-    name: GraphName,
-    positive: Annotated[str, typer.Option(metavar="CLASS", help="The class to decide.")],
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    min_recall: MinRecall = None,
-    min_precision: MinPrecision = None,
-    cost_fn: CostFn = None,
-    cost_fp: CostFp = None,
-    positive_share: PositiveShare = None,
-    json: AsJson = False,
+def show_threshold(
+    answer: Threshold,
+    *,
+    name: str,
+    positive: str,
+    label_column: str | None,
+    job: str | None,
+    **_: object,
 ) -> None:
-    """Choose a threshold on the score of a class, by the labels left out of the latest solve.
-
-    Needs a solve with --set cross_validate=5. Say one goal: --min-recall, --min-precision, or
-    costs. Where labels were not drawn at random, give --positive-share as well.
-    """
-    with open_session() as session:
-        file = judged_file(session, name, model, label_column, job)
-    chosen = class_threshold(
-        file,
-        positive,
-        min_recall=min_recall,
-        min_precision=min_precision,
-        cost_fn=cost_fn,
-        cost_fp=cost_fp,
-        positive_share=positive_share,
-    )
-    found = left_out_evaluation(file, chosen)
-    if json:
-        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(found)})
-        return
-    _print_threshold(found)
-    if found.warning is not None:
-        say(f"warning: {as_options(found.warning)}")
+    """What the threshold finds, and the command that decides by it."""
+    _print_threshold(answer.chosen)
+    _warn(answer.chosen.warning)
     of_column = f"--label-column {quote(label_column)} " if label_column else ""
     of_job = f"--job {job} " if job else ""
-    decided = f"{of_column}{of_job}--positive {quote(positive)} --threshold {found.threshold:.9g}"
+    decided = (
+        f"{of_column}{of_job}--positive {quote(positive)} --threshold {answer.chosen.threshold:.9g}"
+    )
     say(f"`peewit predictions {quote(name)} {decided}` decides by it")
+
+
+def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
+    """What speaks for the prediction of a node, and what against it."""
+    found = answer.reasons
+    predicted = found.label
+    if predicted is None:
+        typer.echo(f"{node}: no label reaches it")
+        return
+    typer.echo(f"{node}: {predicted} ({answer.score} {found.score:.4f})")
+    support = ", ".join(f"{each.label} {each.support:.4g}" for each in found.classes)
+    by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
+    typer.echo(f"{by[found.by]}: {support}")
+    typer.echo()
+    _print_labels(f"for {predicted}", found.labels)
+    if found.labels:
+        typer.echo(f"these carry {found.carried:.1%} of what speaks for {predicted}")
+    if found.against:
+        typer.echo()
+        _print_labels("against it", found.against)
+    if not found.is_whole and found.followed < 1.0 - MAX_LEFT:
+        say(f"walks were followed as far as {found.followed:.1%}; there may be more labels")
+    if found.note is not None:
+        say(found.note)
+
+
+def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
+    """The labels, the most doubtful first, and how many are contradicted."""
+    found = answer.doubtful
+    print_rows(
+        ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
+        (
+            (
+                each.node,
+                str(each.label),
+                str(each.predicted),
+                None if each.probability is None else f"{each.probability:.3f}",
+                f"{each.behind:.3g}",
+                each.dropped,
+            )
+            for each in found.labels
+        ),
+    )
+    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
+
+
+add_command(app, get_sets, "sets", show=show_sets)
+add_command(app, get_abstention, "abstain", show=show_abstention)
+add_command(app, get_threshold, "threshold", show=show_threshold)
+add_command(app, get_reasons, "why", show=show_reasons)
+add_command(app, get_doubtful_labels, "doubtful", show=show_doubtful)
+
+
+def _warn(warning: str | None) -> None:
+    if warning is not None:
+        say(f"warning: {as_options(warning)}")
 
 
 def _print_classes(result: Evaluation) -> None:
@@ -392,11 +401,25 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
     }
 
 
-def judged_file(
-    session: Session, name: str, model: str | None, label_column: str | None, job: str | None
-) -> PredictionFile:
-    """The same, to be judged by its labels; says so where they have changed since."""
-    file = predictions_file(session, name, model, label_column, job)
-    if session.graph(name).labels_seq > file.meta.labels_seq:
-        say("labels have changed since this was solved; `peewit solve` takes them in")
-    return file
+def _way(each: LabelReason) -> str:
+    """What lies between the node and a label."""
+    if each.way is None:
+        return "too far to look for"
+    if len(each.way) < 3:
+        return "the node itself" if len(each.way) == 1 else "a neighbor"
+    return " > ".join(map(str, each.way[1:-1]))
+
+
+def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:
+    print_rows(
+        (title, "label", "part", "on the way"),
+        (
+            (
+                str(each.node),
+                str(each.label),
+                f"{each.part:.1%}",
+                _way(each),
+            )
+            for each in labels
+        ),
+    )

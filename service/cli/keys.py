@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.api.key_store import SCOPES, KeyStore, Scope
 from peewit.service.cli.session import (
     AsJson,
     command_group,
-    open_session,
+    open_home,
     print_json,
     print_rows,
     say,
     tell,
 )
+from peewit.service.key_store import SCOPES, Scope
 
 app = command_group("Keys of the HTTP API.")
 
@@ -29,8 +29,8 @@ def create(
 ) -> None:
     """Make a key and print it; it cannot be shown again."""
     scopes = [_scope(each) for each in scope or ["admin"]]
-    with open_session() as session:
-        key = KeyStore(session.database).create(name, scopes)
+    with open_home() as home:
+        key = home.keys.create(name, scopes)
     if json:
         print_json({"name": name, "scopes": scopes, "prefix": key.partition(".")[0], "key": key})
         return
@@ -42,8 +42,8 @@ def create(
 @app.command("list")
 def list_keys(json: AsJson = False) -> None:
     """List keys without their secrets."""
-    with open_session() as session:
-        found = KeyStore(session.database).list()
+    with open_home() as home:
+        found = home.keys.list()
     if json:
         print_json(found)
         return
@@ -70,8 +70,8 @@ def revoke(
 ) -> None:
     """Refuse a key from now on."""
     prefix = prefix.partition(".")[0]
-    with open_session() as session:
-        store = KeyStore(session.database)
+    with open_home() as home:
+        store = home.keys
         store.revoke(prefix)
         is_last = all(each.revoked_at is not None for each in store.list())
     tell(f"revoked {prefix}", {"prefix": prefix, "revoked": True}, as_json=json)
@@ -83,8 +83,8 @@ def revoke(
 @app.command("open")
 def open_again(json: AsJson = False) -> None:
     """Let whoever is on this machine call without a key; all keys must be revoked."""
-    with open_session() as session:
-        KeyStore(session.database).open_again()
+    with open_home() as home:
+        home.keys.open_again()
     text = "Every account of this machine can now read, label, ingest and erase without a key."
     tell(text, {"open": True}, as_json=json)
 

@@ -9,19 +9,18 @@ from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     as_text,
     command_group,
     given,
-    open_session,
+    open_home,
     print_json,
     say,
 )
 from peewit.service.cli.submission import print_failure, require_valid, wait_for_job
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.graph_paths import GraphPaths
@@ -70,12 +69,12 @@ def knn(
     )
     kind = KINDS["knn"]
     require_valid(kind, None, values)
-    with open_session() as session:
-        graph_id = session.graph(name).id
-        job = JobQueue(session.database).submit(kind.spec(graph_id, parameters=values))
-        job = wait_for_job(session, job, is_quiet=json)
-        made = _ingest_edges(session, graph_id, job, is_quiet=json)
-        graph = session.graph(name)
+    with open_home() as home:
+        graph_id = home.graph(name).id
+        job = home.jobs.submit(kind.spec(graph_id, parameters=values))
+        job = wait_for_job(home, job, is_quiet=json)
+        made = _ingest_edges(home, graph_id, job, is_quiet=json)
+        graph = home.graph(name)
     refused = [file for file in made if file.status == "quarantined"]
     if json:
         print_json({"job": job, "files": made, "progress": graph.progress})
@@ -89,14 +88,14 @@ def knn(
         raise typer.Exit(1)
 
 
-def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) -> list[FileRecord]:
+def _ingest_edges(home: Home, graph_id: str, job: Job, *, is_quiet: bool) -> list[FileRecord]:
     """The file of the job once ingest has taken it, here or in another process."""
     if job.status is not JobStatus.SUCCEEDED:
         return []
-    directory = GraphPaths(root=session.settings.graphs_directory / graph_id).knn
+    directory = GraphPaths(root=home.settings.graphs_directory / graph_id).knn
     sources = [
         source
-        for source in session.manifest.sources.list(graph_id)
+        for source in home.manifest.sources.list(graph_id)
         if Path(source.url).parent == directory and Path(source.url).name.startswith(job.id)
     ]
     with (
@@ -104,11 +103,11 @@ def _ingest_edges(session: Session, graph_id: str, job: Job, *, is_quiet: bool) 
         exit_after_signal(STOP_SECONDS),
         ended_when_stopped("the edges are on disk, `peewit ingest` takes them in"),
     ):
-        read_all(session, graph_id, sources, stop, is_quiet=is_quiet)
+        read_all(home, graph_id, sources, stop, is_quiet=is_quiet)
     return [
         file
         for source in sources
-        for file in session.manifest.list_files(graph_id, source_id=source.id)
+        for file in home.manifest.list_files(graph_id, source_id=source.id)
     ]
 
 

@@ -10,13 +10,11 @@ import orjson
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.label_tables import labeling_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
     say,
     tell,
@@ -24,7 +22,7 @@ from peewit.service.cli.session import (
 from peewit.service.cli.suggest import suggest_nodes
 from peewit.service.cli.table_files import LabelColumnOption, write_bytes
 from peewit.service.dashboard.node_media import Items
-from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.home import Home
 from peewit.service.label_studio.annotations import Agreed, RefusedTask, agreed, read_export
 from peewit.service.label_studio.tasks import (
     CONTROL,
@@ -36,9 +34,8 @@ from peewit.service.label_studio.tasks import (
     task,
 )
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.store import BadLabels, LabelStore
+from peewit.service.labels.store import BadLabels
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.predictions.suggestions import MAX_SAMPLE, Strategy
 from peewit.service.tables.uploads import BadUpload, NodeId, UploadedLabels, node_array, node_id
 from peewit.service.wire.labels import LabelOrigin
@@ -80,13 +77,13 @@ def tasks(
 
     The text or picture that a node has in PEEWIT_ITEMS is part of its task.
     """
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         found = suggest_nodes(
-            session, graph, strategy, n_nodes, label_column=label_column, is_quiet=json
+            home, graph, strategy, n_nodes, label_column=label_column, is_quiet=json
         )
-        known = _classes(session, graph, label_column, classes or [])
-        items = Items(session.settings.items_directory)
+        known = _classes(home, graph, label_column, classes or [])
+        items = Items(home.settings.items_directory)
         made = completed(
             [
                 task(
@@ -141,11 +138,11 @@ def put_annotations(
     export = read_export(exported, graph=name, control=control)
     labels, ties = agreed(export.answers)
     refused = [*export.refused, *ties]
-    with open_session() as session:
-        graph = session.graph(name)
-        known = _classes(session, graph, label_column, classes or [])
-        rows, wrong = _rows(session, graph, labels, known)
-        labeling = labeling_of(session)
+    with open_home() as home:
+        graph = home.graph(name)
+        known = _classes(home, graph, label_column, classes or [])
+        rows, wrong = _rows(home, graph, labels, known)
+        labeling = home.labeling
         n_accepted, seq = 0, graph.labels_seq
         for (origin, annotator), some in rows.items():
             column = some if label_column is None else {label_column: some}
@@ -188,7 +185,7 @@ def _tell(
 
 
 def _rows(
-    session: Session,
+    home: Home,
     graph: GraphRecord,
     labels: Iterable[Agreed],
     known: Mapping[str, int | str],
@@ -217,7 +214,7 @@ def _rows(
         else:
             taken.append((node, each))
     ids = node_array([node for node, _ in taken], graph.settings.node_ids)
-    nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+    nodes = home.nodes
     rows: dict[tuple[LabelOrigin, str], UploadedLabels] = {}
     are_known = nodes.knows(graph, ids).tolist()
     for (node, each), is_known in zip(taken, are_known, strict=True):
@@ -234,7 +231,7 @@ def _rows(
 
 
 def _classes(
-    session: Session, graph: GraphRecord, column: str | None, more: Sequence[str]
+    home: Home, graph: GraphRecord, column: str | None, more: Sequence[str]
 ) -> dict[str, int | str]:
     """Classes of the labels, of the latest predictions and further ones, by how they are written.
 
@@ -245,10 +242,8 @@ def _classes(
     ValueError
         The labels are real numbers.
     """
-    found: list[Any] = list(
-        LabelStore(session.database).class_counts(graph.id, column=column or "")
-    )
-    store = PredictionStore(session.database, session.settings.graphs_directory)
+    found: list[Any] = list(home.labels.class_counts(graph.id, column=column or ""))
+    store = home.prediction_files
     job = store.latest(graph.id, None, column=column or "")
     if job is not None:
         found += store.read(job).meta.class_names

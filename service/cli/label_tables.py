@@ -1,7 +1,6 @@
 """`peewit labels put`, `list`, `export` and others: the labels that people give."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal
@@ -13,12 +12,10 @@ from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    JobOption,
-    ModelName,
-    Session,
     command_group,
     given,
-    open_session,
+    keep_columns,
+    open_home,
     print_json,
     print_rows,
     say,
@@ -35,9 +32,8 @@ from peewit.service.cli.table_files import (
     table_format,
     write_bytes,
 )
-from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.label_entry import Labeling, LabelsRefused, encode_labels
+from peewit.service.labels.label_entry import LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
@@ -109,11 +105,11 @@ def put(
     if names and label is not None:
         raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
     who = None if annotator is None else annotator_name(annotator)
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         named = given(node=node, label=label)
         columns = label_columns(graph.settings.columns, named)
-        labeling = labeling_of(session)
+        labeling = home.labeling
         told = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
         rows = _rows_of(file, graph, columns, names or [], labeling.labels, told=told)
         if as_opinions:
@@ -121,16 +117,15 @@ def put(
                 raise typer.BadParameter(
                     "must be left out beside --label-column", param_hint="--as-opinions"
                 )
-            from peewit.service.cli.opinions import second_opinions_of  # noqa: PLC0415 - as below
 
-            receipt = second_opinions_of(session).answer(graph, rows, annotator=who)
+            receipt = home.second_opinions.answer(graph, rows, annotator=who)
             tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
             return
         try:
             receipt = labeling.put(
                 graph, rows, unknown=unknown, origin=origin or "imported", annotator=who
             )
-            session.keep_columns(graph, named)
+            keep_columns(home, graph, named)
         except LabelsRefused as error:
             if json:
                 raise
@@ -165,8 +160,8 @@ def _rows_of(
 @app.command("columns")
 def list_columns(name: GraphName, json: AsJson = False) -> None:
     """List the columns in which labels were given, and how many nodes have one."""
-    with open_session() as session:
-        found = LabelStore(session.database).described_columns(session.graph(name).id)
+    with open_home() as home:
+        found = home.labels.described_columns(home.graph(name).id)
     if json:
         print_json(found)
         return
@@ -190,8 +185,8 @@ def list_labels(
     json: AsJson = False,
 ) -> None:
     """List labeled nodes, their labels, where these come from and who gave them, by their ids."""
-    with open_session() as session:
-        store, graph = LabelStore(session.database), session.graph(name)
+    with open_home() as home:
+        store, graph = home.labels, home.graph(name)
         current = store.current(graph.id, column=label_column or "")
     names = ("node", "label", "origin", "annotator")
     columns = (current.nodes, current.origins, current.annotators)
@@ -213,47 +208,6 @@ def list_labels(
 
 
 @app.command()
-def doubtful(
-    name: GraphName,
-    n_labels: Annotated[int, typer.Option("-k", min=1, help="Most labels.")] = 20,
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    json: AsJson = False,
-) -> None:
-    """List labels by how much the others contradict them: mistakes are among the first.
-
-    Behind is the score of what the others say minus that of the label; below 0 they agree. Needs a
-    solve with --set cross_validate=5, --set sets=auto or --set probabilities=true; after one with
-    --set without_doubtful=K, dropped says which labels the answer does without.
-    """
-    from peewit.service.cli.judging import judged_file  # noqa: PLC0415 - loads what predicts
-    from peewit.service.predictions.doubtful_labels import doubtful_labels  # noqa: PLC0415 - as above
-
-    with open_session() as session:
-        file = judged_file(session, name, model, label_column, job)
-    found = doubtful_labels(file, k=n_labels)
-    if json:
-        print_json(asdict(found))
-        return
-    print_rows(
-        ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
-        (
-            (
-                each.node,
-                str(each.label),
-                str(each.predicted),
-                None if each.probability is None else f"{each.probability:.3f}",
-                f"{each.behind:.3g}",
-                each.dropped,
-            )
-            for each in found.labels
-        ),
-    )
-    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
-
-
-@app.command()
 def remove(
     name: GraphName,
     nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
@@ -261,21 +215,12 @@ def remove(
     json: AsJson = False,
 ) -> None:
     """Take the labels of some nodes back."""
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         ids = [node_id(node, graph.settings.node_ids) for node in nodes]
-        receipt = labeling_of(session).delete(graph, ids, column=label_column or "")
+        receipt = home.labeling.delete(graph, ids, column=label_column or "")
     text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text, receipt, as_json=json)
-
-
-def labeling_of(session: Session) -> Labeling:
-    """What puts labels into the graphs of a session."""
-    return Labeling(
-        database=session.database,
-        labels=LabelStore(session.database),
-        nodes=KnownNodes(session.settings.graphs_directory, session.manifest),
-    )
 
 
 @app.command()
@@ -295,9 +240,9 @@ def export(
     labels_format = Format.CSV if output is None else table_format(output, "--output")
     if json and output is None:
         labels_format = Format.NDJSON
-    with open_session() as session:
-        graph = session.graph(name)
-        current = LabelStore(session.database).current(graph.id, column=label_column or "")
+    with open_home() as home:
+        graph = home.graph(name)
+        current = home.labels.current(graph.id, column=label_column or "")
     columns = label_columns(graph.settings.columns, given(label=label_column))
     pieces = encode_labels(current, graph.settings.node_ids, labels_format, columns)
     if output is None:

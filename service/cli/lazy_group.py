@@ -5,39 +5,24 @@ Help and completion need a name and a line of help only, and take them from the 
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from peewit.service.cli.command_words import HELP
 from peewit.service.cli.completion import stand_in
-
-
-class Member(NamedTuple):
-    """A command of a group.
-
-    Attributes
-    ----------
-    module : str
-        Module of `peewit.service.cli` whose ``app`` has the command.
-    help : str, optional
-        First line of the command's docstring; None hides the command.
-    """
-
-    module: str
-    help: str | None
 
 
 class LazyGroup(TyperGroup):
     """Commands by name, their modules imported at first use.
 
-    Attributes
-    ----------
-    members : mapping of str to Member
-        In the order of ``--help``.
+    ``members`` tells the module of `peewit.service.cli` whose ``app`` has each, in the order of
+    ``--help``; ``prefix`` is the name of the group, and a space behind it.
     """
 
-    members: ClassVar[Mapping[str, Member]] = {}
+    members: ClassVar[Mapping[str, str]] = {}
+    prefix: ClassVar[str] = ""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All names."""
@@ -57,7 +42,7 @@ class LazyGroup(TyperGroup):
         del ctx
         if cmd_name not in self.members:
             return None
-        module = import_module(f"peewit.service.cli.{self.members[cmd_name].module}")
+        module = import_module(f"peewit.service.cli.{self.members[cmd_name]}")
         found = typer.main.get_command(module.app)
         return found.commands.get(cmd_name, found) if isinstance(found, TyperGroup) else found
 
@@ -71,10 +56,14 @@ class LazyGroup(TyperGroup):
         context = typer.Context(summary, parent=ctx.parent, info_name=ctx.info_name)
         return summary.shell_complete(context, incomplete)
 
+    def is_hidden(self, name: str) -> bool:
+        """Whether help leaves a command out."""
+        return self.prefix + name not in HELP
+
     def _summary(self) -> TyperGroup:
         """The group with commands that only have their help."""
         commands: Any = {
-            name: TyperCommand(name, help=member.help, hidden=member.help is None)
-            for name, member in self.members.items()
+            name: TyperCommand(name, help=HELP.get(self.prefix + name), hidden=self.is_hidden(name))
+            for name in self.members
         }
         return TyperGroup(name=self.name, commands=commands, params=self.params)

@@ -5,13 +5,11 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
     print_rows,
     say,
@@ -19,13 +17,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.cli.table_files import LabelColumnOption
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.label_entry import Labeling
-from peewit.service.labels.opinions import OpinionStore
-from peewit.service.labels.reservations import Reservations
-from peewit.service.labels.second_opinions import SecondOpinions
-from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.agreement_report import Drawn, agreement_of
-from peewit.service.predictions.questions import Questions
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.opinions import AgreementFigure
 from peewit.streaming.edges.node_ids import node_id
@@ -59,10 +51,10 @@ def agreement(
     Of nodes drawn at random the figures hold for all labels given by hand. Where people disagree
     the first label stands until more people have given another one, or somebody decides.
     """
-    with open_session() as session:
+    with open_home() as home:
         found = agreement_of(
-            questions_of(session),
-            session.graph(name),
+            home.questions,
+            home.graph(name),
             column=label_column or "",
             drawn=drawn,
             share=share,
@@ -105,8 +97,8 @@ def disagreements(
     json: AsJson = False,
 ) -> None:
     """List nodes that people have labeled differently, and which label stands meanwhile."""
-    with open_session() as session:
-        store, graph = OpinionStore(session.database), session.graph(name)
+    with open_home() as home:
+        store, graph = home.opinions, home.graph(name)
         found = store.disagreements(graph.id, column=label_column or "")
     if json:
         print_json([asdict(each) for each in found[:n_nodes]])
@@ -141,9 +133,9 @@ def decide(
     It keeps the origin of the label before, and no later answer changes it.
     """
     column = label_column or ""
-    with open_session() as session:
-        graph, labels = session.graph(name), LabelStore(session.database)
-        receipt = second_opinions_of(session).decide(
+    with open_home() as home:
+        graph, labels = home.graph(name), home.labels
+        receipt = home.second_opinions.decide(
             graph,
             node_id(node, graph.settings.node_ids),
             _typed(label, labels.are_text(graph.id, column=column) is False),
@@ -165,34 +157,9 @@ def rename_annotator(
     A name that another person has there is refused: two would become one. Keys keep their names.
     """
     new = annotator_name(wanted, argument="NEW")
-    with open_session() as session:
-        n_changed = OpinionStore(session.database).rename(session.graph(name).id, present, new)
+    with open_home() as home:
+        n_changed = home.opinions.rename(home.graph(name).id, present, new)
     tell(f"changed {n_changed:,} rows", {"n_changed": n_changed}, as_json=json)
-
-
-def second_opinions_of(session: Session) -> SecondOpinions:
-    """Where second opinions go, in the home of a session."""
-    questions = questions_of(session)
-    return SecondOpinions(
-        database=session.database,
-        labeling=Labeling(
-            database=session.database, labels=questions.labels, nodes=questions.nodes
-        ),
-        store=questions.opinions,
-    )
-
-
-def questions_of(session: Session) -> Questions:
-    """Who is asked what, in the home of a session."""
-    database, settings = session.database, session.settings
-    return Questions(
-        labels=LabelStore(database),
-        opinions=OpinionStore(database),
-        reservations=Reservations(database),
-        nodes=prediction_reader(session).nodes,
-        seconds=settings.reserve_seconds,
-        share=settings.second_opinions,
-    )
 
 
 def _typed(label: str, is_number: bool) -> LabelValue:

@@ -9,9 +9,8 @@ import typer
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     say,
     tell,
 )
@@ -23,11 +22,9 @@ from peewit.service.cli.table_files import (
     table_format,
     write_table,
 )
-from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.home import Home
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob
-from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.predictors import (
     NotInductive,
@@ -81,11 +78,11 @@ def predict(
         table_format(points, "FILE")
     if output is not None:
         table_format(output, "--output")
-    with open_session() as session:
-        store = PredictionStore(session.database, session.settings.graphs_directory)
-        predictor = predictor_of(store, _job(session, store, name, job, label_column or ""))
-        graph = session.graph(name)
-        nodes = KnownNodes(session.settings.graphs_directory, session.manifest)
+    with open_home() as home:
+        store = home.prediction_files
+        predictor = predictor_of(store, _job(home, store, name, job, label_column or ""))
+        graph = home.graph(name)
+        nodes = home.nodes
         check = partial(
             checked_points,
             n_columns=predictor.n_columns,
@@ -114,20 +111,18 @@ def predict(
     )
 
 
-def _job(
-    session: Session, store: PredictionStore, name: str, job_id: str | None, column: str
-) -> Job:
+def _job(home: Home, store: PredictionStore, name: str, job_id: str | None, column: str) -> Job:
     """The job that was named, or the freshest of a label column that predicts new points."""
-    graph = session.graph(name)
+    graph = home.graph(name)
     if job_id is not None:
-        queue = JobQueue(session.database)
+        queue = home.jobs
         job = queue.get(queue.resolve(job_id))
         if job.graph_id != graph.id:
             raise UnknownJob(f"no job {job_id!r} of graph {name}")
         return job
     latest = latest_predictor(store, graph.id, column=column)
     if latest is None:
-        LabelStore(session.database).require_column(graph.id, column)
+        home.labels.require_column(graph.id, column)
         raise NotInductive(
             f"{name} has no predictions by a model of features; give its nodes features and solve "
             f"with --model, one of {', '.join(inductive_models())}"

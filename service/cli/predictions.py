@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib import import_module
-from shlex import quote
 from typing import Annotated
 
 import pyarrow as pa
 import typer
 
-from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
     JobOption,
     ModelName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     say,
     tell,
 )
@@ -28,16 +24,11 @@ from peewit.service.cli.table_files import (
     table_format,
     write_table,
 )
-from peewit.service.database.read_cache import Recent
-from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.jobs.job import Job
-from peewit.service.jobs.queue import JobQueue
-from peewit.service.labels.store import LabelStore
+from peewit.service.operations.here import Here
+from peewit.service.operations.which import Which
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.sorted_rows import sorted_rows
-from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.predictions.thresholds import (
     asked_threshold,
     with_threshold,
@@ -106,8 +97,9 @@ def predictions(
         raise typer.BadParameter("needs --sort", param_hint="--reverse")
     if output is not None:
         table_format(output, "--output")
-    with open_session() as session:
-        file = predictions_file(session, name, model, label_column, job)
+    with open_home() as home:
+        which = Which(model=model, job=job, label_column=label_column)
+        file = which.open(Here(home=home, is_local=True, note=say), home.graph(name))
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         batches = _rows(file, sort, top, is_reversed=reverse)
         schema = file.schema
@@ -149,58 +141,3 @@ def _rows(
         return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--sort") from error
-
-
-def prediction_reader(session: Session) -> PredictionReader:
-    """What finds predictions, and nodes in them."""
-    graphs_directory = session.settings.graphs_directory
-    return PredictionReader(
-        store=PredictionStore(session.database, graphs_directory),
-        jobs=JobQueue(session.database),
-        nodes=KnownNodes(graphs_directory, session.manifest),
-        recent=Recent(session.database),
-    )
-
-
-def predictions_file(
-    session: Session, name: str, model: str | None, label_column: str | None, job: str | None
-) -> PredictionFile:
-    """The predictions of a job or the latest, or why there are none and what to do."""
-    reader, graph = prediction_reader(session), session.graph(name)
-    if job is not None:
-        job_id = reader.jobs.resolve(job)
-        return reader.open(reader.find(graph, model=model, job_id=job_id, column=label_column))
-    file = reader.open(_latest(reader.store, session, graph, model, label_column))
-    newest = graph.progress.snapshot
-    of_column = f" --label-column {quote(label_column)}" if label_column else ""
-    if newest is not None and file.meta.snapshot < newest:
-        say(
-            f"these are of snapshot {file.meta.snapshot}, and {name} has snapshot {newest} by now: "
-            f"`peewit solve {name}{of_column}` predicts with what came since"
-        )
-    return file
-
-
-def _latest(
-    store: PredictionStore,
-    session: Session,
-    graph: GraphRecord,
-    model: str | None,
-    label_column: str | None,
-) -> Job:
-    """The job with the freshest predictions."""
-    job = store.latest(graph.id, model, column=label_column or "")
-    if job is None:
-        if label_column is not None:
-            LabelStore(session.database).require_column(graph.id, label_column)
-        if model is not None:  # loads all models: a second
-            import_module("peewit.service.tasks.solve_options").model_class(model)
-        name, of_what = graph.settings.name, "" if model is None else f" of {model}"
-        command = f"peewit solve {name}" + ("" if model is None else f" --model {model}")
-        if label_column is not None:
-            of_what += f" of label column {label_column!r}"
-            command += f" --label-column {quote(label_column)}"
-        raise PredictionsNotFound(
-            f"{name} has no predictions{of_what} yet; make some with `{command}`"
-        )
-    return job

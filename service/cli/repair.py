@@ -10,13 +10,12 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
-    open_session,
+    open_home,
     print_json,
     say,
 )
 from peewit.service.graphs.notes import fault_text
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
@@ -41,12 +40,10 @@ def repair(
     --rebuild twice. Without them nothing deletes: --rebuild reads all files that were ingested,
     which must be there. A graph of which every edge is kept stays as it is.
     """
-    with open_session() as session:
-        graph = session.graph(name)
-        repairs = session.manifest.repairs
-        snapshots = SnapshotStore(
-            GraphPaths(root=session.settings.graphs_directory / graph.id).snapshots
-        )
+    with open_home() as home:
+        graph = home.graph(name)
+        repairs = home.manifest.repairs
+        snapshots = SnapshotStore(home.paths(graph).snapshots)
         before = snapshots.newest()
         repairs.want(graph.id, "all" if rebuild else "due")
         with (
@@ -55,7 +52,7 @@ def repair(
             ended_when_stopped("the next ingest repairs the graph"),
         ):
             read_all(
-                session,
+                home,
                 graph.id,
                 (),
                 stop,

@@ -7,7 +7,8 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
-from peewit.service.cli.session import AsJson, Session, command_group, open_session, print_json
+from peewit.service.cli.session import AsJson, command_group, open_home, print_json
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.redaction import shown_url
@@ -38,15 +39,15 @@ def retract(
     come again until their content changes or `peewit ingest NAME PATH` asks for them. The graph
     needs --deletions exact.
     """
-    with open_session() as session:
-        graph = session.graph(name)
-        retractions, graph_id = session.manifest.retractions, graph.id
-        found = [_find(session, graph, place) for place in places]
+    with open_home() as home:
+        graph = home.graph(name)
+        retractions, graph_id = home.manifest.retractions, graph.id
+        found = [_find(home, graph, place) for place in places]
         for file in found:
             retractions.want(graph_id, file.id, inserts_only=inserts_only)
 
         def present() -> list[FileRecord]:
-            return [session.manifest.file(graph_id, file.id) for file in found]
+            return [home.manifest.file(graph_id, file.id) for file in found]
 
         with (
             StopSignal() as stop,
@@ -54,7 +55,7 @@ def retract(
             ended_when_stopped("the next ingest takes the files out"),
         ):
             read_all(
-                session,
+                home,
                 graph_id,
                 (),
                 stop,
@@ -62,7 +63,7 @@ def retract(
                 is_done=lambda: all(file.status != "retracting" for file in present()),
             )
         ended = present()
-        progress = session.graph(name).progress
+        progress = home.graph(name).progress
     for file in ended:
         if file.status == "committed":
             raise RetractionRefused(f"{shown_url(file.path)} stays: {file.reason}")
@@ -77,12 +78,12 @@ def retract(
     )
 
 
-def _find(session: Session, graph: GraphRecord, place: str) -> FileRecord:
+def _find(home: Home, graph: GraphRecord, place: str) -> FileRecord:
     """The file of this id, or the version of this path that is in the graph, else the newest."""
     if place.isdecimal():
-        return session.manifest.file(graph.id, int(place))
+        return home.manifest.file(graph.id, int(place))
     path = absolute_url(place).removeprefix("file://")
-    versions = session.manifest.retractions.of_path(graph.id, path)
+    versions = home.manifest.retractions.of_path(graph.id, path)
     if not versions:
         raise FileNotListed(
             f"no file {shown_url(path)!r} in the manifest of this graph; PATH must be that of one "

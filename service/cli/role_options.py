@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.api.port import check_binding
-from peewit.service.cli.session import open_session
+from peewit.service.cli.session import open_home
 from peewit.service.settings import Settings
 
 Host = Annotated[str, typer.Option(help="Address to listen on; beyond loopback a key is needed.")]
@@ -17,5 +17,5 @@ UntilStdinEnds = Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)
 
 def check_start(settings: Settings, host: str, port: int) -> None:
     """Open the stores once, and refuse a place to listen that nobody may have."""
-    with open_session(settings) as session:
-        check_binding(host, port, settings=settings, database=session.database)
+    with open_home(settings) as home:
+        check_binding(host, port, settings=settings, database=home.database)

@@ -7,22 +7,21 @@ Answers go to stdout, as text for people or, with ``--json``, as one JSON value.
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
+from peewit.service.home import Home
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from peewit.service.catalog import Catalog, GraphRecord
-    from peewit.service.database.engine import Database
+    from peewit.service.catalog import GraphRecord
     from peewit.service.graph_settings import GraphSettings
-    from peewit.service.inbox.manifest import Manifest
     from peewit.service.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
@@ -44,62 +43,25 @@ _PIPED_WIDTH = 100_000
 """Columns when stdout is no terminal: wide enough that nothing is folded."""
 
 
-@dataclass(frozen=True)
-class Session:
-    """The stores of one home, open.
-
-    Attributes
-    ----------
-    settings : Settings
-        Of this process.
-    database : Database
-        Closed when the command ends.
-    """
-
-    settings: "Settings"
-    database: "Database"
-
-    @cached_property
-    def catalog(self) -> "Catalog":
-        """The graphs."""
-        from peewit.service.catalog import Catalog  # noqa: PLC0415 - slow; not every command needs it
-
-        return Catalog(self.database, memory_bytes=self.settings.graph_memory_bytes)
-
-    @cached_property
-    def manifest(self) -> "Manifest":
-        """Sources and files."""
-        from peewit.service.inbox.manifest import Manifest  # noqa: PLC0415 - as above
-
-        return Manifest(self.database)
-
-    def graph(self, name: str) -> "GraphRecord":
-        """The graph of a name; raises `GraphNotFound`."""
-        return self.catalog.get(name)
-
-    def keep_columns(self, graph: "GraphRecord", named: Mapping[str, str]) -> None:
-        """Keep names of columns with the graph where it has none of its own, and say so."""
-        new = {name: each for name, each in named.items() if name not in graph.settings.columns}
-        if not new:
-            return
-
-        def with_new(settings: "GraphSettings") -> "GraphSettings":
-            return replace(settings, columns={**new, **settings.columns})
-
-        self.catalog.update(graph.id, with_new)
-        shown = ", ".join(f"{name}={each}" for name, each in new.items())
-        say(f"{graph.settings.name} keeps the columns {shown}")
-
-
 @contextmanager
-def open_session(settings: "Settings | None" = None) -> Iterator[Session]:
-    """The stores that the environment names, or those of other settings."""
-    from peewit.service.database.engine import open_database  # noqa: PLC0415 - as above
-    from peewit.service.settings import Settings  # noqa: PLC0415
+def open_home(settings: "Settings | None" = None) -> Iterator[Home]:
+    """The home that the environment names, or other settings, until the command ends."""
+    with closing(Home.open(settings)) as home:
+        yield home
 
-    settings = settings or Settings()
-    with closing(open_database(settings.database)) as database:
-        yield Session(settings, database)
+
+def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> None:
+    """Keep names of columns with the graph where it has none of its own, and say so."""
+    new = {name: each for name, each in named.items() if name not in graph.settings.columns}
+    if not new:
+        return
+
+    def with_new(settings: "GraphSettings") -> "GraphSettings":
+        return replace(settings, columns={**new, **settings.columns})
+
+    home.catalog.update(graph.id, with_new)
+    shown = ", ".join(f"{name}={each}" for name, each in new.items())
+    say(f"{graph.settings.name} keeps the columns {shown}")
 
 
 def command_group(title: str | None = None) -> typer.Typer:

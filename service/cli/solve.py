@@ -14,7 +14,7 @@ from peewit.service.cli.session import (
     GraphName,
     as_text,
     command_group,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     say,
@@ -22,8 +22,8 @@ from peewit.service.cli.session import (
 from peewit.service.cli.submission import require_valid, run_columns, run_job
 from peewit.service.cli.table_files import LabelColumnOption, parsed_settings, with_label_column
 from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
+from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.stores import JobStores
 from peewit.service.wire.jobs import Estimate, solve_lines, warning_text
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
@@ -96,11 +96,10 @@ def estimate(
     deletions add to ingest, or would.
     """
     values = _check_parameters(model, parameters, label_column)
-    with open_session() as session:
-        stores = JobStores.create(session.database, session.settings)
-        graph = session.graph(name)
-        found = stores.estimator.estimate(graph, model, values)
-        cost = DeletionsCost.of(graph, session.settings)
+    with open_home() as home:
+        graph = home.graph(name)
+        found = Estimator.of(home).estimate(graph, model, values)
+        cost = DeletionsCost.of(graph, home.settings)
     if json:
         print_json({**asdict(found), "exact_deletions": cost})
     else:

@@ -11,10 +11,10 @@ from peewit.service.cli.edge_files import listed
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
     given,
-    open_session,
+    keep_columns,
+    open_home,
     print_json,
     print_rows,
     say,
@@ -32,6 +32,7 @@ from peewit.service.cli.table_files import (
     TimeOption,
     WeightOption,
 )
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_columns import source_columns
 from peewit.service.inbox.source_lister import explained
@@ -86,11 +87,11 @@ def add(
     require_holding(kind, holds, label_column)
     if kind == FILES:
         _look_at_files(location, follow=follow)
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
         columns = source_columns(graph.settings, holds, named)
-        source = session.manifest.sources.add(
+        source = home.manifest.sources.add(
             graph.id,
             location,
             kind=kind,
@@ -103,7 +104,7 @@ def add(
             replaces=replace_changed,
         )
         if holds == "edges":
-            session.keep_columns(graph, named)
+            keep_columns(home, graph, named)
     shown = shown_url(source.url)
     text = f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it"
     tell(text, _public(source), as_json=json)
@@ -112,12 +113,12 @@ def add(
 @app.command("list")
 def list_sources(name: GraphName, json: AsJson = False) -> None:
     """List sources with their files by status, their errors, and the quarantined files."""
-    with open_session() as session:
-        graph_id = session.graph(name).id
-        sources = session.manifest.sources.list(graph_id)
-        counts = [session.manifest.counts(graph_id, source_id=each.id) for each in sources]
-        refused = session.manifest.list_files(graph_id, status="quarantined", limit=1000)
-        refusals = session.manifest.live.refusals(graph_id, limit=100)
+    with open_home() as home:
+        graph_id = home.graph(name).id
+        sources = home.manifest.sources.list(graph_id)
+        counts = [home.manifest.counts(graph_id, source_id=each.id) for each in sources]
+        refused = home.manifest.list_files(graph_id, status="quarantined", limit=1000)
+        refusals = home.manifest.live.refusals(graph_id, limit=100)
     if json:
         print_json(
             {
@@ -189,18 +190,18 @@ def list_sources(name: GraphName, json: AsJson = False) -> None:
 @app.command()
 def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
-    with open_session() as session:
-        found = _find_source(session, name, source)
-        session.manifest.sources.remove(found.graph_id, found.id)
+    with open_home() as home:
+        found = _find_source(home, name, source)
+        home.manifest.sources.remove(found.graph_id, found.id)
     tell(f"removed {shown_url(found.url)}", {"removed": _public(found)}, as_json=json)
 
 
 @app.command()
 def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
-    with open_session() as session:
-        found = _find_source(session, name, source)
-        n_files = session.manifest.retry_source(found.graph_id, found.id)
+    with open_home() as home:
+        found = _find_source(home, name, source)
+        n_files = home.manifest.retry_source(found.graph_id, found.id)
     files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
     tell(f"{files} to be read again", {"n_files": n_files}, as_json=json)
 
@@ -232,8 +233,8 @@ def _public(source: SourceRecord) -> SourceRecord:
     return replace(source, url=shown_url(source.url))
 
 
-def _find_source(session: Session, name: str, source: str) -> SourceRecord:
-    for each in session.manifest.sources.list(session.graph(name).id):
+def _find_source(home: Home, name: str, source: str) -> SourceRecord:
+    for each in home.manifest.sources.list(home.graph(name).id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each
     raise SourceNotFound(f"no source {source!r}; `peewit source list {name}` shows what there is")

@@ -11,18 +11,16 @@ from rich.text import Text
 from peewit.service.cli.progress import LiveLine
 from peewit.service.cli.session import (
     INTERRUPTED,
-    Session,
-    open_session,
+    open_home,
     print_json,
     say,
     stderr_console,
 )
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.process_lifetime import StopSignal
 from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.solve_columns import submit_columns
-from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.run_one_job import run_all_until_finished
 
 
@@ -37,11 +35,11 @@ def run_job(
     json: bool,
 ) -> None:
     """Run a job of a graph to its end and say what came out; exit with 1 unless it succeeded."""
-    with open_session() as session:
-        graph = session.graph(name)
+    with open_home() as home:
+        graph = home.graph(name)
         spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
-        kind.admit(spec, graph, JobStores.create(session.database, session.settings))
-        job = wait_for_job(session, JobQueue(session.database).submit(spec), is_quiet=json)
+        kind.admit(spec, graph, home)
+        job = wait_for_job(home, home.jobs.submit(spec), is_quiet=json)
     if json:
         print_json(job)
     else:
@@ -61,12 +59,11 @@ def run_columns(
     json: bool,
 ) -> None:
     """Solve several label columns as `run_job` runs one job; ``tell_result`` takes the column."""
-    with open_session() as session:
-        stores = JobStores.create(session.database, session.settings)
+    with open_home() as home:
         submitted = submit_columns(
-            stores, session.graph(name), columns, model=model, parameters=values, priority=priority
+            home, home.graph(name), columns, model=model, parameters=values, priority=priority
         )
-        jobs = wait_for_jobs(session, submitted, is_quiet=json)
+        jobs = wait_for_jobs(home, submitted, is_quiet=json)
     if json:
         print_json(jobs)
     else:
@@ -94,23 +91,23 @@ def require_valid(
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
-def wait_for_job(session: Session, job: Job, *, is_quiet: bool, cancels: bool = True) -> Job:
+def wait_for_job(home: Home, job: Job, *, is_quiet: bool, cancels: bool = True) -> Job:
     """Wait until a submitted job is finished; it runs here while no worker is alive.
 
     A signal ends the command, and the job unless it is another's.
     """
-    (ended,) = wait_for_jobs(session, [job], is_quiet=is_quiet, cancels=cancels)
+    (ended,) = wait_for_jobs(home, [job], is_quiet=is_quiet, cancels=cancels)
     return ended
 
 
 def wait_for_jobs(
-    session: Session, jobs: Sequence[Job], *, is_quiet: bool, cancels: bool = True
+    home: Home, jobs: Sequence[Job], *, is_quiet: bool, cancels: bool = True
 ) -> list[Job]:
     """The same for some jobs, one after another."""
     with StopSignal() as stop, _StatePrinter() as teller:
         ended = run_all_until_finished(
-            session.database,
-            session.settings,
+            home.database,
+            home.settings,
             [job.id for job in jobs],
             on_change=None if is_quiet else teller,
             should_stop=stop,
@@ -118,7 +115,7 @@ def wait_for_jobs(
     unfinished = [job for job in ended if not job.status.is_final]
     for job in unfinished:
         if cancels:
-            JobQueue(session.database).cancel(job.id)
+            home.jobs.cancel(job.id)
             say(f"stopped; job {job.id} is cancelled")
         else:
             say(f"stopped waiting; job {job.id} is {job.status}")

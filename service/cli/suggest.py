@@ -6,29 +6,25 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.opinions import questions_of
-from peewit.service.cli.predictions import prediction_reader
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
     print_rows,
     say,
 )
 from peewit.service.cli.submission import print_failure, wait_for_job
 from peewit.service.cli.table_files import LabelColumnOption
+from peewit.service.home import Home
 from peewit.service.jobs.job import JobStatus
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.suggestions import (
     LOCATING,
     MAX_SAMPLE,
     STRATEGIES,
     Strategy,
-    Suggester,
     Suggestions,
 )
 
@@ -66,10 +62,10 @@ def suggest(
     are named, and judge by them, as by a random sample. Put labels of suggested nodes with the
     --origin that is told: answers are not judged by them.
     """
-    with open_session() as session:
+    with open_home() as home:
         found = suggest_nodes(
-            session,
-            session.graph(name),
+            home,
+            home.graph(name),
             strategy,
             n_nodes,
             model=model,
@@ -101,7 +97,7 @@ def suggest(
 
 
 def suggest_nodes(
-    session: Session,
+    home: Home,
     graph: GraphRecord,
     strategy: Strategy,
     n_nodes: int,
@@ -115,20 +111,16 @@ def suggest_nodes(
 
     With ``reserve_for``, the name of an annotator, nobody else is shown them for a while.
     """
-    suggester = Suggester(
-        labels=LabelStore(session.database),
-        predictions=prediction_reader(session),
-        graphs_directory=session.settings.graphs_directory,
-    )
+    suggester = home.suggester
     asked = None if strategy not in LOCATING else suggester.request_embedding(graph)
     if asked is not None:
-        job = wait_for_job(session, asked, is_quiet=is_quiet)
+        job = wait_for_job(home, asked, is_quiet=is_quiet)
         if job.status is not JobStatus.SUCCEEDED:
             print_failure(job)
             raise typer.Exit(1)
     if reserve_for is None:
         return suggester.suggest(graph, strategy, n_nodes, model=model, column=label_column)
-    found, _ = questions_of(session).suggest(
+    found, _ = home.questions.suggest(
         suggester,
         graph,
         strategy,

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from peewit.service.cli.session import (
     AsJson,
     command_group,
-    open_session,
+    open_home,
     print_fields,
     print_json,
     say,
@@ -83,8 +83,8 @@ def _heartbeat_fault(prefix: str) -> str:
     """Why processes named so seem dead; empty when one has a fresh heartbeat."""
     from peewit.service.jobs.worker_registry import WorkerRegistry  # noqa: PLC0415 - version needs none
 
-    with open_session() as session:
-        alive = WorkerRegistry(session.database).alive()
+    with open_home() as home:
+        alive = WorkerRegistry(home.database).alive()
     return "" if any(each.id.startswith(prefix) for each in alive) else "no fresh heartbeat"
 
 
@@ -93,8 +93,8 @@ def _ingest_fault() -> tuple[str, list[str]]:
     from peewit.service.jobs.ingest_steps import IngestSteps  # noqa: PLC0415 - version needs none
 
     prefix = f"ingest:{gethostname()}:"
-    with open_session() as session:
-        store, stall_seconds = IngestSteps(session.database), session.settings.stall_seconds
+    with open_home() as home:
+        store, stall_seconds = IngestSteps(home.database), home.settings.stall_seconds
         steps = [each for each in store.present() if each.process.startswith(prefix)]
         faults = store.faults(stall_seconds)
     stuck = [each for each in faults if each.process is not None]

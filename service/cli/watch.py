@@ -19,14 +19,13 @@ from peewit.service.cli.progress import fault_text, shown_time
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    Session,
     command_group,
-    open_session,
+    open_home,
     print_json,
 )
 from peewit.service.graphs.ingest_history import IngestHistory, IngestPoint, edges_per_second
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.process_lifetime import StopSignal
 from peewit.service.wire.graphs import epsilon_text
 
@@ -56,32 +55,32 @@ def watch(
 
     Where stdout is no terminal, and with --json, it is shown once.
     """
-    with open_session() as session:
+    with open_home() as home:
         if json:
-            print_json(_figures(session, session.graph(name)))
+            print_json(_figures(home, home.graph(name)))
             return
         console = Console(highlight=False, markup=False)
         if not console.is_terminal:
-            console.print(view(session, session.graph(name)))
+            console.print(view(home, home.graph(name)))
             return
         with (
             StopSignal() as stop,
-            Live(view(session, session.graph(name)), console=console, auto_refresh=False) as live,
+            Live(view(home, home.graph(name)), console=console, auto_refresh=False) as live,
         ):
             while not stop():
                 time.sleep(every)
-                live.update(view(session, session.graph(name)), refresh=True)
+                live.update(view(home, home.graph(name)), refresh=True)
 
 
-def view(session: Session, graph: GraphRecord) -> RenderableType:
+def view(home: Home, graph: GraphRecord) -> RenderableType:
     """What is shown of a graph at this moment."""
-    history = IngestHistory(session.database)
+    history = IngestHistory(home.database)
     moment, points = history.now(), history.points(graph.id)
-    jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    jobs = home.jobs.list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     pieces: list[RenderableType] = [
-        Panel(_ingest(session, graph, points, moment), title=graph.settings.name, expand=False)
+        Panel(_ingest(home, graph, points, moment), title=graph.settings.name, expand=False)
     ]
-    faults = session.manifest.list_files(graph.id, status="quarantined", limit=_FAULTS_SHOWN)
+    faults = home.manifest.list_files(graph.id, status="quarantined", limit=_FAULTS_SHOWN)
     for file in faults:
         place = file.path.rsplit("/", 1)[-1]
         fault = fault_text(file.reason, file.row, file.value)
@@ -107,10 +106,10 @@ def sparkline(values: Sequence[float], width: int = _BAR_WIDTH) -> str:
 
 
 def _ingest(
-    session: Session, graph: GraphRecord, points: Sequence[IngestPoint], moment: datetime
+    home: Home, graph: GraphRecord, points: Sequence[IngestPoint], moment: datetime
 ) -> Table:
-    progress, backlog = graph.progress, session.manifest.backlog(graph.id)
-    files = session.manifest.counts(graph.id)
+    progress, backlog = graph.progress, home.manifest.backlog(graph.id)
+    files = home.manifest.counts(graph.id)
     speed = edges_per_second(points, moment)
     part = f" ({progress.edges_kept / progress.edges_seen:.1%})" if progress.edges_seen else ""
     seen = points[-1].edges_seen if speed else progress.edges_seen
@@ -189,18 +188,18 @@ def _took(job: Job, moment: datetime) -> str:
     return shown_time(((job.finished_at or moment) - job.started_at).total_seconds())
 
 
-def _figures(session: Session, graph: GraphRecord) -> dict[str, object]:
+def _figures(home: Home, graph: GraphRecord) -> dict[str, object]:
     """The same as one JSON value."""
-    history = IngestHistory(session.database)
+    history = IngestHistory(home.database)
     points = history.latest(graph.id)
-    jobs = JobQueue(session.database).list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
+    jobs = home.jobs.list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
     return {
         "graph": graph.settings.name,
         "progress": graph.progress,
         "edges_per_second": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
-        "backlog": session.manifest.backlog(graph.id),
-        "files": dict(session.manifest.counts(graph.id)),
+        "backlog": home.manifest.backlog(graph.id),
+        "files": dict(home.manifest.counts(graph.id)),
         "labels_seq": graph.labels_seq,
         "jobs": jobs,
     }

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.role_options import UntilStdinEnds
-from peewit.service.cli.session import command_group, given, open_session
+from peewit.service.cli.session import command_group, given, open_home
 from peewit.service.cli.version_and_health import role_fault
 from peewit.service.logs import configure_logging
 from peewit.service.process_lifetime import StopSignal, stop_when_stdin_ends
@@ -27,7 +27,7 @@ def worker(metrics_port: MetricsPort = None, until_stdin_ends: UntilStdinEnds = 
     settings = Settings(**given(metrics_port=metrics_port))
     configure_logging(settings.log_level, settings.log_format)
     start_tracing("worker")
-    with StopSignal() as stop, open_session(settings) as session:
+    with StopSignal() as stop, open_home(settings) as home:
         if until_stdin_ends:
             stop_when_stdin_ends()
-        Worker(session.database, settings).run(stop, partial(role_fault, "worker"))
+        Worker(home.database, settings).run(stop, partial(role_fault, "worker"))

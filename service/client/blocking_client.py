@@ -212,7 +212,7 @@ class Client(Connected[httpx.BaseTransport]):
     doubtful_labels = _method(judging_calls.doubtful_labels)
     reasons = _method(judging_calls.reasons)
     threshold = _method(judging_calls.threshold)
-    evaluate = _method(judging_calls.evaluate)
+    evaluate = _method(predictions_calls.evaluate)
     predict = _method(predictions_calls.predict)
     sparsifier = _method(predictions_calls.sparsifier)
     snapshot_edges = _method(predictions_calls.snapshot_edges)

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from peewit.service.api.auth import Caller, admit
-from peewit.service.api.key_store import KeyRecord, Scope
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.served_home import HomeHere
 from peewit.service.api.throttling import digest_of
 from peewit.service.dashboard.sessions import COOKIE, Sessions
+from peewit.service.key_store import KeyRecord, Scope
 
 _READING = {"GET", "HEAD"}
 
@@ -47,16 +47,16 @@ class Viewer:
 def viewing(scope: Scope) -> Any:
     """A dependency that lets a request pass for people who may do this, and remembers them."""
 
-    async def check(request: Request, stores: StoresHere) -> None:
+    async def check(request: Request, home: HomeHere) -> None:
         require_own_form(request)
         sessions: Sessions = request.app.state.sessions
         cookie = request.cookies.get(COOKIE)
         session = None
         if cookie is not None:
             known_as = "session", digest_of(cookie)
-            session = await stores.recently(known_as, lambda: sessions.session_of(cookie))
+            session = await home.recently(known_as, lambda: sessions.session_of(cookie))
         key, said_name = (None, None) if session is None else session
-        await admit(request, stores, key, scope)
+        await admit(request, home, key, scope)
         request.state.caller = Caller(key=key, said_name=said_name, door="page")
         request.state.viewer = Viewer(key=key, said_name=said_name)
 

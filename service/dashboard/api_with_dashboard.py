@@ -77,12 +77,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     Parameters and errors are those of `peewit.service.api.app.create_app`.
     """
     app = create_api(settings)
-    stores = app.state.stores
-    app.state.sessions = Sessions(stores.settings.home, stores.keys)
+    home = app.state.home
+    app.state.sessions = Sessions(home.settings.home, home.keys)
     app.state.summaries = Summaries()
-    app.state.rounds = Rounds(stores.suggester, stores.labels)
-    app.state.items = Items(stores.settings.items_directory)
-    app.state.uploads = Uploads(stores.settings)
+    app.state.rounds = Rounds(home.suggester, home.labels)
+    app.state.items = Items(home.settings.items_directory)
+    app.state.uploads = Uploads(home.settings)
     app.state.uploads.sweep()
     for each in (sign_in, *BEHIND_SIGN_IN):
         app.include_router(each.router)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice
 from peewit.service.dashboard.uploads import Upload
@@ -65,7 +65,7 @@ def upload_file(upload: Upload) -> EdgeFile:
     return EdgeFile(path=str(upload.path), size=status.st_size, version=str(status.st_mtime_ns))
 
 
-def files_at(url: str, stores: Stores) -> Place:
+def files_at(url: str, home: ServedHome) -> Place:
     """The files of a place that is open to sources added over HTTP.
 
     Other hosts are left to ingest, whose redirects are confined.
@@ -77,8 +77,7 @@ def files_at(url: str, stores: Stores) -> Place:
     InvalidArgument
         It cannot be read.
     """
-    home = stores.settings.home
-    within = SourceRules.of(stores.settings).place_of(url)
+    within = SourceRules.of(home.settings).place_of(url)
     if not within.startswith("/"):
         return Place(url=url, files=(), is_local=False)
     with refusing():
@@ -87,11 +86,11 @@ def files_at(url: str, stores: Stores) -> Place:
         except OSError as error:
             raise BadArgument("url", f"must name files that can be read: {error}") from error
     for file in files:
-        require_within(file.path, within, home=home)
+        require_within(file.path, within, home=home.settings.home)
     return Place(url=url, files=files, is_local=True)
 
 
-def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
+def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool) -> TableHead:
     """Names and first rows of a file; raises `BadUpload`."""
     table_format, compression = edge_format(file.path)
     if compression is not None and table_format is Format.PARQUET:
@@ -103,7 +102,7 @@ def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
         return table_head(beginning, table_format, has_names=has_names)
     with Path(file.path).open("rb") as content:
         if table_format in {Format.ARROW, Format.PARQUET}:
-            decoding_bytes(content, table_format, file.size, stores.upload_limits)
+            decoding_bytes(content, table_format, file.size, home.upload_limits)
             content.seek(0)
         return table_head(content, table_format, has_names=has_names)
 
@@ -111,45 +110,45 @@ def head_of(file: EdgeFile, stores: Stores, *, is_data: bool) -> TableHead:
 def proposal(
     file: EdgeFile,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     choice: EdgeChoice,
     *,
     last: Mapping[str, str],
 ) -> tuple[TableHead, EdgeChoice]:
     """Names and first rows of a file, and the choice; a proposal where none is made."""
-    head = head_of(file, stores, is_data=choice.is_data)
+    head = head_of(file, home, is_data=choice.is_data)
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names
     return head, EdgeChoice.proposed(head, graph, is_data=is_data, last=last)
 
 
-def look(file: EdgeFile, graph: GraphRecord, stores: Stores, choice: EdgeChoice) -> FileReport:
+def look(file: EdgeFile, graph: GraphRecord, home: ServedHome, choice: EdgeChoice) -> FileReport:
     """What the graph would take of a file; reads all of it."""
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
-    with _work_directory(graph, stores) as directory:
+    with _work_directory(graph, home) as directory:
         return file_report(
             graph,
             replace(file, columns=columns, max_bad_rows=looked_for),
             directory,
             max_bad_rows=choice.max_bad_rows,
-            times=FileTimes.of(graph, stores.settings.graphs_directory),
+            times=FileTimes.of(graph, home.settings.graphs_directory),
         )
 
 
 def missing_rows(
-    file: EdgeFile, report: FileReport, stores: Stores, choice: EdgeChoice
+    file: EdgeFile, report: FileReport, home: ServedHome, choice: EdgeChoice
 ) -> str | None:
     """What to say of a file that nothing is wrong with but that it holds no row."""
     if report.n_rows or report.bad_rows or report.refusal is not None:
         return None
-    head = head_of(file, stores, is_data=choice.is_data)
+    head = head_of(file, home, is_data=choice.is_data)
     return head.without_rows(Path(file.path).name)
 
 
 def take(
-    upload: Upload, graph: GraphRecord, stores: Stores, choice: EdgeChoice, *, owner: str | None
+    upload: Upload, graph: GraphRecord, home: ServedHome, choice: EdgeChoice, *, owner: str | None
 ) -> tuple[PushRecord, int]:
     """The push of an upload, which is removed, and how many bad rows were left out.
 
@@ -165,12 +164,12 @@ def take(
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     with (
         named_as(upload),
-        _work_directory(graph, stores) as directory,
+        _work_directory(graph, home) as directory,
         stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged,
         Path(staged.local_path).open("rb") as content,
     ):
         key = sha256(repr((staged.digest, staged.columns, columns)).encode()).hexdigest()
-        push = stores.pushes.add(
+        push = home.pushes.add(
             graph,
             content,
             Format.PARQUET,
@@ -178,7 +177,7 @@ def take(
             columns=staged.columns,
             idempotency_key=key,
             owner=owner,
-            limits=stores.upload_limits,
+            limits=home.upload_limits,
         )
         n_bad = len(staged.bad_rows)
     upload.remove()
@@ -195,9 +194,9 @@ def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
 
 
 @contextmanager
-def _work_directory(graph: GraphRecord, stores: Stores) -> Iterator[Path]:
+def _work_directory(graph: GraphRecord, home: ServedHome) -> Iterator[Path]:
     """Where a copy of a file may lie; swept as uploads are where this process is killed."""
-    below = stores.paths(graph).uploads / "looks"
+    below = home.paths(graph).uploads / "looks"
     below.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=below) as directory:
         yield Path(directory)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import LabelChoice
 from peewit.service.dashboard.uploads import Upload
@@ -71,22 +71,22 @@ class LabelReport:
 def proposal(
     upload: Upload,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     choice: LabelChoice,
     *,
     last: Mapping[str, str],
 ) -> tuple[TableHead, LabelChoice]:
     """Names and first rows of a file, and the choice; a proposal where none is made."""
-    head = head_of(upload, stores, is_data=choice.is_data)
+    head = head_of(upload, home, is_data=choice.is_data)
     if choice.node or choice.label:
         return head, choice
     is_data = choice.is_data or not head.has_names
     return head, LabelChoice.proposed(head, graph, into=choice.into, is_data=is_data, last=last)
 
 
-def head_of(upload: Upload, stores: Stores, *, is_data: bool) -> TableHead:
+def head_of(upload: Upload, home: ServedHome, *, is_data: bool) -> TableHead:
     """Names and first rows of a file."""
-    limits = stores.upload_limits
+    limits = home.upload_limits
     with upload.opened() as file:
         if upload.table_format in {Format.ARROW, Format.PARQUET}:
             decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
@@ -94,16 +94,16 @@ def head_of(upload: Upload, stores: Stores, *, is_data: bool) -> TableHead:
         return table_head(file, upload.table_format, has_names=not is_data)
 
 
-def look(upload: Upload, graph: GraphRecord, stores: Stores, choice: LabelChoice) -> LabelReport:
+def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
     """What of a file would be put; reads all of it."""
     try:
-        given = _read(upload, graph, stores, choice, told=GIVER_COLUMNS)
+        given = _read(upload, graph, home, choice, told=GIVER_COLUMNS)
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
     if not given.nodes:
-        head = head_of(upload, stores, is_data=choice.is_data)
+        head = head_of(upload, home, is_data=choice.is_data)
         return LabelReport(refusal=head.without_rows(upload.name))
-    known = stores.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
+    known = home.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
     says_givers, giver_fault = _what_rows_say(given)
     return LabelReport(
@@ -133,7 +133,7 @@ def _what_rows_say(given: UploadedLabels) -> tuple[bool, str]:
 def take(
     upload: Upload,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     choice: LabelChoice,
     *,
     origin: LabelOrigin | None,
@@ -149,10 +149,10 @@ def take(
         As of ``PUT /v1/graphs/{g}/labels``.
     """
     told = GIVER_COLUMNS if origin is None else ()
-    given: Any = _read(upload, graph, stores, choice, told=told)
+    given: Any = _read(upload, graph, home, choice, told=told)
     if choice.into:
         given = {choice.into: given}
-    receipt = stores.labeling.put(
+    receipt = home.labeling.put(
         graph, given, unknown=choice.unknown, origin=origin or "imported", annotator=annotator
     )
     upload.remove()
@@ -162,7 +162,7 @@ def take(
 def _read(
     upload: Upload,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     choice: LabelChoice,
     *,
     told: Sequence[str],
@@ -180,7 +180,7 @@ def _read(
             upload.table_format,
             graph.settings.node_ids,
             columns=LabelColumns(node=choice.node, label=choice.label),
-            limits=stores.upload_limits,
-            csv_is_text=stores.labels.are_text(graph.id, column=choice.into) is True,
+            limits=home.upload_limits,
+            csv_is_text=home.labels.are_text(graph.id, column=choice.into) is True,
             told=told,
         )

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from peewit.service.api.auth import Caller
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.rounds import Rounds
 from peewit.service.jobs.job import Job
@@ -54,7 +54,7 @@ class NoNode(LookupError):
 
 def next_node(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     rounds: Rounds,
     choice: Choice,
     skipped: set[str],
@@ -76,104 +76,104 @@ def next_node(
         ``no-name``, ``no-second`` and ``not-doubted`` of second opinions.
     """
     if graph.progress.snapshot is None:
-        raise NoNode("no-snapshot", files=stores.manifest.counts(graph.id))
+        raise NoNode("no-snapshot", files=home.manifest.counts(graph.id))
     queue = next((each for each in QUEUES if each == choice), None)
     if queue is not None:
-        return _second_opinion(graph, stores, queue, skipped, caller, column)
+        return _second_opinion(graph, home, queue, skipped, caller, column)
     asked = next(each for each in STRATEGIES if each == choice)
     strategy = rounds.strategy_now(graph, asked, column)
-    shown = _shown_before(graph, stores, {asked, strategy, _BETWEEN}, skipped, caller, column)
+    shown = _shown_before(graph, home, {asked, strategy, _BETWEEN}, skipped, caller, column)
     if shown is not None:
         return shown
-    if caller.annotator is not None and stores.questions.is_due(
+    if caller.annotator is not None and home.questions.is_due(
         graph, caller.annotator, column=column
     ):
         try:
-            return _second_opinion(graph, stores, _BETWEEN, skipped, caller, column)
+            return _second_opinion(graph, home, _BETWEEN, skipped, caller, column)
         except NoNode:
             pass  # nobody else has labeled one of the share: then one without a label
-    has_margins = _has_margins(graph, stores, column)
+    has_margins = _has_margins(graph, home, column)
     if strategy == "margin":
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
     elif strategy in LOCATING:
-        _require_embedding(graph, stores, owner=caller.name, has_margins=bool(has_margins))
-    held = stores.reservations.of_others(graph.id, caller.holder, column=column)
+        _require_embedding(graph, home, owner=caller.name, has_margins=bool(has_margins))
+    held = home.reservations.of_others(graph.id, caller.holder, column=column)
     while (node := rounds.next_node(graph, strategy, skipped | held, column)) is not None:
-        is_mine = _reserve(graph, stores, node, strategy, caller, column)
+        is_mine = _reserve(graph, home, node, strategy, caller, column)
         # whoever had it until now may have labeled it since it was chosen
-        if is_mine and stores.questions.unlabeled(graph, [node], column):
+        if is_mine and home.questions.unlabeled(graph, [node], column):
             return Question(node, origin_of(strategy))
-        stores.reservations.give_back(graph.id, [node], caller.holder, column=column)
+        home.reservations.give_back(graph.id, [node], caller.holder, column=column)
         held.add(node)
-    n_left = graph.progress.n_nodes - stores.suggester.n_labeled(graph, column)
+    n_left = graph.progress.n_nodes - home.suggester.n_labeled(graph, column)
     if n_left <= 0:
         raise NoNode("all-labeled")
     if rounds.next_node(graph, strategy, skipped, column) is not None:
         raise NoNode("all-held", n_left=n_left)
-    is_skipped = bool(stores.suggester.suggest(graph, strategy, 1, column=column).nodes)
+    is_skipped = bool(home.suggester.suggest(graph, strategy, 1, column=column).nodes)
     raise NoNode("all-skipped" if is_skipped else "elsewhere", n_left=n_left)
 
 
 def show_again(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     question: Question,
     choice: Choice,
     caller: Caller,
     column: str,
 ) -> Question:
     """A question whose answer was taken back, for the same person, in place of the next one."""
-    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    own = home.reservations.own(graph.id, caller.holder, column=column)
     others = [each.node for each in own]
-    stores.reservations.give_back(graph.id, others, caller.holder, column=column)
+    home.reservations.give_back(graph.id, others, caller.holder, column=column)
     if question.is_second:
         chosen: Choice = choice if choice in QUEUES else _BETWEEN
     else:
         chosen = "random" if question.origin == "random" else choice
-    _reserve(graph, stores, question.node, chosen, caller, column)
+    _reserve(graph, home, question.node, chosen, caller, column)
     return question
 
 
-def is_worker_alive(stores: Stores, job: Job) -> bool:
+def is_worker_alive(home: ServedHome, job: Job) -> bool:
     """Whether somebody is there to run a job."""
-    return bool(WorkerRegistry(stores.database).alive(job.lane))
+    return bool(WorkerRegistry(home.database).alive(job.lane))
 
 
 def _reserve(
-    graph: GraphRecord, stores: Stores, node: str, choice: str, caller: Caller, column: str
+    graph: GraphRecord, home: ServedHome, node: str, choice: str, caller: Caller, column: str
 ) -> bool:
     """Whether a node is the caller's now."""
     return bool(
-        stores.reservations.reserve(
+        home.reservations.reserve(
             graph.id,
             [node],
             column=column,
             holder=caller.holder,
             strategy=choice,
-            seconds=stores.settings.reserve_seconds,
+            seconds=home.settings.reserve_seconds,
         )
     )
 
 
 def _shown_before(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     choices: set[Choice],
     skipped: set[str],
     caller: Caller,
     column: str,
 ) -> Question | None:
     """What the caller was shown last and has not answered; all else they held is given back."""
-    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    own = home.reservations.own(graph.id, caller.holder, column=column)
     if not own:
         return None
     names = [each.node for each in own]
-    free = set(stores.questions.unlabeled(graph, names, column))
+    free = set(home.questions.unlabeled(graph, names, column))
     of_others = set(
         ()
         if caller.annotator is None
-        else stores.opinions.unanswered(graph.id, names, caller.annotator, column=column)
+        else home.opinions.unanswered(graph.id, names, caller.annotator, column=column)
     )
     shown = None
     for each in own:
@@ -184,16 +184,16 @@ def _shown_before(
             continue
         origin: LabelOrigin = "random" if each.strategy == "random" else "suggested"
         shown = Question(each.node, origin, is_second)
-        _reserve(graph, stores, each.node, each.strategy, caller, column)
+        _reserve(graph, home, each.node, each.strategy, caller, column)
         break
     rest = [each for each in names if shown is None or each != shown.node]
-    stores.reservations.give_back(graph.id, rest, caller.holder, column=column)
+    home.reservations.give_back(graph.id, rest, caller.holder, column=column)
     return shown
 
 
 def _second_opinion(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     queue: Queue,
     skipped: set[str],
     caller: Caller,
@@ -201,14 +201,14 @@ def _second_opinion(
 ) -> Question:
     if caller.annotator is None:
         raise NoNode("no-name")
-    own = stores.reservations.own(graph.id, caller.holder, column=column)
+    own = home.reservations.own(graph.id, caller.holder, column=column)
     others = [each.node for each in own if each.strategy != queue or each.node in skipped]
-    stores.reservations.give_back(graph.id, others, caller.holder, column=column)
-    file = _newest_file(graph, stores, column) if queue == "doubtful" else None
+    home.reservations.give_back(graph.id, others, caller.holder, column=column)
+    file = _newest_file(graph, home, column) if queue == "doubtful" else None
     if queue == "doubtful" and (file is None or file.meta.score == "value"):
         raise NoNode("not-doubted")
     try:
-        found = stores.questions.second_opinions(
+        found = home.questions.second_opinions(
             graph,
             queue,
             1,
@@ -225,27 +225,27 @@ def _second_opinion(
     return Question(found.nodes[0], "given", is_second=True)
 
 
-def _newest_file(graph: GraphRecord, stores: Stores, column: str) -> PredictionFile | None:
+def _newest_file(graph: GraphRecord, home: ServedHome, column: str) -> PredictionFile | None:
     try:
-        return stores.predictions.open(stores.predictions.find(graph, column=column))
+        return home.predictions.open(home.predictions.find(graph, column=column))
     except PredictionsNotFound:
         return None
 
 
-def _has_margins(graph: GraphRecord, stores: Stores, column: str) -> bool | None:
+def _has_margins(graph: GraphRecord, home: ServedHome, column: str) -> bool | None:
     """Whether the freshest predictions have margins; None where there are none."""
-    file = _newest_file(graph, stores, column)
+    file = _newest_file(graph, home, column)
     return None if file is None else file.meta.score != "value"
 
 
 def _require_embedding(
-    graph: GraphRecord, stores: Stores, *, owner: str | None, has_margins: bool
+    graph: GraphRecord, home: ServedHome, *, owner: str | None, has_margins: bool
 ) -> None:
     try:
-        job = stores.suggester.request_embedding(graph, owner=owner)
+        job = home.suggester.request_embedding(graph, owner=owner)
     except EmbeddingFailed:
-        failed = stores.jobs.newest(graph.id, "embed")
+        failed = home.jobs.newest(graph.id, "embed")
         raise NoNode("failed", job=failed, has_margins=has_margins) from None
     if job is not None:
-        alive = is_worker_alive(stores, job)
+        alive = is_worker_alive(home, job)
         raise NoNode("locating", job=job, has_margins=has_margins, is_worker_alive=alive)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.parquet
 
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.ingest_history import IngestHistory
 from peewit.service.inbox.inbox_records import FileStatus
@@ -86,27 +86,27 @@ class NextStep:
     has_worker: bool = True
 
 
-def next_step(graph: GraphRecord, stores: Stores) -> NextStep:
+def next_step(graph: GraphRecord, home: ServedHome) -> NextStep:
     """What to do next; a few short questions to the database."""
-    reading = _reading(graph, stores)
+    reading = _reading(graph, home)
     if reading is not None:
         return NextStep(kind="reading", reading=reading)
     if graph.progress.snapshot is None:
-        files = stores.manifest.counts(graph.id)
+        files = home.manifest.counts(graph.id)
         return NextStep(kind="refused" if files["quarantined"] else "edges")
     for status in (JobStatus.RUNNING, JobStatus.QUEUED):
-        found = stores.jobs.list(graph_id=graph.id, status=status, limit=1).jobs
+        found = home.jobs.list(graph_id=graph.id, status=status, limit=1).jobs
         if found:
-            alive = bool(WorkerRegistry(stores.database).alive(found[0].lane))
+            alive = bool(WorkerRegistry(home.database).alive(found[0].lane))
             return NextStep(kind="job", job=found[0], has_worker=alive)
-    kept = stores.predictions.store.kept(graph.id)
-    column = _column(graph, stores, kept)
-    n_classes = stores.labels.count_to_two(graph.id, column=column)
+    kept = home.predictions.store.kept(graph.id)
+    column = _column(graph, home, kept)
+    n_classes = home.labels.count_to_two(graph.id, column=column)
     freshest = kept[0] if kept else None
     if n_classes < 2 and freshest is None:
         return NextStep(kind="class" if n_classes else "labels", column=column)
     if freshest is None:
-        failed = stores.jobs.newest(graph.id, "solve")
+        failed = home.jobs.newest(graph.id, "solve")
         return NextStep(kind="solve", column=column, job=failed)
     is_old = (freshest.snapshot or 0) < graph.progress.snapshot or (
         freshest.labels_seq or 0
@@ -114,40 +114,40 @@ def next_step(graph: GraphRecord, stores: Stores) -> NextStep:
     return NextStep(kind="again" if is_old else "done", column=column, job=freshest)
 
 
-def _column(graph: GraphRecord, stores: Stores, kept: Sequence[Job]) -> str:
+def _column(graph: GraphRecord, home: ServedHome, kept: Sequence[Job]) -> str:
     """The column of labels that is worked with: of the freshest predictions, or one with labels."""
     if kept:
         return str(kept[0].parameters.get(LABEL_COLUMN, ""))
-    columns = stores.labels.columns(graph.id)
+    columns = home.labels.columns(graph.id)
     return "" if "" in columns or not columns else columns[0]
 
 
-def _reading(graph: GraphRecord, stores: Stores) -> Reading | None:
-    backlog = stores.manifest.backlog(graph.id)
-    steps = IngestSteps(stores.database).present()
+def _reading(graph: GraphRecord, home: ServedHome) -> Reading | None:
+    backlog = home.manifest.backlog(graph.id)
+    steps = IngestSteps(home.database).present()
     mine = [each for each in steps if each.graph_id == graph.id]
     if not backlog.n_files and not any(each.step in _LONG for each in mine):
         return None
-    stall_seconds = stores.settings.stall_seconds
+    stall_seconds = home.settings.stall_seconds
     return Reading(
         n_files=backlog.n_files,
         n_bytes=backlog.n_bytes,
-        fraction=_fraction(graph, stores) if backlog.n_files else None,
+        fraction=_fraction(graph, home) if backlog.n_files else None,
         doing=[each.doing(stall_seconds) for each in mine],
-        has_process=bool(steps) or bool(WorkerRegistry(stores.database).alive()),
+        has_process=bool(steps) or bool(WorkerRegistry(home.database).alive()),
     )
 
 
-def _fraction(graph: GraphRecord, stores: Stores) -> float | None:
+def _fraction(graph: GraphRecord, home: ServedHome) -> float | None:
     """Part of the waiting rows that is read; None where rows of some file are not known."""
     waiting: FileStatus = "pending"
-    files = stores.manifest.list_files(graph.id, status=waiting, limit=_FILES_LOOKED_AT)
+    files = home.manifest.list_files(graph.id, status=waiting, limit=_FILES_LOOKED_AT)
     rows = [_rows_of(file.path, file.version) for file in files]
-    rows += [push.n_rows for push in stores.manifest.pushes.waiting(graph.id, limit=1000)]
+    rows += [push.n_rows for push in home.manifest.pushes.waiting(graph.id, limit=1000)]
     counted = [each for each in rows if each is not None]
     if not counted or len(counted) < len(rows) or not sum(counted):
         return None
-    points = IngestHistory(stores.database).latest(graph.id, 1)
+    points = IngestHistory(home.database).latest(graph.id, 1)
     n_read = points[-1].edges_seen - graph.progress.edges_seen if points else 0
     return min(max(n_read, 0) / sum(counted), 1.0)
 

@@ -237,7 +237,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "static": _static,
         "now": lambda: datetime.now(UTC),
-        "next_step": lambda request, graph: next_step(graph, request.app.state.stores),
+        "next_step": lambda request, graph: next_step(graph, request.app.state.home),
     }
     return environment
 

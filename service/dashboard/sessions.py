@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from itsdangerous import BadSignature, TimestampSigner
 
-from peewit.service.api.key_store import KeyRecord, KeyStore
+from peewit.service.key_store import KeyRecord, KeyStore
 
 COOKIE: Final = "peewit_session"
 MAX_AGE_SECONDS: Final = 12 * 3600

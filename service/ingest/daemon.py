@@ -21,13 +21,14 @@ import structlog
 from sqlalchemy.exc import OperationalError
 from structlog.contextvars import bound_contextvars
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
+from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.database.revision import Revision
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
@@ -40,7 +41,6 @@ from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.stores import JobStores
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.steps import Steps
 
@@ -136,10 +136,8 @@ class IngestDaemon:
         self._settings = settings
         self._renewer = renewer
         self._clock = clock
-        self._catalog = Catalog(database)
-        self._job_stores = JobStores.create(database, settings)
-        self._manifest = self._job_stores.manifest
-        self._predictions = self._job_stores.predictions
+        self._home = Home(database, settings)
+        self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._ingestor = Ingestor(database, settings, renewer=renewer)
         self._steps = Steps() if renewer is None else ReportedSteps(renewer)
         self._metrics = IngestMetrics(database, settings, KINDS)
@@ -385,14 +383,14 @@ class IngestDaemon:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:
                 self._steps.move_on()
-                self._predictions.clean(record.id)
+                self._home.prediction_files.clean(record.id)
                 directory = self._settings.graphs_directory / record.id
                 remove_unneeded(
                     self._database, record.id, directory, older_than_seconds=PURGE_GRACE_SECONDS
                 )
                 self._retire_features(record)
                 for kind in KINDS.values():
-                    kind.sweep(record.id, self._job_stores)
+                    kind.sweep(record.id, self._home)
                 self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
                 self._manifest.pushes.forget(
                     record.id,

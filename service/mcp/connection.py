@@ -12,7 +12,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from peewit.service.api.app import create_app
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.client import AsyncClient
 from peewit.service.settings import Settings
 from peewit.service.worker.run_one_job import run_until_finished
@@ -46,7 +46,7 @@ class _Home(Connection):
     def __init__(
         self,
         client: AsyncClient,
-        stores: Stores,
+        stores: ServedHome,
         tasks: TaskGroup,
         child: WarmChild,
         stop: Event,
@@ -97,7 +97,7 @@ async def connected(url: str | None, settings: Settings) -> AsyncIterator[Connec
             yield Connection(client)
         return
     app = create_app(settings)
-    stores: Stores = app.state.stores
+    stores: ServedHome = app.state.home
     child, stop = WarmChild("one-job", settings), Event()
     transport = httpx.ASGITransport(app=app)
     try:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.tasks.estimate import newest_snapshot
-from peewit.service.tasks.job_kind import Child, GraphKind, Options
+from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.progress import Reporter
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
@@ -72,20 +72,22 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
         },
     )
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `RawEdgesMovedOn` for a snapshot whose raw edges are known no more."""
         asked = self.read(spec.parameters).snapshot or graph.progress.snapshot
-        paths = GraphPaths(root=stores.directory(graph.id))
+        paths = GraphPaths(root=home.directory(graph.id))
         with suppress(SnapshotNotFound):  # the job says so
             if asked is not None:
                 require_raw_edges(paths, SnapshotStore(paths.snapshots).meta(asked))
 
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> CertifyTask:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> CertifyTask:
         """The snapshot that was named, or the newest."""
         asked = self.read(job.parameters).snapshot
         snapshot = newest_snapshot(graph) if asked is None else asked
-        stores.capture(job, graph, snapshot)  # first of all, so that ingest keeps the snapshot
-        directory = stores.directory(job.graph_id)
+        capture_inputs(
+            home, job, graph, snapshot
+        )  # first of all, so that ingest keeps the snapshot
+        directory = home.directory(job.graph_id)
         kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
         if snapshot not in kept:
             raise ValueError(
@@ -100,8 +102,8 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             snapshot=snapshot,
             parameters=job.parameters,
             keep_raw=graph.settings.keep_raw,
-            n_threads=stores.settings.n_threads,
-            scheduler=stores.settings.scheduler,
+            n_threads=home.settings.n_threads,
+            scheduler=home.settings.scheduler,
         )
 
     def run(self, task: CertifyTask, child: Child) -> Done | Stopped:

@@ -7,11 +7,12 @@ from its size. Time is what the last equal job took, or nothing: other figures w
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psutil
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
@@ -68,6 +69,16 @@ class Estimator:
     labels: LabelStore
     graphs_directory: Path
     memory_bytes: int
+
+    @classmethod
+    def of(cls, home: Home) -> Self:
+        """For the graphs of a home."""
+        return cls(
+            jobs=home.jobs,
+            labels=home.labels,
+            graphs_directory=home.settings.graphs_directory,
+            memory_bytes=home.settings.child_memory_bytes,
+        )
 
     def estimate(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> Estimate:
         """Memory and time of a solve.

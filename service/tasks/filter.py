@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.filtered_feature_files import KIND, FilteredFeatureFiles, file_name
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
 from peewit.service.tasks.estimate import newest_snapshot
-from peewit.service.tasks.job_kind import Child, GraphKind, Options
+from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.knn import require_features
 from peewit.service.tasks.progress import Phases, StoppedEarly
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
@@ -80,26 +80,26 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         docs={"teleport": "Part of the result that is a node's own, in (0, 1]; less is farther."},
     )
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `NoSnapshot` or `NoFeatures` for a graph that lacks edges or features."""
-        del spec, stores
+        del spec, home
         newest_snapshot(graph)
         require_features(graph)
 
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> FilterTask:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> FilterTask:
         """The newest snapshot and the present features."""
         snapshot = newest_snapshot(graph)
         require_features(graph)
-        stores.capture(job, graph, snapshot)
+        capture_inputs(home, job, graph, snapshot)
         return FilterTask(
             job_id=job.id,
             attempt=job.attempt,
             graph_id=job.graph_id,
-            graph_directory=stores.directory(job.graph_id),
+            graph_directory=home.directory(job.graph_id),
             snapshot=snapshot,
             features_version=graph.features_version,
             parameters=job.parameters,
-            max_bytes=min(_MAX_BYTES, stores.settings.child_memory_bytes // _MEMORY_SHARE),
+            max_bytes=min(_MAX_BYTES, home.settings.child_memory_bytes // _MEMORY_SHARE),
         )
 
     def run(self, task: FilterTask, child: Child) -> Done | Stopped:
@@ -121,9 +121,9 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         except (StoppedEarly, IterationStopped):
             return Stopped()
 
-    def sweep(self, graph_id: str, stores: JobStores) -> None:
+    def sweep(self, graph_id: str, home: Home) -> None:
         """Remove the files that later ones have replaced, and what came to nothing."""
-        files_of(stores).clean(graph_id)
+        files_of(home).clean(graph_id)
 
     def _filtered(self, task: FilterTask, phases: Phases, child: Child) -> dict[str, Any]:
         # with scikit-learn, which only this kind of job needs
@@ -161,8 +161,6 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         }
 
 
-def files_of(stores: JobStores) -> FilteredFeatureFiles:
+def files_of(home: Home) -> FilteredFeatureFiles:
     """The files that jobs of this kind have left."""
-    return FilteredFeatureFiles(
-        jobs=stores.queue, graphs_directory=stores.settings.graphs_directory
-    )
+    return FilteredFeatureFiles(jobs=home.jobs, graphs_directory=home.settings.graphs_directory)

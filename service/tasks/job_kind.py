@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, Lane
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arguments import BadArgument
@@ -43,6 +43,19 @@ class Child:
     graphs: WarmGraphs
     report: Report
     cancelled: Cancelled
+
+
+def capture_inputs(
+    home: Home, job: Job, graph: GraphRecord, snapshot: int, *, labels_seq: int | None = None
+) -> None:
+    """Store what an attempt works on; ingest keeps the snapshots of running jobs."""
+    home.jobs.capture(
+        job.id,
+        job.attempt,
+        snapshot=snapshot,
+        labels_seq=graph.labels_seq if labels_seq is None else labels_seq,
+        features_version=graph.features_version,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +119,17 @@ class Kind(ABC, Generic[TaskT]):
             owner=owner,
         )
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise, before the job is submitted, where it could only fail."""
-        del spec, graph, stores
+        del spec, graph, home
 
-    def is_small(self, job: Job, graph: GraphRecord, stores: JobStores) -> bool:
+    def is_small(self, job: Job, graph: GraphRecord, home: Home) -> bool:
         """Whether the process that waits for the job may run it, instead of starting a child."""
-        del job, graph, stores
+        del job, graph, home
         return False
 
     @abstractmethod
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> TaskT:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> TaskT:
         """Task of an attempt, from the present state; in the worker.
 
         Raises
@@ -137,7 +150,7 @@ class Kind(ABC, Generic[TaskT]):
             Files that could not be read or written.
         """
 
-    def publish(self, job: Job, result: Mapping[str, Any], stores: JobStores) -> Job:
+    def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job after its last write; in the worker.
 
         Raises
@@ -145,11 +158,11 @@ class Kind(ABC, Generic[TaskT]):
         LeaseLost
             The attempt is no longer the current one.
         """
-        return stores.queue.finish(job.id, job.attempt, result)
+        return home.jobs.finish(job.id, job.attempt, result)
 
-    def sweep(self, graph_id: str, stores: JobStores) -> None:
+    def sweep(self, graph_id: str, home: Home) -> None:
         """Remove what jobs that are over have left; after every attempt, and now and then."""
-        del graph_id, stores
+        del graph_id, home
 
 
 class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
@@ -213,26 +226,26 @@ class ModelKind(Kind[LabelsTaskT]):
     def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         """Raise ValueError unless a job may be asked this of a model."""
 
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> LabelsTaskT:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> LabelsTaskT:
         """The snapshot that the job is for, else the newest, and all labels of its column."""
         column = job.parameters.get(LABEL_COLUMN, "")
-        labels = stores.labels.current(job.graph_id, column=column)
+        labels = home.labels.current(job.graph_id, column=column)
         model = self.named(job.model)
         snapshot = newest_snapshot(graph) if job.snapshot is None else job.snapshot
         if not labels.labels:
             name = graph.settings.name
             where = f" in label column {column!r}" if column else ""
-            if named := [repr(each) for each in stores.labels.columns(job.graph_id) if each]:
+            if named := [repr(each) for each in home.labels.columns(job.graph_id) if each]:
                 where += f" (say label_column for one of {', '.join(named)})"
             raise ValueError(
                 f"graph {name} has no labels{where}; put labels of at least two classes"
             )
-        stores.capture(job, graph, snapshot, labels_seq=labels.labels_seq)
+        capture_inputs(home, job, graph, snapshot, labels_seq=labels.labels_seq)
         return self.task(
             job_id=job.id,
             attempt=job.attempt,
             graph_id=job.graph_id,
-            graph_directory=stores.directory(job.graph_id),
+            graph_directory=home.directory(job.graph_id),
             snapshot=snapshot,
             labels_seq=labels.labels_seq,
             features_version=graph.features_version,
@@ -242,8 +255,8 @@ class ModelKind(Kind[LabelsTaskT]):
             labels=labels.labels,
             origins=labels.origins,
             keep_raw=graph.settings.keep_raw,
-            n_threads=stores.settings.n_threads,
-            scheduler=stores.settings.scheduler,
+            n_threads=home.settings.n_threads,
+            scheduler=home.settings.scheduler,
             is_automatic=job.coalesce_key is not None,
         )
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any, ClassVar, Final
 
-from peewit.service.catalog import Catalog, GraphRecord
+from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import REPLACED, FileRecord, ListedFile
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
 from peewit.service.tasks.estimate import newest_snapshot
-from peewit.service.tasks.job_kind import Child, GraphKind, Options
+from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.progress import Reporter
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
@@ -73,20 +73,20 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         },
     )
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """See `require_connectable`; a job with a key may be sent again once its edges are in."""
         if spec.idempotency_key is None:
-            require_connectable(stores.manifest, graph, stores.directory(graph.id))
+            require_connectable(home.manifest, graph, home.directory(graph.id))
 
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> KnnTask:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> KnnTask:
         """The present features."""
         self.read(job.parameters)
-        directory = stores.directory(job.graph_id)
-        require_connectable(stores.manifest, graph, directory)
+        directory = home.directory(job.graph_id)
+        require_connectable(home.manifest, graph, directory)
         snapshot, seed = newest_snapshot(graph), graph.settings.seed
         if seed is None:
             raise ValueError(f"graph {graph.settings.name} has no seed yet; ingest edges first")
-        stores.capture(job, graph, snapshot)
+        capture_inputs(home, job, graph, snapshot)
         return KnnTask(
             job_id=job.id,
             attempt=job.attempt,
@@ -133,15 +133,15 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
             }
         )
 
-    def publish(self, job: Job, result: Mapping[str, Any], stores: JobStores) -> Job:
+    def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job with its edges in the manifest, or without; a file that nobody names goes."""
-        path = edges_file(GraphPaths(root=stores.directory(job.graph_id)), job.id, job.attempt)
-        queue, manifest = stores.queue, stores.manifest
-        graph = Catalog(stores.database).get_by_id(job.graph_id)
+        path = edges_file(GraphPaths(root=home.directory(job.graph_id)), job.id, job.attempt)
+        queue, manifest = home.jobs, home.manifest
+        graph = home.catalog.get_by_id(job.graph_id)
         (file,) = EdgeFiles(path).list()
         listed = ListedFile(path=file.path, version=file.version, size=file.size)
         try:
-            with stores.database.write() as connection:
+            with home.database.write() as connection:
                 ended = queue.finish(job.id, job.attempt, result, connection)
                 if ended.status is JobStatus.SUCCEEDED:
                     _require_replaceable(
@@ -161,21 +161,21 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
             path.unlink(missing_ok=True)
         return ended
 
-    def sweep(self, graph_id: str, stores: JobStores) -> None:
+    def sweep(self, graph_id: str, home: Home) -> None:
         """Remove what jobs that are over have left of lists, and edges that nobody will read.
 
         Those came to nothing, or others took their place. An attempt that was interrupted leaves
         lists to the next, until the job is over.
         """
-        paths = GraphPaths(root=stores.directory(graph_id))
+        paths = GraphPaths(root=home.directory(graph_id))
 
         def has_given_way(path: Path) -> bool:
-            listed = stores.manifest.retractions.of_path(graph_id, str(path))
+            listed = home.manifest.retractions.of_path(graph_id, str(path))
             return bool(listed) and all(file.reason == REPLACED for file in listed)
 
         for left in [*paths.knn_work.glob("*-*"), *paths.knn.glob(f"*-*{_SUFFIX}")]:
             try:
-                status = stores.queue.get(left.name.split("-")[-2]).status  # of unfinished ones too
+                status = home.jobs.get(left.name.split("-")[-2]).status  # of unfinished ones too
             except UnknownJob:
                 status = JobStatus.SUCCEEDED
             if left.parent == paths.knn_work:

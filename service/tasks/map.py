@@ -9,12 +9,12 @@ from time import time
 from typing import ClassVar
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import JobSpec
 from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
@@ -36,9 +36,9 @@ class MapKind(SnapshotKind[MapTask]):
     name = "map"
     task = MapTask
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `NoSnapshot` for a graph without edges."""
-        del spec, stores
+        del spec, home
         newest_snapshot(graph)
 
     def run(self, task: MapTask, child: Child) -> Done | Stopped:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.estimate import newest_snapshot
-from peewit.service.tasks.job_kind import GraphKind, Options
-from peewit.service.tasks.stores import JobStores
+from peewit.service.tasks.job_kind import GraphKind, Options, capture_inputs
 from peewit.service.tasks.tasks_and_messages import Task
 
 
@@ -39,15 +39,15 @@ class SnapshotKind(GraphKind[SnapshotTaskT, NoOptions], Generic[SnapshotTaskT]):
     task: type[SnapshotTaskT]
     options: ClassVar[Options[NoOptions]] = Options(doc="Nothing", settings=NoOptions, docs={})
 
-    def capture(self, job: Job, graph: GraphRecord, stores: JobStores) -> SnapshotTaskT:
+    def capture(self, job: Job, graph: GraphRecord, home: Home) -> SnapshotTaskT:
         """The newest snapshot."""
         snapshot = newest_snapshot(graph)
-        stores.capture(job, graph, snapshot)
+        capture_inputs(home, job, graph, snapshot)
         return self.task(
             job_id=job.id,
             attempt=job.attempt,
             graph_id=job.graph_id,
-            graph_directory=stores.directory(job.graph_id),
+            graph_directory=home.directory(job.graph_id),
             snapshot=snapshot,
-            n_threads=stores.settings.n_threads,
+            n_threads=home.settings.n_threads,
         )

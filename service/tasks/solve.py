@@ -14,6 +14,7 @@ import pyarrow as pa
 import structlog
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import (
     LABEL_COLUMN,
     Job,
@@ -47,6 +48,7 @@ from peewit.service.tasks.assessment import (
     leave_out,
     share_out,
 )
+from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.judgement import judged, least_right
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
@@ -55,7 +57,6 @@ from peewit.service.tasks.refine import refined
 from peewit.service.tasks.refit import refit
 from peewit.service.tasks.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.stability import stability
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.service.tasks.thinning import (
     CORRECTED_RTOL,
@@ -126,11 +127,11 @@ class SolveKind(ModelKind[SolveTask]):
         """The fast one for quick models without long options."""
         return lane_of(self.named(model), parameters)
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `DoesNotFit` for a solve that cannot fit the memory, or `LabelColumnNotFound`."""
-        stores.estimator.require_room(graph, self.named(spec.model), spec.parameters)
+        Estimator.of(home).require_room(graph, self.named(spec.model), spec.parameters)
 
-    def is_small(self, job: Job, graph: GraphRecord, stores: JobStores) -> bool:
+    def is_small(self, job: Job, graph: GraphRecord, home: Home) -> bool:
         """Whether it is quick, and takes little of the memory that there is.
 
         One that cannot begin is not small, and says why when it does.
@@ -138,11 +139,11 @@ class SolveKind(ModelKind[SolveTask]):
         if job.lane != "fast":
             return False
         try:
-            found = stores.estimator.estimate(graph, self.named(job.model), job.parameters)
+            found = Estimator.of(home).estimate(graph, self.named(job.model), job.parameters)
         except (ValueError, LookupError, OSError):
             return False
         is_small = found.n_nodes <= SMALL_NODES and found.n_edges <= SMALL_EDGES
-        return is_small and stores.estimator.leaves_room(found)
+        return is_small and Estimator.of(home).leaves_room(found)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
         """`Done` once the file of predictions is on the disk, or `Stopped`.
@@ -163,17 +164,17 @@ class SolveKind(ModelKind[SolveTask]):
         except (StoppedEarly, PassStopped):
             return Stopped()
 
-    def publish(self, job: Job, result: Mapping[str, Any], stores: JobStores) -> Job:
+    def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job with its predictions; a file that nobody will name goes at once."""
         try:
-            ended = stores.queue.finish(job.id, job.attempt, result)
+            ended = home.jobs.finish(job.id, job.attempt, result)
         except LeaseLost:
-            if not _has_file(job.id, result["file"], stores):
-                stores.predictions.discard(job.graph_id, result["file"])
+            if not _has_file(job.id, result["file"], home):
+                home.prediction_files.discard(job.graph_id, result["file"])
             raise
         if ended.status is not JobStatus.SUCCEEDED:
-            stores.predictions.discard(job.graph_id, result["file"])
-        _remove_replaced(job.graph_id, stores)
+            home.prediction_files.discard(job.graph_id, result["file"])
+        _remove_replaced(job.graph_id, home)
         return ended
 
 
@@ -402,24 +403,24 @@ def _told(
     return replace(solution, scores=scores)
 
 
-def _has_file(job_id: str, file_name: str, stores: JobStores) -> bool:
+def _has_file(job_id: str, file_name: str, home: Home) -> bool:
     """Whether the job has this file after all: a commit may succeed and its answer be lost."""
     try:
-        result = stores.queue.get(job_id).result
+        result = home.jobs.get(job_id).result
     except UnknownJob:
         return False
     return result is not None and result["file"] == file_name
 
 
-def _remove_replaced(graph_id: str, stores: JobStores) -> None:
+def _remove_replaced(graph_id: str, home: Home) -> None:
     """Remove predictions that newer ones have replaced, and jobs that ended long ago."""
     try:
-        stores.predictions.clean(graph_id)
-        kept = [job.id for job in stores.predictions.kept(graph_id)]
+        home.prediction_files.clean(graph_id)
+        kept = [job.id for job in home.prediction_files.kept(graph_id)]
     except OSError as error:
         _log.warning("old predictions not removed", error=str(error))
     else:
-        stores.queue.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
+        home.jobs.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
 
 
 def _class_names(labels: Labels | RealLabels) -> tuple[str | int, ...] | None:

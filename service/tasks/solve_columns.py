@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, Job
 from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
 from peewit.service.tasks.solve import SolveKind
-from peewit.service.tasks.stores import JobStores
 from peewit.solvers.arguments import BadArgument
 
 
 def submit_columns(
-    stores: JobStores,
+    home: Home,
     graph: GraphRecord,
     columns: Sequence[str],
     *,
@@ -32,7 +32,7 @@ def submit_columns(
 
     Parameters
     ----------
-    stores : JobStores
+    home : Home
         Where they go.
     graph : GraphRecord
         Its newest snapshot is what all work on.
@@ -65,10 +65,10 @@ def submit_columns(
             owner=owner,
         )
         kind.check(model, spec.parameters)
-        kind.admit(spec, graph, stores)
+        kind.admit(spec, graph, home)
         specs.append(replace(spec, snapshot=graph.progress.snapshot))
-    with stores.database.write() as connection:
-        return [stores.queue.submit(spec, connection) for spec in specs]
+    with home.database.write() as connection:
+        return [home.jobs.submit(spec, connection) for spec in specs]
 
 
 def _check_columns(columns: Sequence[str], parameters: Mapping[str, Any]) -> None:

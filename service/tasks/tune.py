@@ -6,12 +6,13 @@ from math import prod
 from typing import Any, ClassVar, Final
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, JobSpec
+from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.plausibility import label_warnings, left_out_warnings
@@ -55,10 +56,10 @@ class TuneKind(ModelKind[TuneTask]):
         """See `validate_tune`."""
         validate_tune(model, parameters)
 
-    def admit(self, spec: JobSpec, graph: GraphRecord, stores: JobStores) -> None:
+    def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory."""
         model = self.named(spec.model)
-        stores.estimator.require_room(graph, model, validate_tune(model, spec.parameters).fixed)
+        Estimator.of(home).require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 
     def run(self, task: TuneTask, child: Child) -> Done | Stopped:
         """`Done` with every trial, or `Stopped`; raises as `SolveKind.run`."""

@@ -22,13 +22,13 @@ import structlog
 from sqlalchemy.exc import DBAPIError, OperationalError
 from structlog.contextvars import bound_contextvars
 
-from peewit.service.catalog import Catalog, GraphNotFound
+from peewit.service.catalog import GraphNotFound
 from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.database.engine import Database
 from peewit.service.database.revision import Revision
+from peewit.service.home import Home
 from peewit.service.jobs.auto_solve import renew_given_up
 from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
-from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
@@ -36,9 +36,9 @@ from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Fail
 from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
+from peewit.solvers.late_modules import LateModule
 
 if TYPE_CHECKING:
-    from peewit.service.tasks.stores import JobStores
     from peewit.service.worker.task_runner import TaskRunner
     from peewit.service.worker.worker_metrics import Outcome, WorkerMetrics
 
@@ -54,6 +54,8 @@ _LAPSE_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 1.0
 _FULL_DISK_SECONDS: Final = 5.0
 """How long a lane rests that found the disk full."""
+
+kind_list: Final = LateModule("peewit.service.tasks.kind_list")
 
 _log = structlog.get_logger(__name__)
 
@@ -84,13 +86,12 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self._database = database
         self._settings = settings
-        self._queue = JobQueue(database)
-        self._loaded_stores: JobStores | None = None
+        self._home = Home(database, settings)
+        self._queue = self._home.jobs
         self._metrics: WorkerMetrics | None = None
         self._sole = SoleWorker(database, self.id)
         self._attempts: list[_Attempt] = []
         self._lock = Lock()
-        self._loading = Lock()
         self._is_worked_on = Event()
         self._bells: dict[Lane, Event] = {lane: Event() for lane in LANES}
         self._is_stopping = Event()
@@ -174,11 +175,10 @@ class Worker:
 
     def _is_small(self, job: Job) -> bool:
         """Whether this process may run it."""
-        from peewit.service.tasks.kind_list import KINDS  # noqa: PLC0415 - see the module
-
         try:
-            graph = Catalog(self._database).get_by_id(job.graph_id)
-            return job.kind in KINDS and KINDS[job.kind].is_small(job, graph, self._stores())
+            graph = self._home.catalog.get_by_id(job.graph_id)
+            kind = kind_list.KINDS.get(job.kind)
+            return kind is not None and bool(kind.is_small(job, graph, self._home))
         except Exception as error:  # noqa: BLE001 - the attempt meets it again and fails the job
             _log.warning("size of a job unknown", job=job.id, error=str(error))
             return False
@@ -206,7 +206,7 @@ class Worker:
         """Wake the lanes of jobs that have not ended, as soon as something was committed."""
         rung: set[Lane] = set()
         rests_until = looked_at = 0.0
-        catalog = Catalog(self._database)
+        catalog = self._home.catalog
         stamp: tuple[Any, ...] | None = None
         with closing(Revision(self._database)) as revision:
             while not should_stop() and not self._sole.is_displaced.is_set():
@@ -240,7 +240,7 @@ class Worker:
                 try:
                     if lane == "fast" and self._is_worked_on.is_set():
                         child.start()  # of long work the start of a process is a small part
-                        self._stores()
+                        kind_list.kind_of("solve")  # loads what attempts need
                     job = self._queue.claim(self.id, (lane,))
                     if job is None:
                         bell.wait()
@@ -282,8 +282,6 @@ class Worker:
         *,
         waits_for_room: bool,
     ) -> None:
-        from peewit.service.tasks.kind_list import KINDS  # noqa: PLC0415 - see the module
-
         _log.info("attempt started", kind=job.kind, model=job.model)
         last = last_equal(self._queue, job.graph_id, job.kind, job.model, job.parameters)
         attempt = _Attempt(job, Forecast(last), traced)
@@ -304,8 +302,8 @@ class Worker:
             if self._metrics and isinstance(answer, Done) and "warm" in answer.result:
                 self._metrics.note_solve(job, is_warm=answer.result["warm"])
             _log.info("attempt ended", status=ended.status, error=ended.error)
-            if job.kind in KINDS:  # another release may have submitted it
-                KINDS[job.kind].sweep(job.graph_id, self._stores())
+            if job.kind in kind_list.KINDS:  # another release may have submitted it
+                kind_list.KINDS[job.kind].sweep(job.graph_id, self._home)
         except LeaseLost:
             _log.warning("attempt dropped, its lease was lost")
         except (KeyboardInterrupt, SystemExit):
@@ -324,13 +322,11 @@ class Worker:
         child: "WarmChild | TaskRunner",
         gives_up: Callable[[], bool],
     ) -> Answer:
-        from peewit.service.tasks.kind_list import kind_of  # noqa: PLC0415 - see the module
-
         job = attempt.job
         attempt.traced.stages.begin("capturing")
         try:
-            graph = Catalog(self._database).get_by_id(job.graph_id)
-            task = kind_of(job.kind).capture(job, graph, self._stores())
+            graph = self._home.catalog.get_by_id(job.graph_id)
+            task = kind_list.kind_of(job.kind).capture(job, graph, self._home)
         except (ValueError, GraphNotFound) as error:
             return Failed(error=str(error))
 
@@ -372,12 +368,11 @@ class Worker:
 
     def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
         """The last write of the attempt."""
-        from peewit.service.tasks.kind_list import kind_of  # noqa: PLC0415 - see the module
-
         job = attempt.job
         match answer:
             case Done(result=result):
-                return kind_of(job.kind).publish(job, result, self._stores())
+                published: Job = kind_list.kind_of(job.kind).publish(job, result, self._home)
+                return published
             case Failed(error=error, retry=retry, trace=trace):
                 if trace:
                     _log.error("attempt failed", exception=trace)
@@ -386,15 +381,6 @@ class Worker:
                 return self._queue.cancelled(job.id, job.attempt)
             case Stopped():
                 return self._queue.release(job.id, job.attempt)
-
-    def _stores(self) -> "JobStores":
-        """What kinds of job work on."""
-        from peewit.service.tasks.stores import JobStores  # noqa: PLC0415 - see the module
-
-        with self._loading:
-            if self._loaded_stores is None:
-                self._loaded_stores = JobStores.create(self._database, self._settings)
-            return self._loaded_stores
 
     def _shown_metrics(self, fault: Callable[[], str]) -> AbstractContextManager[int | None]:
         """Count, and show what is counted, where a port is set."""

@@ -24,7 +24,7 @@ class WorkerMetrics:
     Attributes
     ----------
     registry : prometheus_client.CollectorRegistry
-        Holds them, and those of the stores.
+        Holds them, and those of the home.
     """
 
     def __init__(self, database: Database, settings: Settings) -> None:

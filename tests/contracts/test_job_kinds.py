@@ -1,7 +1,7 @@
 """What every kind of job promises: a name, refusals that say why, a schema, a task that travels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from inspect import getdoc
 from multiprocessing import Pipe
 from pathlib import Path
@@ -13,11 +13,11 @@ from peewit.service.api.app import create_app
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.home import Home
 from peewit.service.jobs.job import LANES
 from peewit.service.settings import Settings
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS, kind_of
-from peewit.service.tasks.stores import JobStores
 from peewit.solvers.models.catalogue import CATALOGUE
 from tests.fresh_databases import fresh
 from tests.service.solvable import Solvable, parity_features, two_communities
@@ -37,16 +37,9 @@ def arguments_of(kind: Kind[Any]) -> list[str]:
     return [each.name for each in fields(kind.options.settings)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Home:
-    """A graph that jobs of every kind can work on."""
-
-    stores: JobStores
-    graph: Solvable
-
-
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+def ready(tmp_path: Path) -> Iterator[Solvable]:
+    """A graph that jobs of every kind can work on."""
     settings = Settings(home=tmp_path, database_url=None)
     database = open_database(fresh(settings.database))
     graph_id = Catalog(database).create(GraphSettings(name="g", seed=1)).id
@@ -54,7 +47,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     graph.publish(1, *two_communities())
     graph.features(1, parity_features(60))
     graph.label({"n3": "left", "n33": "right"})
-    yield Home(stores=JobStores.create(database, settings), graph=graph)
+    yield graph
     database.close()
 
 
@@ -123,14 +116,15 @@ def test_its_options_stand_in_the_openapi_document(
 
 @every_kind
 def test_its_task_is_captured_and_survives_the_trip_to_the_child(
-    kind: Kind[Any], home: Home
+    kind: Kind[Any], ready: Solvable
 ) -> None:
-    stores, graph = home.stores, Catalog(home.graph.database).get_by_id(home.graph.graph_id)
-    submitted = stores.queue.submit(kind.spec(graph.id, model=model_of(kind), parameters={}))
-    job = stores.queue.claim("w", LANES, job_id=submitted.id)
+    home = Home(ready.database, ready.settings)
+    graph = home.catalog.get_by_id(ready.graph_id)
+    submitted = home.jobs.submit(kind.spec(graph.id, model=model_of(kind), parameters={}))
+    job = home.jobs.claim("w", LANES, job_id=submitted.id)
     assert job is not None
-    task = kind.capture(job, graph, stores)
-    captured = stores.queue.get(job.id)
+    task = kind.capture(job, graph, home)
+    captured = home.jobs.get(job.id)
     assert (captured.snapshot, captured.labels_seq, captured.features_version) == (1, 2, 1)
     assert (task.kind, task.job_id, task.attempt) == (kind.name, job.id, 1)
     ours, theirs = Pipe()
@@ -140,11 +134,11 @@ def test_its_task_is_captured_and_survives_the_trip_to_the_child(
 
 
 @every_kind
-def test_a_graph_without_edges_is_refused_in_the_worker(kind: Kind[Any], home: Home) -> None:
-    stores = home.stores
-    empty = Catalog(home.graph.database).create(GraphSettings(name="empty", seed=1))
-    submitted = stores.queue.submit(kind.spec(empty.id, model=model_of(kind), parameters={}))
-    job = stores.queue.claim("w", LANES, job_id=submitted.id)
+def test_a_graph_without_edges_is_refused_in_the_worker(kind: Kind[Any], ready: Solvable) -> None:
+    home = Home(ready.database, ready.settings)
+    empty = home.catalog.create(GraphSettings(name="empty", seed=1))
+    submitted = home.jobs.submit(kind.spec(empty.id, model=model_of(kind), parameters={}))
+    job = home.jobs.claim("w", LANES, job_id=submitted.id)
     assert job is not None
     with pytest.raises(ValueError, match="graph empty has no"):
-        kind.capture(job, empty, stores)
+        kind.capture(job, empty, home)

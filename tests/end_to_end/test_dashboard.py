@@ -14,9 +14,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_pictures
+from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from tests.end_to_end.processes import Home, Server, eventually

@@ -116,7 +116,7 @@ class _Home:
 
     def _spare_graph(self) -> str:
         with suppress(GraphExists):
-            self.api.stores.catalog.create(GraphSettings(name="spare"))
+            self.api.home.catalog.create(GraphSettings(name="spare"))
         return "spare"
 
     def _add_source(self) -> str:

@@ -23,7 +23,7 @@ _MASKS: Final[Mapping[str, re.Pattern[str]]] = {
     "<size>": re.compile(r"\b[\d,]+ (bytes|KiB|MiB|GiB|KB|MB|GB)\b"),
     "<seconds>": re.compile(r"\b[\d,]+ (milliseconds|seconds?|minutes?|hours?|ms|s)\b(?! before)"),
 }
-_GAPS: Final = re.compile(r"(?<=\S) {2,}")
+_GAPS: Final = re.compile(r"(?<=\S) {2,}|^ {40,}")
 _MOVES_ON: Final = re.compile(r"job <id> (queued|running)\b.*|.* edges/s .*")
 
 

@@ -19,7 +19,7 @@ from tests.goldens.recording import compare
 def test_the_document_of_the_api_is_the_recorded_one(tmp_path: Path) -> None:
     app = create_app(Settings(home=tmp_path))
     document = app.openapi()
-    app.state.stores.close()
+    app.state.home.close()
     compare("openapi.json", json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False))
 
 

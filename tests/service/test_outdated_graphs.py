@@ -272,14 +272,14 @@ def test_a_restore_erases_in_the_other_graphs_before_it_refuses_them(
 
 
 def test_pages_of_their_jobs_give_the_reason_and_cancel(pages: Api) -> None:
-    stores = pages.stores
-    spec = JobSpec(graph_id=stores.catalog.id_of("visits"), model="auto", parameters={})
-    job = stores.jobs.submit(spec)
+    home = pages.home
+    spec = JobSpec(graph_id=home.catalog.id_of("visits"), model="auto", parameters={})
+    job = home.jobs.submit(spec)
     page = f"/jobs/{job.id}"
     assert f"graph 'visits' is of an earlier version: {REASONS['visits']}" in look(pages, page)
     assert "queued" in look(pages, page, headers=PIECE)
     assert send(pages, f"{page}/cancel", back="graph").headers["location"] == page
-    assert stores.jobs.get(job.id).status is JobStatus.CANCELLED
+    assert home.jobs.get(job.id).status is JobStatus.CANCELLED
 
 
 def test_doctor_names_them(place: Place) -> None:

@@ -26,7 +26,7 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
@@ -46,8 +46,8 @@ router = resource("edges", f"{ONE_GRAPH}/edges")
 pushes = resource("edges", f"{ONE_GRAPH}/pushes")
 
 
-def _room(graph: GraphHere, stores: StoresHere) -> None:
-    stores.pushes.require_room(graph.id)
+def _room(graph: GraphHere, home: HomeHere) -> None:
+    home.pushes.require_room(graph.id)
 
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
@@ -79,7 +79,7 @@ async def push_edges(
     request: Request,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     body: TableBody,
     idempotency_key: IdempotencyKey = None,
@@ -102,9 +102,9 @@ async def push_edges(
             graph.settings.columns_of_edges,
             named(src=src, dst=dst, weight=weight, op=op, time=time),
         )
-    async with stores.decoding.held(body.decoding_bytes):
+    async with home.decoding.held(body.decoding_bytes):
         push = await run_in_threadpool(
-            stores.pushes.add,
+            home.pushes.add,
             graph,
             body.file,
             body.table_format,
@@ -112,9 +112,9 @@ async def push_edges(
             columns=columns,
             idempotency_key=idempotency_key,
             owner=caller.name,
-            limits=stores.upload_limits,
+            limits=home.upload_limits,
         )
-    return await _answer(push, request, response, graph, stores, caller, wait)
+    return await _answer(push, request, response, graph, home, caller, wait)
 
 
 @router.delete(
@@ -127,7 +127,7 @@ async def delete_edges(
     request: Request,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     src: Ends,
     dst: Ends,
@@ -143,7 +143,7 @@ async def delete_edges(
     content = io.BytesIO()
     write_deletes([deletes_of_pairs(src, dst, graph.settings.node_ids)], content)
     push = await run_in_threadpool(
-        stores.pushes.add,
+        home.pushes.add,
         graph,
         content,
         Format.ARROW,
@@ -152,7 +152,7 @@ async def delete_edges(
         idempotency_key=idempotency_key,
         owner=caller.name,
     )
-    return await _answer(push, request, response, graph, stores, caller, wait)
+    return await _answer(push, request, response, graph, home, caller, wait)
 
 
 async def _answer(
@@ -160,7 +160,7 @@ async def _answer(
     request: Request,
     response: Response,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     caller: Caller,
     wait: float,
 ) -> Push:
@@ -169,7 +169,7 @@ async def _answer(
     if push.is_repeated:
         response.headers["Idempotent-Replayed"] = "true"
     if wait:
-        look = partial(stores.manifest.pushes.get, graph.id, push.id)
+        look = partial(home.manifest.pushes.get, graph.id, push.id)
         push = await wait_until(request, look, seconds=wait)
     if push.file is not None and push.status == "quarantined":
         reason = push.file.reason or "the block was refused"
@@ -188,7 +188,7 @@ async def get_push(
     request: Request,
     push_id: str,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     wait: WaitSeconds = 0,
 ) -> Push:
@@ -197,5 +197,5 @@ async def get_push(
     A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
     after it went in, others after a month.
     """
-    look = partial(stores.manifest.pushes.get, graph.id, push_id, owner=caller.only)
+    look = partial(home.manifest.pushes.get, graph.id, push_id, owner=caller.only)
     return push_of(await wait_until(request, look, seconds=wait))

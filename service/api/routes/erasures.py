@@ -11,7 +11,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.erasures import ErasureIn, erasure_of
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.erasures import ErasureNotFound
 from peewit.service.tables.uploads import BadUpload, node_id
@@ -30,7 +30,7 @@ async def erase_nodes(
     body: ErasureIn,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
 ) -> Erasure:
     """Forget nodes: their edges, labels, features and predictions, and their ids.
@@ -45,16 +45,16 @@ async def erase_nodes(
         for row, node in enumerate(body.nodes)
     ]
     erasure = await run_in_threadpool(
-        partial(stores.forgetting.erase, graph, nodes, owner=caller.name)
+        partial(home.forgetting.erase, graph, nodes, owner=caller.name)
     )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/erasures/{erasure.id}"
     return erasure_of(erasure)
 
 
 @router.get("", dependencies=[requires("read", "erase")], responses=problems(GraphNotFound))
-def list_erasures(graph: GraphHere, stores: StoresHere, caller: CallerHere) -> ErasureList:
+def list_erasures(graph: GraphHere, home: HomeHere, caller: CallerHere) -> ErasureList:
     """Erasures of a graph, newest first; a key that must not read sees its own."""
-    found = stores.manifest.erasures.list(graph.id, owner=caller.only)
+    found = home.manifest.erasures.list(graph.id, owner=caller.only)
     return ErasureList(erasures=[erasure_of(each) for each in found])
 
 
@@ -67,11 +67,11 @@ async def get_erasure(
     request: Request,
     erasure_id: str,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     wait: WaitSeconds = 0,
 ) -> Erasure:
     """How far an erasure is; `wait` can wait until the nodes are erased."""
-    look = partial(stores.manifest.erasures.get, graph.id, erasure_id, owner=caller.only)
+    look = partial(home.manifest.erasures.get, graph.id, erasure_id, owner=caller.only)
     found = await wait_until(request, look, lambda each: each.status == "erased", seconds=wait)
     return erasure_of(found)

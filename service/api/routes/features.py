@@ -20,7 +20,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NodeColumn, resource
 from peewit.service.api.schemas.features import feature_set_of, features_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
@@ -45,8 +45,8 @@ from peewit.streaming.features.store import FeaturesNotFound
 router = resource("features", f"{ONE_GRAPH}/features")
 
 
-def _room(graph: GraphHere, stores: StoresHere) -> None:
-    stores.features.require_room(graph.id)
+def _room(graph: GraphHere, home: HomeHere) -> None:
+    home.features.require_room(graph.id)
 
 
 _TAKES: dict[str, Any] = {
@@ -76,7 +76,7 @@ async def put_features(
     request: Request,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     body: TableBody,
     wait: WaitSeconds = 0,
@@ -87,9 +87,7 @@ async def put_features(
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return await _take_set(
-        request, response, stores, caller, graph, body, wait, node, mode="replace"
-    )
+    return await _take_set(request, response, home, caller, graph, body, wait, node, mode="replace")
 
 
 @router.post("", **_TAKES)
@@ -97,20 +95,20 @@ async def add_features(
     request: Request,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     body: TableBody,
     wait: WaitSeconds = 0,
     node: NodeColumn = None,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return await _take_set(request, response, stores, caller, graph, body, wait, node, mode="add")
+    return await _take_set(request, response, home, caller, graph, body, wait, node, mode="add")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def get_features(graph: GraphHere, stores: StoresHere) -> Features:
+def get_features(graph: GraphHere, home: HomeHere) -> Features:
     """The present version of the features, how many nodes have none, and what waits."""
-    return features_of(stores.features.status(graph))
+    return features_of(home.features.status(graph))
 
 
 @router.get(
@@ -126,7 +124,7 @@ def get_features(graph: GraphHere, stores: StoresHere) -> Features:
 )
 def get_filtered_features(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     table_format: ChosenFormat,
     job_id: Annotated[
         str | None, Query(alias="job", description="Those of this job; of the last otherwise.")
@@ -134,13 +132,13 @@ def get_filtered_features(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Features of all nodes, smoothed along the edges by a job of kind `filter`."""
-    files = files_of(stores.job_stores)
+    files = files_of(home)
     job = files.find(graph, job_id)
     tag = f'"{job.id}-{table_format}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
-    found = files.read(graph, job, stores.nodes)
+    found = files.read(graph, job, home.nodes)
     is_flat = table_format in (Format.CSV, Format.NDJSON)
     return table_response(
         encode(found.schema(is_flat=is_flat), found.batches(is_flat=is_flat), table_format),
@@ -164,7 +162,7 @@ async def get_feature_set(
     request: Request,
     set_id: str,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     wait: WaitSeconds = 0,
 ) -> FeatureSet:
@@ -172,14 +170,14 @@ async def get_feature_set(
 
     A key that must not read sees its own.
     """
-    look = partial(stores.manifest.features.get, graph.id, set_id, owner=caller.only)
+    look = partial(home.manifest.features.get, graph.id, set_id, owner=caller.only)
     return feature_set_of(await wait_until(request, look, seconds=wait))
 
 
 async def _take_set(
     request: Request,
     response: Response,
-    stores: Stores,
+    home: ServedHome,
     caller: Caller,
     graph: GraphRecord,
     body: TableUpload,
@@ -194,14 +192,14 @@ async def _take_set(
             body.file,
             body.table_format,
             node=node or graph.settings.columns.get(NODE, NODE),
-            limits=stores.upload_limits,
+            limits=home.upload_limits,
         )
-        return stores.features.add(graph, blocks, mode=mode, owner=caller.name)
+        return home.features.add(graph, blocks, mode=mode, owner=caller.name)
 
-    async with stores.decoding.held(body.decoding_bytes):
+    async with home.decoding.held(body.decoding_bytes):
         taken = await run_in_threadpool(add)
     if wait:
-        look = partial(stores.manifest.features.get, graph.id, taken.id)
+        look = partial(home.manifest.features.get, graph.id, taken.id)
         taken = await wait_until(request, look, seconds=wait)
     if taken.status == "refused":
         raise BadFeatures(

@@ -14,7 +14,7 @@ from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.graphs import HorizonIn
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.horizons import HorizonRefused
 from peewit.service.wire.graphs import HorizonState
@@ -38,7 +38,7 @@ async def move_horizon(
     response: Response,
     body: HorizonIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     wait: WaitSeconds = 0,
 ) -> HorizonState:
     """Let go of all edges before a time, as a window does by itself once newer ones come.
@@ -47,13 +47,13 @@ async def move_horizon(
     beyond the latest edge. 202
     until whoever ingests the graph has done it, between two files, for which `wait` can wait.
     """
-    newest = await run_in_threadpool(SnapshotStore(stores.paths(graph).snapshots).newest)
+    newest = await run_in_threadpool(SnapshotStore(home.paths(graph).snapshots).newest)
     latest = None if newest is None else newest.watermark
     with refusing():
         await run_in_threadpool(
-            stores.manifest.horizons.want, graph.id, body.before.timestamp(), latest=latest
+            home.manifest.horizons.want, graph.id, body.before.timestamp(), latest=latest
         )
-    look = partial(_state, graph, stores)
+    look = partial(_state, graph, home)
     state = await wait_until(request, look, lambda each: each.wanted is None, seconds=wait)
     response.status_code = HTTPStatus.OK if state.wanted is None else HTTPStatus.ACCEPTED
     return state
@@ -61,16 +61,16 @@ async def move_horizon(
 
 @router.get("", dependencies=[requires("read", "ingest")], responses=problems(GraphNotFound))
 async def get_horizon(
-    request: Request, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request, graph: GraphHere, home: HomeHere, wait: WaitSeconds = 0
 ) -> HorizonState:
     """Since when edges live; `wait` can wait until no other time is asked for."""
-    look = partial(_state, graph, stores)
+    look = partial(_state, graph, home)
     return await wait_until(request, look, lambda each: each.wanted is None, seconds=wait)
 
 
-def _state(graph: GraphRecord, stores: Stores) -> HorizonState:
-    wanted = stores.manifest.horizons.wanted(graph.id)  # first: it is done after its snapshot
-    newest = SnapshotStore(stores.paths(graph).snapshots).newest()
+def _state(graph: GraphRecord, home: ServedHome) -> HorizonState:
+    wanted = home.manifest.horizons.wanted(graph.id)  # first: it is done after its snapshot
+    newest = SnapshotStore(home.paths(graph).snapshots).newest()
     horizon = None if newest is None else newest.horizon
     return HorizonState(
         wanted=None if wanted is None else datetime.fromtimestamp(wanted, UTC),

@@ -23,12 +23,12 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
 from peewit.service.api.schemas.jobs import JobIn, SolveColumnsIn, SolveIn, job_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.streams import streams_of
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.labels.store import LabelColumnNotFound
-from peewit.service.tasks.estimate import DoesNotFit, NoSnapshot
+from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
 from peewit.service.tasks.solve_columns import submit_columns
@@ -83,7 +83,7 @@ _OF_SOLVES = (
 def submit_job(
     body: JobIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     response: Response,
     idempotency_key: IdempotencyKey = None,
@@ -94,8 +94,8 @@ def submit_job(
     would.
     """
     spec = body.to_spec(graph.id, idempotency_key, owner=caller.name)
-    KINDS[spec.kind].admit(spec, graph, stores.job_stores)
-    job = stores.jobs.submit(spec)
+    KINDS[spec.kind].admit(spec, graph, home)
+    job = home.jobs.submit(spec)
     caller.require_own(job.owner)
     _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
@@ -111,7 +111,7 @@ def submit_job(
 def solve_columns(
     body: SolveColumnsIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     idempotency_key: IdempotencyKey = None,
 ) -> JobList:
@@ -121,7 +121,7 @@ def solve_columns(
     """
     with refusing():
         jobs = submit_columns(
-            stores.job_stores,
+            home,
             graph,
             body.label_columns,
             model=body.model,
@@ -141,9 +141,9 @@ def solve_columns(
     dependencies=[requires("read")],
     responses=problems(*_OF_SOLVES, NoSnapshot),
 )
-def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimate:
+def estimate_job(body: SolveIn, graph: GraphHere, home: HomeHere) -> Estimate:
     """Memory and time of a solve, and whether it fits; nothing runs."""
-    estimate = stores.job_stores.estimator.estimate(graph, body.model, body.parameters)
+    estimate = Estimator.of(home).estimate(graph, body.model, body.parameters)
     return answer_of(Estimate, estimate)
 
 
@@ -153,7 +153,7 @@ def estimate_job(body: SolveIn, graph: GraphHere, stores: StoresHere) -> Estimat
     responses=problems(GraphNotFound, UnknownJob),
 )
 def list_jobs(
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     graph: Annotated[str | None, Query(description="Only jobs of this graph.")] = None,
     status: Annotated[JobStatus | None, Query(description="Only jobs that stand so.")] = None,
@@ -161,8 +161,8 @@ def list_jobs(
     page_size: PageSize = 50,
 ) -> JobList:
     """Jobs, newest first; those of the key where it must not read."""
-    graph_id = None if graph is None else stores.catalog.get(graph).id
-    found = stores.jobs.list(
+    graph_id = None if graph is None else home.catalog.get(graph).id
+    found = home.jobs.list(
         graph_id=graph_id,
         status=status,
         owner=caller.only,
@@ -180,27 +180,27 @@ def list_jobs(
 async def get_job(
     request: Request,
     job_id: str,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     wait: WaitSeconds = 0,
 ) -> Job:
     """One job; `wait` can wait until it is finished. A key that must not read sees its own."""
-    look = partial(stores.jobs.get, job_id, owner=caller.only)
+    look = partial(home.jobs.get, job_id, owner=caller.only)
     return job_of(await wait_until(request, look, lambda job: job.status.is_final, seconds=wait))
 
 
 @router.post(
     "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
 )
-def cancel_job(job_id: str, stores: StoresHere, caller: CallerHere) -> Job:
+def cancel_job(job_id: str, home: HomeHere, caller: CallerHere) -> Job:
     """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-    stores.jobs.get(job_id, owner=caller.only)
-    return job_of(stores.jobs.cancel(job_id))
+    home.jobs.get(job_id, owner=caller.only)
+    return job_of(home.jobs.cancel(job_id))
 
 
-def _known(job_id: str, stores: StoresHere, caller: CallerHere) -> str:
+def _known(job_id: str, home: HomeHere, caller: CallerHere) -> str:
     # so that an unknown job is an error and no empty stream
-    stores.jobs.get(job_id, owner=caller.only)
+    home.jobs.get(job_id, owner=caller.only)
     return job_id
 
 
@@ -213,7 +213,7 @@ def _known(job_id: str, stores: StoresHere, caller: CallerHere) -> str:
 async def watch_job(
     request: Request,
     job_id: Annotated[str, Depends(_known)],
-    stores: StoresHere,
+    home: HomeHere,
     last_event_id: Annotated[
         int,
         Header(
@@ -227,7 +227,7 @@ async def watch_job(
     """
     stopping, streams = stopping_of(request), streams_of(request)
     while True:
-        is_final, events = await streams.look(partial(_news, stores, job_id, last_event_id))
+        is_final, events = await streams.look(partial(_news, home, job_id, last_event_id))
         for event in events:
             yield _told(event)
             last_event_id = event.seq
@@ -236,11 +236,11 @@ async def watch_job(
         await streams.pause(request, _EVENTS_PAUSE_SECONDS)
 
 
-def _news(stores: Stores, job_id: str, after_seq: int) -> tuple[bool, Sequence[JobEvent]]:
+def _news(home: ServedHome, job_id: str, after_seq: int) -> tuple[bool, Sequence[JobEvent]]:
     """Whether a job is finished, and its events after one."""
     # In this order: what a finished job has to tell is there before it counts as finished.
-    is_final = stores.jobs.get(job_id).status.is_final
-    return is_final, stores.jobs.events(job_id, after_seq=after_seq)
+    is_final = home.jobs.get(job_id).status.is_final
+    return is_final, home.jobs.events(job_id, after_seq=after_seq)
 
 
 def _told(event: JobEvent) -> ServerSentEvent:

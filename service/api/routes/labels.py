@@ -31,7 +31,7 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsOut
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
@@ -79,7 +79,7 @@ router = resource("labels", f"{ONE_GRAPH}/labels")
 )
 async def put_labels(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     body: TableOrJsonBody,
     unknown: Annotated[
@@ -116,20 +116,20 @@ async def put_labels(
             f"label must be left out beside label_column, got {label!r}", argument="label"
         )
 
-    store = partial(stores.labeling.put, unknown=unknown, origin=origin, annotator=who)
+    store = partial(home.labeling.put, unknown=unknown, origin=origin, annotator=who)
 
     def put() -> LabelReceipt:
         columns = label_columns(graph.settings.columns, named(node=node, label=label))
         if label_column:
-            given = _uploaded_columns(graph, stores, body, columns.node, label_column, told)
+            given = _uploaded_columns(graph, home, body, columns.node, label_column, told)
             return store(graph, given)
-        is_text = stores.labels.are_text(graph.id) is True
-        rows = uploaded_labels(graph, stores, body, columns, csv_is_text=is_text, told=told)
+        is_text = home.labels.are_text(graph.id) is True
+        rows = uploaded_labels(graph, home, body, columns, csv_is_text=is_text, told=told)
         return store(graph, rows)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
-    async with stores.label_tables, stores.decoding.held(body.decoding_bytes):
+    async with home.label_tables, home.decoding.held(body.decoding_bytes):
         return _told(await run_in_threadpool(put))
 
 
@@ -145,12 +145,12 @@ async def put_labels(
 )
 def get_labels(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     table_format: ChosenFormat,
     label_column: NamedColumn = None,
 ) -> StreamingResponse:
     """The present label of every labeled node."""
-    current = stores.labels.current(graph.id, column=label_column or "")
+    current = home.labels.current(graph.id, column=label_column or "")
     columns = PLAIN_LABELS if label_column is None else LabelColumns(label=label_column)
     return table_response(
         encode_labels(current, graph.settings.node_ids, table_format, columns),
@@ -167,29 +167,29 @@ def get_labels(
 )
 def delete_labels(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     node: Annotated[list[str], Query(min_length=1, description="May be given several times.")],
     label_column: NamedColumn = None,
 ) -> LabelsOut:
     """Take labels back; `accepted` counts the nodes that had one."""
     nodes = [node_id(each, graph.settings.node_ids) for each in node]
-    receipt = stores.labeling.delete(
+    receipt = home.labeling.delete(
         graph, nodes, column=label_column or "", annotator=caller.annotator
     )
     return _told(receipt)
 
 
 @router.get(":columns", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def list_label_columns(graph: GraphHere, stores: StoresHere) -> LabelColumnList:
+def list_label_columns(graph: GraphHere, home: HomeHere) -> LabelColumnList:
     """The columns in which labels were given, with how many nodes have one; reads all labels."""
-    found = stores.labels.described_columns(graph.id)
+    found = home.labels.described_columns(graph.id)
     return LabelColumnList(label_columns=[answer_of(LabelColumn, each) for each in found])
 
 
 def _uploaded_columns(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     body: TableUpload | JsonUpload,
     node: str,
     names: Sequence[str],
@@ -206,17 +206,15 @@ def _uploaded_columns(
         kind,
         node=node,
         names=names,
-        limits=stores.upload_limits,
+        limits=home.upload_limits,
         told=told,
-        csv_is_text=[
-            name for name in names if stores.labels.are_text(graph.id, column=name) is True
-        ],
+        csv_is_text=[name for name in names if home.labels.are_text(graph.id, column=name) is True],
     )
 
 
 def uploaded_labels(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     body: TableUpload | JsonUpload,
     columns: LabelColumns,
     *,
@@ -232,7 +230,7 @@ def uploaded_labels(
         body.table_format,
         kind,
         columns=columns,
-        limits=stores.upload_limits,
+        limits=home.upload_limits,
         csv_is_text=csv_is_text,
         told=told,
     )

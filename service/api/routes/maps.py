@@ -10,7 +10,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.routes.predictions import JobId
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
@@ -45,7 +45,7 @@ MinDoubt = Annotated[
 @router.get("", dependencies=[requires("read")], responses=_PROBLEMS)
 def get_map(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     job_id: JobId = None,
     label_column: NamedColumn = None,
 ) -> Map:
@@ -53,7 +53,7 @@ def get_map(
 
     With the freshest predictions of the label column, or those of a job.
     """
-    return map_answer(graph, stores, job_id=job_id, column=label_column)
+    return map_answer(graph, home, job_id=job_id, column=label_column)
 
 
 @router.get(
@@ -67,7 +67,7 @@ def get_map_tile(
     x: Annotated[int, Path(ge=0, lt=1 << LAST_ZOOM, description="Column, from the left.")],
     y: Annotated[int, Path(ge=0, lt=1 << LAST_ZOOM, description="Line, from above.")],
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     job_id: JobId = None,
     label_column: NamedColumn = None,
     min_doubt: MinDoubt = 0.0,
@@ -76,7 +76,7 @@ def get_map_tile(
     """One square of the map in compact form: its nodes, or how many are where and of what class."""
     with refusing():
         place = TilePlace(zoom=z, column=x, line=y, min_doubt=min_doubt)
-    colored = stores.maps.open(graph, job_id=job_id, column=label_column)
+    colored = home.maps.open(graph, job_id=job_id, column=label_column)
     tag = f'"{colored.tag}-{z}-{x}-{y}-{min_doubt}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
@@ -86,10 +86,10 @@ def get_map_tile(
 
 
 def map_answer(
-    graph: GraphRecord, stores: Stores, *, job_id: str | None = None, column: str | None = None
+    graph: GraphRecord, home: ServedHome, *, job_id: str | None = None, column: str | None = None
 ) -> Map:
     """What people see of the map of a graph; raises as `Maps.open`."""
-    colored = stores.maps.open(graph, job_id=job_id, column=column)
+    colored = home.maps.open(graph, job_id=job_id, column=column)
     meta = None if colored.file is None else colored.file.meta
     predicted = colored.colors.class_sizes
     sizes = (*predicted, *(0 for _ in colored.class_names[len(predicted) :]))

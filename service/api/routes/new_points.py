@@ -18,7 +18,7 @@ from peewit.service.api.bodies import (
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.predictions import PointsIn
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.served_home import HomeHere
 from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
@@ -42,10 +42,8 @@ from peewit.streaming.features.checked_tables import BadFeatures
 router = resource("predictions", "/v1")
 
 
-async def _held(
-    body: TableOrJsonBody, stores: StoresHere
-) -> AsyncIterator[TableUpload | JsonUpload]:
-    async with stores.decoding.held(body.decoding_bytes):
+async def _held(body: TableOrJsonBody, home: HomeHere) -> AsyncIterator[TableUpload | JsonUpload]:
+    async with home.decoding.held(body.decoding_bytes):
         yield body
 
 
@@ -81,13 +79,13 @@ HeldBody = Annotated[TableUpload | JsonUpload, Depends(_held)]
     ),
 )
 def predict_points(
-    job_id: str, stores: StoresHere, body: HeldBody, table_format: ChosenFormat
+    job_id: str, home: HomeHere, body: HeldBody, table_format: ChosenFormat
 ) -> StreamingResponse:
     """Predict points that are no nodes of the graph; the model must have worked on features."""
-    job = stores.jobs.get(job_id)
-    predictor = predictor_of(stores.predictions.store, job)
-    graph = stores.catalog.get_by_id(job.graph_id)
-    node_kind, limits = graph.settings.node_ids, stores.upload_limits
+    job = home.jobs.get(job_id)
+    predictor = predictor_of(home.predictions.store, job)
+    graph = home.catalog.get_by_id(job.graph_id)
+    node_kind, limits = graph.settings.node_ids, home.upload_limits
     if isinstance(body, TableUpload):
         batches = point_batches(body.file, body.table_format, node_kind, limits=limits)
     else:
@@ -96,7 +94,7 @@ def predict_points(
         batches,
         n_columns=predictor.n_columns,
         model=predictor.meta.model,
-        neighbors=predictor.neighbors(graph, stores.nodes),
+        neighbors=predictor.neighbors(graph, home.nodes),
     )
     return table_response(
         encode(predictor.schema, predictor.batches(points), table_format),

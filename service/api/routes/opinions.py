@@ -25,7 +25,7 @@ from peewit.service.api.schemas.bodies_and_problems import (
     refusing,
 )
 from peewit.service.api.schemas.labels import LabelIn
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
 from peewit.service.catalog import GraphNotFound
 from peewit.service.labels.opinion_table import encode_opinions
@@ -84,7 +84,7 @@ class DecisionIn(Body):
 )
 def get_second_opinions(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     by: Annotated[
         Queue,
@@ -106,7 +106,7 @@ def get_second_opinions(
     column = label_column or ""
     file = None
     if by == "doubtful":
-        file = stores.predictions.open(stores.predictions.find(graph, column=column))
+        file = home.predictions.open(home.predictions.find(graph, column=column))
     with refusing():
         who = given_by(caller, annotator)
         if who is None:
@@ -115,7 +115,7 @@ def get_second_opinions(
                 "name one",
                 argument="annotator",
             )
-        found = stores.questions.second_opinions(
+        found = home.questions.second_opinions(
             graph,
             by,
             k,
@@ -139,7 +139,7 @@ def get_second_opinions(
 )
 def give_back_nodes(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     node: Annotated[
         list[str],
@@ -156,10 +156,10 @@ def give_back_nodes(
     with refusing():
         holder = caller.holder_for(annotator)
     if not node:
-        nodes = [each.node for each in stores.reservations.own(graph.id, holder, column=column)]
+        nodes = [each.node for each in home.reservations.own(graph.id, holder, column=column)]
     else:
         nodes = [str(node_id(each, graph.settings.node_ids)) for each in node]
-    n_given = stores.reservations.give_back(graph.id, nodes, holder, column=column)
+    n_given = home.reservations.give_back(graph.id, nodes, holder, column=column)
     return GivenBack(given_back=n_given)
 
 
@@ -171,7 +171,7 @@ def give_back_nodes(
 async def put_opinions(
     body: OpinionsIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     annotator: AnnotatorName = None,
     label_column: NamedColumn = None,
@@ -191,7 +191,7 @@ async def put_opinions(
     with refusing():
         who = given_by(caller, annotator)
         answer = partial(
-            stores.second_opinions.answer, graph, given, annotator=who, column=label_column or ""
+            home.second_opinions.answer, graph, given, annotator=who, column=label_column or ""
         )
         return answer_of(LabelReceipt, await run_in_threadpool(answer))
 
@@ -203,7 +203,7 @@ async def put_opinions(
 )
 def take_opinion_back(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     node: Annotated[str, Query()],
     annotator: AnnotatorName = None,
@@ -211,7 +211,7 @@ def take_opinion_back(
 ) -> LabelReceipt:
     """Withdraw a second opinion of the caller."""
     with refusing():
-        receipt = stores.second_opinions.take_back(
+        receipt = home.second_opinions.take_back(
             graph,
             node_id(node, graph.settings.node_ids),
             annotator=given_by(caller, annotator),
@@ -232,13 +232,13 @@ def take_opinion_back(
 )
 def get_opinions(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     table_format: ChosenFormat,
     withdrawn: Annotated[bool, Query(description="Also those that count no longer.")] = False,
     label_column: NamedColumn = None,
 ) -> StreamingResponse:
     """What each person has said of nodes that several people have labeled."""
-    found = stores.opinions.all(graph.id, column=label_column or "", withdrawn=withdrawn)
+    found = home.opinions.all(graph.id, column=label_column or "", withdrawn=withdrawn)
     return table_response(
         encode_opinions(found, graph.settings.node_ids, table_format),
         table_format,
@@ -254,7 +254,7 @@ def get_opinions(
 )
 def get_agreement(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     drawn: Annotated[
         Drawn, Query(description="Nodes of the random share, or all with two opinions.")
     ] = "random",
@@ -264,7 +264,7 @@ def get_agreement(
 ) -> LabelAgreement:
     """How far people agree about labels: percent, kappa of pairs, alpha of all, with intervals."""
     return agreement_of(
-        stores.questions,
+        home.questions,
         graph,
         column=label_column or "",
         drawn=drawn,
@@ -278,12 +278,12 @@ def get_agreement(
 )
 def list_disagreements(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     k: Annotated[int, Query(ge=1, le=MAX_OPINIONS, description="Most nodes.")] = 100,
     label_column: NamedColumn = None,
 ) -> DisagreementList:
     """Nodes that people have labeled differently, and which label stands until somebody decides."""
-    found = stores.opinions.disagreements(graph.id, column=label_column or "")
+    found = home.opinions.disagreements(graph.id, column=label_column or "")
     return DisagreementList(
         n_disagreements=len(found),
         disagreements=tuple(
@@ -305,7 +305,7 @@ def list_disagreements(
 async def decide_label(
     body: DecisionIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     label_column: NamedColumn = None,
 ) -> LabelReceipt:
@@ -314,7 +314,7 @@ async def decide_label(
     It keeps the `origin` of the label before, and no later answer changes it.
     """
     decide = partial(
-        stores.second_opinions.decide,
+        home.second_opinions.decide,
         graph,
         node_id(body.node, graph.settings.node_ids, name="node", row=0),
         body.label,

@@ -20,7 +20,7 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.predictions import LookupIn
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
@@ -32,6 +32,7 @@ from peewit.service.api.tables import (
 )
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.operations.which import provenance
 from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
@@ -88,7 +89,7 @@ Coverage = Annotated[
 )
 def get_predictions(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     table_format: ChosenFormat,
     model: Model = None,
     job_id: JobId = None,
@@ -104,7 +105,7 @@ def get_predictions(
     threshold, else of the best of the others; `margin` is the distance from the threshold. In CSV
     the labels of a set are parted by bars.
     """
-    job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    job = home.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
     decided += "" if coverage is None else f"-{coverage}"
     erased = f"-{graph.erasures_seq}" if graph.erasures_seq else ""
@@ -112,7 +113,7 @@ def get_predictions(
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
-    file = stores.predictions.open(job)
+    file = home.predictions.open(job)
     with refusing():
         chosen = asked_threshold(file, positive=positive, threshold=threshold)
         sets = None if coverage is None else LabelSets.of(file, coverage)
@@ -149,7 +150,7 @@ def get_predictions(
 )
 async def get_prediction(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     node: Annotated[str, Query(alias="id", description="External id of the node.")],
     model: Model = None,
     job_id: JobId = None,
@@ -158,7 +159,7 @@ async def get_prediction(
 ) -> Response:
     """The prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
-    reader = stores.predictions
+    reader = home.predictions
     # Changing over to a thread and back takes as long as all the rest.
     told = reader.cached(graph, asked, model=model, job_id=job_id, column=label_column)
     if told is None:
@@ -177,7 +178,7 @@ async def get_prediction(
 )
 def get_prediction_rows(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     label: Annotated[str | None, Query(description="Only nodes predicted so.")] = None,
     margin_below: Annotated[
         float | None, Query(ge=0, description="Only nodes whose two best classes are closer.")
@@ -197,8 +198,8 @@ def get_prediction_rows(
 
     Name the `job` of the first page in the next ones: a new one may come in between.
     """
-    job = stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
-    file = stores.predictions.open(job)
+    job = home.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    file = home.predictions.open(job)
     with refusing():
         wanted = RowFilter.asked(
             file, label=label, margin_below=margin_below, score_from=score_from
@@ -220,7 +221,7 @@ def get_prediction_rows(
 def look_up_predictions(
     body: LookupIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     model: Model = None,
     job_id: JobId = None,
     label_column: NamedColumn = None,
@@ -231,10 +232,10 @@ def look_up_predictions(
         node_id(node, graph.settings.node_ids, name="nodes", row=row)
         for row, node in enumerate(body.nodes)
     ]
-    file = stores.predictions.open(
-        stores.predictions.find(graph, model=model, job_id=job_id, column=label_column)
+    file = home.predictions.open(
+        home.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     )
-    found = stores.predictions.lookup(graph, file, asked)
+    found = home.predictions.lookup(graph, file, asked)
     return json_response(
         {
             **provenance(file),
@@ -266,19 +267,3 @@ def _with_sets(
     with refusing():
         sets = LabelSets.of(file, coverage)
     return [sets.of_node(each) for each in predictions]
-
-
-def provenance(file: PredictionFile) -> dict[str, Any]:
-    """The fields of `Provenance`."""
-    meta = file.meta
-    return {
-        "job": meta.job_id,
-        "model": meta.model,
-        "snapshot": meta.snapshot,
-        "labels_seq": meta.labels_seq,
-        "features_version": meta.features_version,
-        "solver_status": meta.solver_status,
-        "refined": bool(meta.stats.get("refined")),
-        "score": meta.score,
-        "label_column": meta.label_column or None,
-    }

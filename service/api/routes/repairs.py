@@ -12,7 +12,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
 from peewit.service.api.schemas.graphs import RepairIn, repair_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.repairs import RepairRefused, WantedRepair
 from peewit.service.wire.graphs import RepairState
@@ -36,7 +36,7 @@ async def repair_graph(
     response: Response,
     body: RepairIn,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     wait: WaitSeconds = 0,
 ) -> RepairState:
     """Sample edges anew that deletes have spoiled, or all of them, before the next snapshot.
@@ -46,10 +46,10 @@ async def repair_graph(
     deletions are off has no log to be repaired from: with `rebuild` all its files are read again.
     Where that cannot be done `fault` says why, and ingest tries it again.
     """
-    before = await run_in_threadpool(_state, graph, stores)
+    before = await run_in_threadpool(_state, graph, home)
     kind: WantedRepair = "all" if body.rebuild else "due"
-    await run_in_threadpool(stores.manifest.repairs.want, graph.id, kind)
-    look = partial(_state, graph, stores, after=before.snapshot or 0)
+    await run_in_threadpool(home.manifest.repairs.want, graph.id, kind)
+    look = partial(_state, graph, home, after=before.snapshot or 0)
     state = await wait_until(request, look, _is_settled, seconds=wait)
     response.status_code = HTTPStatus.OK if state.wanted is None else HTTPStatus.ACCEPTED
     return state
@@ -57,18 +57,18 @@ async def repair_graph(
 
 @router.get("", dependencies=[requires("read", "ingest")], responses=problems(GraphNotFound))
 async def get_repairs(
-    request: Request, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request, graph: GraphHere, home: HomeHere, wait: WaitSeconds = 0
 ) -> RepairState:
     """The repair that is asked for, and the last one; `wait` can wait until it is made or fails."""
-    look = partial(_state, graph, stores)
+    look = partial(_state, graph, home)
     return await wait_until(request, look, _is_settled, seconds=wait)
 
 
-def _state(graph: GraphRecord, stores: Stores, *, after: int = 0) -> RepairState:
+def _state(graph: GraphRecord, home: ServedHome, *, after: int = 0) -> RepairState:
     """What is asked for, and the last repair if it is newer than a snapshot."""
-    wanted = stores.manifest.repairs.wanted(graph.id)  # first: it is done after its snapshot
-    fault = stores.manifest.repairs.fault(graph.id)
-    newest = SnapshotStore(stores.paths(graph).snapshots).newest()
+    wanted = home.manifest.repairs.wanted(graph.id)  # first: it is done after its snapshot
+    fault = home.manifest.repairs.fault(graph.id)
+    newest = SnapshotStore(home.paths(graph).snapshots).newest()
     return repair_of(wanted, newest, after=after, fault=fault)
 
 

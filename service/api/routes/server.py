@@ -10,7 +10,7 @@ from peewit.service.api.auth import IsReader, requires
 from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, ingest_faults, require_ready
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.served_home import HomeHere
 from peewit.service.jobs.ingest_steps import IngestFault
 from peewit.service.tasks.solve_options import options_schema
 from peewit.service.wire.server import (
@@ -57,14 +57,14 @@ def healthz() -> Health:
 
 
 @router.get("/readyz", responses=problems(NotReady))
-def readyz(request: Request, stores: StoresHere, is_reader: IsReader) -> Health | Degraded:
+def readyz(request: Request, home: HomeHere, is_reader: IsReader) -> Health | Degraded:
     """Requests can be served: database, home and disk are in order and no stop was asked for.
 
     Where ingest stands still, or a source or graph fails, the status is ``degraded``, and still
     200: reads are answered as before. Names are told to those alone who may read.
     """
-    require_ready(stores.settings, stores.database, stopping_of(request))
-    faults = ingest_faults(stores.settings, stores.database)
+    require_ready(home.settings, home.database, stopping_of(request))
+    faults = ingest_faults(home.settings, home.database)
     if not faults:
         return Health()
     return Degraded(ingest=[_trouble(each, is_reader=is_reader) for each in faults])
@@ -91,9 +91,9 @@ def _trouble(fault: IngestFault, *, is_reader: bool) -> IngestTrouble:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def metrics(stores: StoresHere) -> Response:
+def metrics(home: HomeHere) -> Response:
     """Numbers of the stores and of requests for Prometheus; of all processes of this server.
 
     The ingest daemon and the worker show theirs on ports of their own.
     """
-    return Response(generate_latest(stores.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(generate_latest(home.metrics), media_type=CONTENT_TYPE_PLAIN_0_0_4)

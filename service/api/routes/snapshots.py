@@ -9,7 +9,7 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, resource
 from peewit.service.api.schemas.graphs import snapshot_of
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import (
     ChosenFormat,
     FormatNotOffered,
@@ -29,9 +29,9 @@ router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
 
 
 @router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
+def list_snapshots(graph: GraphHere, home: HomeHere) -> SnapshotList:
     """The snapshots that are kept, newest first, with the spectral error of each."""
-    directory = stores.paths(graph).snapshots
+    directory = home.paths(graph).snapshots
     kept = SnapshotStore(directory).list()
     certificates = CertificateStore(directory).list()
     return SnapshotList(
@@ -50,7 +50,7 @@ def list_snapshots(graph: GraphHere, stores: StoresHere) -> SnapshotList:
 def get_snapshot_edges(
     number: Annotated[int, Path(ge=1, le=MAX_ID)],
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     table_format: ChosenFormat,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -60,7 +60,7 @@ def get_snapshot_edges(
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
-    edges = snapshot_edges(graph, stores.settings.graphs_directory, stores.nodes, number)
+    edges = snapshot_edges(graph, home.settings.graphs_directory, home.nodes, number)
     return table_response(
         encode(edges.schema, edges.batches(), table_format),
         table_format,

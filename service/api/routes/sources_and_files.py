@@ -13,7 +13,7 @@ from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSize, resource
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
 from peewit.service.inbox.inbox_records import (
@@ -49,7 +49,7 @@ Page = Annotated[int, Query(ge=0, le=MAX_ID, description="The `next_page` of the
     responses=problems(GraphNotFound, SourceRefused, TooManySources, InvalidArgument),
 )
 def add_source(
-    body: SourceIn, graph: GraphHere, stores: StoresHere, caller: CallerHere, response: Response
+    body: SourceIn, graph: GraphHere, home: HomeHere, caller: CallerHere, response: Response
 ) -> Source:
     """Have ingest read a source; one that is there already gets the new `follow`.
 
@@ -59,12 +59,12 @@ def add_source(
     if body.holds == "labels":
         caller.require("label")
     with refusing():
-        place = SourceRules.of(stores.settings).place_of(body.url)
+        place = SourceRules.of(home.settings).place_of(body.url)
         columns = source_columns(graph.settings, body.holds, body.columns)
         if body.kind == FILES:
             _require_readable(body.url)
         start = start_of(body.kind, body.url, columns, body.start)
-        source = stores.manifest.sources.add(
+        source = home.manifest.sources.add(
             graph.id,
             body.url,
             kind=body.kind,
@@ -76,25 +76,23 @@ def add_source(
             max_bad_rows=body.max_bad_rows,
             replaces=body.replaces,
             confined_to=place,
-            max_sources=stores.settings.max_sources,
+            max_sources=home.settings.max_sources,
         )
     response.headers["Location"] = f"/v1/graphs/{graph.settings.name}/sources/{source.id}"
-    return _source_answer(source, graph, stores)
+    return _source_answer(source, graph, home)
 
 
 @router.get("/sources", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def list_sources(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     status: Status = None,
     page: Page = 0,
     page_size: PageSize = 100,
 ) -> SourceList:
     """The sources, and a page of the manifest: pending, committed, quarantined with the reason."""
-    sources = [
-        _source_answer(each, graph, stores) for each in stores.manifest.sources.list(graph.id)
-    ]
-    files = _page(graph, stores, status, page, page_size)
+    sources = [_source_answer(each, graph, home) for each in home.manifest.sources.list(graph.id)]
+    files = _page(graph, home, status, page, page_size)
     return SourceList(sources=sources, files=files.files, next_page=files.next_page)
 
 
@@ -104,9 +102,9 @@ def list_sources(
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, SourceNotFound),
 )
-def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
+def remove_source(source_id: str, graph: GraphHere, home: HomeHere) -> None:
     """Read nothing more from a source; what is committed stays, its refused files are forgotten."""
-    stores.manifest.sources.remove(graph.id, source_id)
+    home.manifest.sources.remove(graph.id, source_id)
 
 
 @router.post(
@@ -114,21 +112,21 @@ def remove_source(source_id: str, graph: GraphHere, stores: StoresHere) -> None:
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, SourceNotFound),
 )
-def retry_source(source_id: str, graph: GraphHere, stores: StoresHere) -> Retry:
+def retry_source(source_id: str, graph: GraphHere, home: HomeHere) -> Retry:
     """Offer the quarantined files of a source again."""
-    return Retry(n_files=stores.manifest.retry_source(graph.id, source_id))
+    return Retry(n_files=home.manifest.retry_source(graph.id, source_id))
 
 
 @router.get("/files", dependencies=[requires("read")], responses=problems(GraphNotFound))
 def list_files(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     status: Status = None,
     page: Page = 0,
     page_size: PageSize = 100,
 ) -> FilePage:
     """A page of the manifest, pushes included, oldest first."""
-    return _page(graph, stores, status, page, page_size)
+    return _page(graph, home, status, page, page_size)
 
 
 @router.get(
@@ -137,10 +135,10 @@ def list_files(
     responses=problems(GraphNotFound, FileNotListed),
 )
 async def get_file(
-    request: Request, file_id: FileId, graph: GraphHere, stores: StoresHere, wait: WaitSeconds = 0
+    request: Request, file_id: FileId, graph: GraphHere, home: HomeHere, wait: WaitSeconds = 0
 ) -> File:
     """One file; `wait` can wait until it waits for ingest no more."""
-    look = partial(stores.manifest.file, graph.id, file_id)
+    look = partial(home.manifest.file, graph.id, file_id)
     return file_of(await wait_until(request, look, seconds=wait))
 
 
@@ -154,7 +152,7 @@ async def retract_file(
     response: Response,
     file_id: FileId,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     inserts_only: Annotated[
         bool, Query(description="Let edges stay deleted that the file deleted or set.")
     ] = False,
@@ -166,10 +164,10 @@ async def retract_file(
     not touched, and does not come again until its content changes or somebody asks for it.
     """
     file = await run_in_threadpool(
-        stores.manifest.retractions.want, graph.id, file_id, inserts_only=inserts_only
+        home.manifest.retractions.want, graph.id, file_id, inserts_only=inserts_only
     )
     if wait:
-        look = partial(stores.manifest.file, graph.id, file_id)
+        look = partial(home.manifest.file, graph.id, file_id)
         file = await wait_until(request, look, seconds=wait)
     if file.status == "committed":
         raise RetractionRefused(f"file {file_id} stays: {file.reason}")
@@ -183,11 +181,11 @@ async def retract_file(
     dependencies=[requires("ingest")],
     responses=problems(GraphNotFound, FileNotListed),
 )
-def retry_file(file_id: FileId, graph: GraphHere, stores: StoresHere) -> File:
+def retry_file(file_id: FileId, graph: GraphHere, home: HomeHere) -> File:
     """Offer a file again that is quarantined, or was retracted and has no newer version."""
-    if not stores.manifest.retry_file(graph.id, file_id):
+    if not home.manifest.retry_file(graph.id, file_id):
         raise FileNotListed(f"no quarantined or retracted file {file_id} of this graph")
-    return file_of(stores.manifest.file(graph.id, file_id))
+    return file_of(home.manifest.file(graph.id, file_id))
 
 
 def _require_readable(url: str) -> None:
@@ -200,13 +198,13 @@ def _require_readable(url: str) -> None:
         ) from error
 
 
-def _source_answer(source: SourceRecord, graph: GraphRecord, stores: Stores) -> Source:
-    return source_of(source, dict(stores.manifest.counts(graph.id, source_id=source.id)))
+def _source_answer(source: SourceRecord, graph: GraphRecord, home: ServedHome) -> Source:
+    return source_of(source, dict(home.manifest.counts(graph.id, source_id=source.id)))
 
 
 def _page(
-    graph: GraphRecord, stores: Stores, status: FileStatus | None, page: int, page_size: int
+    graph: GraphRecord, home: ServedHome, status: FileStatus | None, page: int, page_size: int
 ) -> FilePage:
-    files = stores.manifest.list_files(graph.id, status=status, after_id=page, limit=page_size + 1)
+    files = home.manifest.list_files(graph.id, status=status, after_id=page, limit=page_size + 1)
     shown = [file_of(file) for file in files[:page_size]]
     return FilePage(files=shown, next_page=str(shown[-1].id) if len(files) > page_size else None)

@@ -20,7 +20,7 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import answer_of, refusing
 from peewit.service.api.schemas.jobs import job_of
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
 from peewit.service.jobs.job import JobStatus, UnknownJob
@@ -62,7 +62,7 @@ async def get_suggestions(
     request: Request,
     response: Response,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     strategy: Annotated[
         Strategy,
@@ -96,12 +96,12 @@ async def get_suggestions(
     Put the labels with the `origin` of the answer. With `reserve` no two callers are given the same
     node; it is given back when it has a label, by `DELETE .../reservations`, or after a while.
     """
-    suggester = stores.suggester
+    suggester = home.suggester
     if strategy in LOCATING:
         request_embedding = partial(suggester.request_embedding, graph, owner=caller.name)
         job = await run_in_threadpool(request_embedding)
         if job is not None and wait:
-            look = partial(stores.jobs.get, job.id)
+            look = partial(home.jobs.get, job.id)
             job = await wait_until(request, look, lambda each: each.status.is_final, seconds=wait)
             if job.status.is_final and job.status is not JobStatus.CANCELLED:
                 # an embedding, or the reason why there is none
@@ -111,7 +111,7 @@ async def get_suggestions(
             response.headers["Location"] = f"/v1/jobs/{job.id}"
             response.headers["Retry-After"] = str(RETRY_SECONDS)
             return job_of(job)
-    async with stores.suggestions:
+    async with home.suggestions:
         with refusing():
             if not reserve:
                 suggest = partial(suggester.suggest, graph, strategy, k)
@@ -121,7 +121,7 @@ async def get_suggestions(
                 annotator = annotator_name(annotator)
             found, reserved = await run_in_threadpool(
                 partial(
-                    stores.questions.suggest,
+                    home.questions.suggest,
                     suggester,
                     graph,
                     strategy,

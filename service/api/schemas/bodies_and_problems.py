@@ -1,4 +1,4 @@
-"""Base schemas: bodies, answers made of records of the stores, and errors."""
+"""Base schemas: bodies, answers made of records of the home, and errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

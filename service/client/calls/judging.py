@@ -1,16 +1,11 @@
-"""Calls about how far predictions can be trusted."""
+"""How far predictions can be trusted: sets, abstention, doubts, reasons, thresholds.
 
-from collections.abc import Mapping
-from typing import Any
+Written from `peewit.service.operations.judging`; `make generate` writes it anew.
+"""
 
 from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import get, path, read
-from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.evaluations import (
-    PredictionAbstention,
-    PredictionEvaluation,
-    Threshold,
-)
+from peewit.service.client.calls.common import path, read
+from peewit.service.wire.evaluations import PredictionAbstention, Threshold
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     DoubtfulLabels,
@@ -22,293 +17,274 @@ from peewit.service.wire.predictions import (
 
 def sets(
     graph: str,
-    coverage: float,
+    coverage: float = 0.9,
     *,
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
 ) -> Call[PredictionSets]:
-    """What sets of labels promise that hold the true one with some chance, and how large they are.
+    """What sets of labels of some coverage promise, to whom, and how large they are.
+
+    The job must have solved with `sets=auto`.
 
     Parameters
     ----------
     graph : str
         Its name.
-    coverage : float
-        The chance, in (0, 1).
+    coverage : float, optional
+        Chance that a set holds the true label, in (0, 1).
     model, job, label_column : str, optional
-        As in `predictions`.
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
 
     Raises
     ------
+    JobNotFound
+        No job has this id.
+    PredictionsNotFound
+        The job has no predictions, or no longer has them.
     Conflict
-        The job did not solve with ``sets``.
-    InvalidArgument
-        The coverage does not lie in (0, 1).
+        The job kept nothing that sets could be read from.
     """
-    request = get(
-        "graphs",
-        graph,
-        "predictions",
-        "sets",
-        coverage=coverage,
-        model=model,
-        job=job,
-        label_column=label_column,
+    return (
+        yield from read(
+            PredictionSets,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "predictions", "sets"),
+                params={
+                    "coverage": coverage,
+                    "model": model,
+                    "job": job,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(PredictionSets, request))
 
 
 def abstention(
     graph: str,
-    max_error: float,
-    *,
+    max_error: float = 0.05,
     confidence: float = 0.9,
+    *,
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
 ) -> Call[PredictionAbstention]:
-    """From which score on at most so many predictions are wrong, and the curve of errors.
+    """How sure a prediction must be for few to be wrong: a score, and the curve of errors.
+
+    The job must give probabilities and have left labels out: `sets=auto` or `cross_validate=5` with
+    `auto`, `probabilities=true` with any other model.
 
     Parameters
     ----------
     graph : str
         Its name.
-    max_error : float
+    max_error : float, optional
         Part of the answers that may be wrong, in (0, 1).
-    confidence : float
-        Chance that no more are, at least, in (0, 1).
+    confidence : float, optional
+        Chance that no more are, at least.
     model, job, label_column : str, optional
-        As in `predictions`.
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
 
     Raises
     ------
+    JobNotFound
+        No job has this id.
+    PredictionsNotFound
+        The job has no predictions, or no longer has them.
     Conflict
-        The job left no labels out.
-    InvalidArgument
-        A number lies outside (0, 1), or scores are no probabilities.
+        The job kept no scores of labels left out.
     """
-    request = get(
-        "graphs",
-        graph,
-        "predictions",
-        "abstention",
-        max_error=max_error,
-        confidence=confidence,
-        model=model,
-        job=job,
-        label_column=label_column,
+    return (
+        yield from read(
+            PredictionAbstention,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "predictions", "abstention"),
+                params={
+                    "max_error": max_error,
+                    "confidence": confidence,
+                    "model": model,
+                    "job": job,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(PredictionAbstention, request))
 
 
 def doubtful_labels(
     graph: str,
-    *,
     k: int = 20,
+    *,
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
 ) -> Call[DoubtfulLabels]:
-    """Labels that the others contradict, the most doubtful first.
+    """Labels that the others contradict, the most doubtful first: mistakes are among them.
+
+    Behind is the score of what the others say minus that of the label; below 0 they agree. The job
+    must have solved with `cross_validate=5`, `sets=auto`, `probabilities=true`, or
+    `without_doubtful=K`, which drops some of them from the answer.
 
     Parameters
     ----------
     graph : str
         Its name.
-    k : int
+    k : int, optional
         Most labels.
     model, job, label_column : str, optional
-        As in `predictions`.
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
 
     Raises
     ------
+    JobNotFound
+        No job has this id.
+    PredictionsNotFound
+        The job has no predictions, or no longer has them.
     Conflict
-        The job left no labels out.
+        The job kept no scores of labels left out.
     """
-    request = get(
-        "graphs",
-        graph,
-        "predictions",
-        "doubtful-labels",
-        k=k,
-        model=model,
-        job=job,
-        label_column=label_column,
+    return (
+        yield from read(
+            DoubtfulLabels,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "predictions", "doubtful-labels"),
+                params={"k": k, "model": model, "job": job, "label_column": label_column},
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(DoubtfulLabels, request))
 
 
 def reasons(
     graph: str,
     node: NodeId,
-    *,
     k: int = 5,
+    *,
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
 ) -> Call[PredictionReasons]:
     """Which labels speak for what is predicted of a node, and on which way they are reached.
 
+    Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
+    question after a snapshot reads it whole; further ones take a moment.
+
     Parameters
     ----------
     graph : str
         Its name.
-    node : int or str
-        External id.
-    k : int
-        Most labels for what is predicted, and most against it.
+    node : NodeId
+        External id of the node.
+    k : int, optional
+        Most labels for it, and against it.
     model, job, label_column : str, optional
-        As in `predictions`.
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
 
     Raises
     ------
-    NotFound
-        The graph has no such node, or it came after the snapshot.
+    JobNotFound
+        No job has this id.
+    PredictionsNotFound
+        The job has no predictions, or no longer has them.
+    NodeNotFound
+        The graph does not know the node. Or: The node came after the snapshot that the
+        predictions were made from.
     Conflict
-        The job kept nothing that reasons can be told from.
+        The job did not keep what reasons are told from.
+    NotFound
+        No snapshot of that number is kept.
+    InvalidArgument
+        What came cannot be read as the table it should be; nothing of it is taken.
     """
-    request = get(
-        "graphs",
-        graph,
-        "predictions",
-        "node",
-        "reasons",
-        id=node,
-        k=k,
-        model=model,
-        job=job,
-        label_column=label_column,
+    return (
+        yield from read(
+            PredictionReasons,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "predictions", "node", "reasons"),
+                params={
+                    "id": node,
+                    "k": k,
+                    "model": model,
+                    "job": job,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(PredictionReasons, request))
 
 
 def threshold(
     graph: str,
     positive: Label,
     *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
     min_recall: float | None = None,
     min_precision: float | None = None,
     cost_fn: float | None = None,
     cost_fp: float | None = None,
     positive_share: float | None = None,
-    model: str | None = None,
-    job: str | None = None,
-    label_column: str | None = None,
 ) -> Call[Threshold]:
-    """A threshold on the score of a class, chosen on labels that the job left out.
+    """A threshold on the score of a class, chosen on the labels that the job left out.
+
+    The job must have solved with `cross_validate=5`. Exactly one goal: `min_recall`,
+    `min_precision`, or costs. Where labels were not drawn at random, give `positive_share` as well.
 
     Parameters
     ----------
     graph : str
         Its name.
-    positive : str or int
+    positive : Label
         The class to decide.
     min_recall : float, optional
-        Least part of the class to find, as precisely as can be.
+        Least part of the class to find, as precisely as can be; in (0, 1].
     min_precision : float, optional
-        Least part of the nodes found to be of the class; as many are found as can be.
-    cost_fn, cost_fp : float, optional
-        Costs of a node of the class that is missed, and of another one that is taken for it; 1 for
-        the one left out. Their mean is then the least.
+        Least part of what is found to be of the class; find most; in (0, 1].
+    cost_fn : float, optional
+        Cost of a node of the class that is missed.
+    cost_fp : float, optional
+        Cost of another node taken for it; 1 when left out.
     positive_share : float, optional
-        Part of all nodes that is of the class, where the labels were not drawn at random.
+        Part of all nodes that is of the class; as among those judged when left out.
     model, job, label_column : str, optional
-        As in `predictions`.
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
 
     Raises
     ------
-    Conflict
-        The job did not cross-validate.
-    InvalidArgument
-        There is not exactly one goal of recall, precision and cost, or it cannot be met.
-    """
-    request = get(
-        "graphs",
-        graph,
-        "predictions",
-        "threshold",
-        positive=positive,
-        min_recall=min_recall,
-        min_precision=min_precision,
-        cost_fn=cost_fn,
-        cost_fp=cost_fp,
-        positive_share=positive_share,
-        model=model,
-        job=job,
-        label_column=label_column,
-    )
-    return (yield from read(Threshold, request))
-
-
-def evaluate(
-    graph: str,
-    truth: Mapping[Any, Label] | TableLike,
-    *,
-    model: str | None = None,
-    job: str | None = None,
-    label_column: str | None = None,
-    node: str | None = None,
-    label: str | None = None,
-    top_k: int | None = None,
-    positive: Label | None = None,
-    threshold: float | None = None,
-    min_recall: float | None = None,
-    min_precision: float | None = None,
-    cost_fn: float | None = None,
-    cost_fp: float | None = None,
-    positive_share: float | None = None,
-) -> Call[PredictionEvaluation]:
-    """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    truth : mapping or TableLike
-        True label by node, or a table or file with a column of nodes and one of labels.
-    model, job, label_column : str, optional
-        As in `predictions`.
-    node, label : str, optional
-        What the columns of a table are called, as in `put_labels`.
-    top_k : int, optional
-        A class counts as found among so many of the largest scores; 3 when left out.
-    positive, threshold : optional
-        Also judge this class where its score is at least the threshold.
-    min_recall, min_precision, cost_fn, cost_fp, positive_share : float, optional
-        Instead of a threshold, what to choose it for, as in `threshold`; costs and share may stand
-        beside a threshold, too.
-
-    Raises
-    ------
+    JobNotFound
+        No job has this id.
     PredictionsNotFound
-        Nothing has been predicted yet, or not by this model.
-    InvalidArgument
-        A row or an argument breaks a rule.
+        The job has no predictions, or no longer has them.
     Conflict
-        A threshold is to be chosen, and the job did not cross-validate.
+        The job kept no scores of labels left out.
     """
-    if isinstance(truth, Mapping):
-        node, label = "node", "label"
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "predictions", verb="evaluate"),
-        params={
-            "model": model,
-            "job": job,
-            "label_column": label_column,
-            "node": node,
-            "label": label,
-            "top_k": top_k,
-            "positive": positive,
-            "threshold": threshold,
-            "min_recall": min_recall,
-            "min_precision": min_precision,
-            "cost_fn": cost_fn,
-            "cost_fp": cost_fp,
-            "positive_share": positive_share,
-        },
-        body=labels_body(truth),
-        is_repeatable=True,
+    return (
+        yield from read(
+            Threshold,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "predictions", "threshold"),
+                params={
+                    "positive": positive,
+                    "model": model,
+                    "job": job,
+                    "label_column": label_column,
+                    "min_recall": min_recall,
+                    "min_precision": min_precision,
+                    "cost_fn": cost_fn,
+                    "cost_fp": cost_fp,
+                    "positive_share": positive_share,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(PredictionEvaluation, request))

@@ -14,7 +14,8 @@ from peewit.service.client.calls.downloads import batches_of, download, table_of
 from peewit.service.client.calls.graphs import snapshots
 from peewit.service.client.errors import NotYet
 from peewit.service.client.further_answers import Predictions, Refusal, Sparsifier
-from peewit.service.client.tables import TableLike, plain, points_body
+from peewit.service.client.tables import TableLike, labels_body, plain, points_body
+from peewit.service.wire.evaluations import PredictionEvaluation
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     Lookup,
@@ -343,3 +344,76 @@ def _predictions(table: pa.Table, headers: httpx.Headers) -> Predictions:
         solver_status=headers["peewit-solver-status"],
         etag=headers.get("etag"),
     )
+
+
+def evaluate(
+    graph: str,
+    truth: Mapping[Any, Label] | TableLike,
+    *,
+    model: str | None = None,
+    job: str | None = None,
+    label_column: str | None = None,
+    node: str | None = None,
+    label: str | None = None,
+    top_k: int | None = None,
+    positive: Label | None = None,
+    threshold: float | None = None,
+    min_recall: float | None = None,
+    min_precision: float | None = None,
+    cost_fn: float | None = None,
+    cost_fp: float | None = None,
+    positive_share: float | None = None,
+) -> Call[PredictionEvaluation]:
+    """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    truth : mapping or TableLike
+        True label by node, or a table or file with a column of nodes and one of labels.
+    model, job, label_column : str, optional
+        As in `predictions`.
+    node, label : str, optional
+        What the columns of a table are called, as in `put_labels`.
+    top_k : int, optional
+        A class counts as found among so many of the largest scores; 3 when left out.
+    positive, threshold : optional
+        Also judge this class where its score is at least the threshold.
+    min_recall, min_precision, cost_fn, cost_fp, positive_share : float, optional
+        Instead of a threshold, what to choose it for, as in `threshold`; costs and share may stand
+        beside a threshold, too.
+
+    Raises
+    ------
+    PredictionsNotFound
+        Nothing has been predicted yet, or not by this model.
+    InvalidArgument
+        A row or an argument breaks a rule.
+    Conflict
+        A threshold is to be chosen, and the job did not cross-validate.
+    """
+    if isinstance(truth, Mapping):
+        node, label = "node", "label"
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "predictions", verb="evaluate"),
+        params={
+            "model": model,
+            "job": job,
+            "label_column": label_column,
+            "node": node,
+            "label": label,
+            "top_k": top_k,
+            "positive": positive,
+            "threshold": threshold,
+            "min_recall": min_recall,
+            "min_precision": min_precision,
+            "cost_fn": cost_fn,
+            "cost_fp": cost_fp,
+            "positive_share": positive_share,
+        },
+        body=labels_body(truth),
+        is_repeatable=True,
+    )
+    return (yield from read(PredictionEvaluation, request))

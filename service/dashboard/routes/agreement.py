@@ -6,7 +6,7 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, label_of
@@ -20,37 +20,37 @@ router = page_router()
 def show_agreement(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     drawn: Annotated[Drawn, Query()] = "random",
     column: Column = "",
 ) -> Response:
     """How far people agree, and what is to be decided."""
-    stores.labels.require_column(graph.id, column)
+    home.labels.require_column(graph.id, column)
     return page(
         request,
         "agreement.html",
         graph=graph,
         column=column,
-        columns=stores.labels.columns(graph.id),
+        columns=home.labels.columns(graph.id),
         drawn=drawn,
-        found=agreement_of(stores.questions, graph, column=column, drawn=drawn),
-        rows=stores.opinions.disagreements(graph.id, column=column)[:PAGE_ROWS],
+        found=agreement_of(home.questions, graph, column=column, drawn=drawn),
+        rows=home.opinions.disagreements(graph.id, column=column)[:PAGE_ROWS],
     )
 
 
 @router.post("/graphs/{graph}/labels/decide", dependencies=[viewing("label")])
 async def decide(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Put the label that is to stand of a node."""
     form = await form_of(request)
     column = form.get("label_column", "")
 
     def put() -> None:
-        stores.second_opinions.decide(
+        home.second_opinions.decide(
             graph,
             node_id(form.get("node", ""), graph.settings.node_ids),
-            label_of(form.get("label", ""), stores.labels, graph.id, column),
+            label_of(form.get("label", ""), home.labels, graph.id, column),
             annotator=caller.annotator,
             column=column,
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.labels.store import LabelStore
 from peewit.service.tables.uploads import LabelValue, NodeId, node_array, node_id
@@ -38,12 +38,12 @@ def label_of(text: str, labels: LabelStore, graph_id: str, column: str = "") -> 
     return text
 
 
-def node_of(text: str, graph: GraphRecord, stores: Stores, *, name: str = "node") -> NodeId:
+def node_of(text: str, graph: GraphRecord, home: ServedHome, *, name: str = "node") -> NodeId:
     """A node as it was typed: without blanks around it, unless a node has them in its name."""
     kind = graph.settings.node_ids
     if kind == "string" and text != text.strip():
         exact = node_id(text, kind, name=name)
-        if stores.nodes.knows(graph, node_array([exact], kind)).all():
+        if home.nodes.knows(graph, node_array([exact], kind)).all():
             return exact
     return node_id(text.strip(), kind, name=name)
 

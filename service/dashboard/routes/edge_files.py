@@ -16,7 +16,7 @@ from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.sources_and_files import add_source
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.schemas.sources_and_pushes import SourceIn
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import EdgeChoice, EdgesChosen
@@ -55,14 +55,14 @@ LeftOut = Annotated[int, Query(ge=0)]
 def show_edges(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     push_id: PushId = "",
     left_out: LeftOut = 0,
     again: Annotated[bool, Query()] = False,
 ) -> Response:
     """Where edges come from: a file that is sent, or a place."""
-    push = stores.manifest.pushes.get(graph.id, push_id, owner=caller.only) if push_id else None
+    push = home.manifest.pushes.get(graph.id, push_id, owner=caller.only) if push_id else None
     return page(
         request,
         "edges.html",
@@ -70,9 +70,9 @@ def show_edges(
         push=push,
         left_out=left_out,
         is_repeated=again,
-        rules=SourceRules.of(stores.settings),
+        rules=SourceRules.of(home.settings),
         kinds=[FILES, *KINDS],
-        max_bytes=stores.settings.max_body_bytes,
+        max_bytes=home.settings.max_body_bytes,
     )
 
 
@@ -89,24 +89,24 @@ async def send_file(
 
 @router.get("/graphs/{graph}/edges/files/{upload_id}", dependencies=[viewing("ingest")])
 def show_file(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+    request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """The first rows of a file that was sent, and what its columns are."""
     upload = _upload(request, graph, upload_id)
     last = uploads_of(request).remembered(graph.id, "edges")
-    values = _columns_of(upload_file(upload), graph, stores, chosen, upload=upload, last=last)
+    values = _columns_of(upload_file(upload), graph, home, chosen, upload=upload, last=last)
     address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
     return page(request, "edge_columns.html", upload=upload, place=None, address=address, **values)
 
 
 @router.get("/graphs/{graph}/edges/files/{upload_id}/look", dependencies=[viewing("ingest")])
 async def look_through_file(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+    request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """What would be taken of it and what refused; reads it whole."""
     upload = _upload(request, graph, upload_id)
     file = upload_file(upload)
-    found = await _looked_through(file, await decoding_of(upload, stores), graph, stores, chosen)
+    found = await _looked_through(file, await decoding_of(upload, home), graph, home, chosen)
     report = found["report"]
     if report.refusal is not None:
         found["report"] = replace(report, refusal=plain_text(report.refusal, upload))
@@ -120,19 +120,19 @@ async def look_through_file(
 async def take_file(
     graph: GraphHere,
     request: Request,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     upload_id: str,
     chosen: EdgesChosen,
 ) -> Response:
     """Take a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
-    await run_in_threadpool(stores.pushes.require_room, graph.id)
+    await run_in_threadpool(home.pushes.require_room, graph.id)
     # first, as a disk that has no room for it has none for the edges
     await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
-    async with stores.decoding.held(await decoding_of(upload, stores)):
+    async with home.decoding.held(await decoding_of(upload, home)):
         push, n_bad = await run_in_threadpool(
-            partial(take, upload, graph, stores, chosen, owner=caller.name)
+            partial(take, upload, graph, home, chosen, owner=caller.name)
         )
     caller.require_own(push.owner)
     query = {"push": push.id}
@@ -152,14 +152,14 @@ def remove_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
 
 @router.post("/graphs/{graph}/edges/files/{upload_id}/node-ids", dependencies=[viewing("admin")])
 def make_integers(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: EdgesChosen
+    request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """Make a graph that is empty one of whole numbers, as the file has them."""
     upload = _upload(request, graph, upload_id)
-    renewed = stores.catalog.renew_empty(
+    renewed = home.catalog.renew_empty(
         graph.id,
         lambda settings: replace(settings, node_ids="int64"),
-        cancel_jobs=stores.jobs.cancel_graph,
+        cancel_jobs=home.jobs.cancel_graph,
     )
     uploads_of(request).move(upload, "edges", renewed.id)
     return _to_columns(f"/graphs/{graph.settings.name}/edges/files/{upload.id}", chosen)
@@ -169,15 +169,15 @@ def make_integers(
 def show_place(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     chosen: EdgesChosen,
     url: Url,
     follow: Follow = False,
 ) -> Response:
     """The first rows of the first file of a place, and what its columns are."""
-    place = files_at(url, stores)
+    place = files_at(url, home)
     first = place.files[0] if place.files else None
-    values = _columns_of(first, graph, stores, chosen, upload=None, last={})
+    values = _columns_of(first, graph, home, chosen, upload=None, last={})
     address = f"/graphs/{graph.settings.name}/edges/place"
     return page(
         request,
@@ -191,14 +191,14 @@ def show_place(
 
 @router.get("/graphs/{graph}/edges/place/look", dependencies=[viewing("ingest")])
 async def look_through_place(
-    request: Request, graph: GraphHere, stores: StoresHere, chosen: EdgesChosen, url: Url
+    request: Request, graph: GraphHere, home: HomeHere, chosen: EdgesChosen, url: Url
 ) -> Response:
     """What would be taken of the first file of a place; reads it whole."""
-    place = await run_in_threadpool(files_at, url, stores)
+    place = await run_in_threadpool(files_at, url, home)
     found: dict[str, Any] = {"report": None}
-    if place.files and place.files[0].size <= stores.settings.max_body_bytes:
+    if place.files and place.files[0].size <= home.settings.max_body_bytes:
         file = place.files[0]
-        found = await _looked_through(file, 2 * file.size, graph, stores, chosen)
+        found = await _looked_through(file, 2 * file.size, graph, home, chosen)
     address = f"/graphs/{graph.settings.name}/edges/place"
     return await run_in_threadpool(
         partial(_report_piece, request, graph, chosen, address=address, place=place, **found)
@@ -207,7 +207,7 @@ async def look_through_place(
 
 @router.post("/graphs/{graph}/edges/place", dependencies=[viewing("ingest")])
 async def add_place(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
     form = await form_of(request)
@@ -232,7 +232,7 @@ async def add_place(
     except ValidationError as error:
         first = error.errors()[0]
         raise InvalidArgument(f"{first['loc'][0]} {rule_of(first)}") from error
-    await run_in_threadpool(add_source, body, graph, stores, caller, Response())
+    await run_in_threadpool(add_source, body, graph, home, caller, Response())
     return back_to(f"/graphs/{graph.settings.name}/edges")
 
 
@@ -281,11 +281,11 @@ def _to_columns(address: str, chosen: EdgeChoice) -> Response:
     return back_to(address, **{name: str(value) for name, value in chosen.given.items()})
 
 
-async def decoding_of(upload: Upload, stores: Stores) -> int:
+async def decoding_of(upload: Upload, home: ServedHome) -> int:
     """What to hold of the decoding budget while a file is read."""
 
     def count() -> int:
-        limits = stores.upload_limits
+        limits = home.upload_limits
         with upload.opened() as file:
             return decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
 
@@ -295,7 +295,7 @@ async def decoding_of(upload: Upload, stores: Stores) -> int:
 def _columns_of(
     file: EdgeFile | None,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     chosen: EdgeChoice,
     *,
     upload: Upload | None,
@@ -305,7 +305,7 @@ def _columns_of(
     head = fault = None
     if file is not None:
         try:
-            head, chosen = proposal(file, graph, stores, chosen, last=last)
+            head, chosen = proposal(file, graph, home, chosen, last=last)
         except (BadTable, OSError) as error:
             fault = str(error) if upload is None else plain_text(str(error), upload)
     is_text = upload is not None and upload.table_format is Format.CSV
@@ -328,12 +328,12 @@ def _columns_of(
 
 
 async def _looked_through(
-    file: EdgeFile, n_bytes: int, graph: GraphRecord, stores: Stores, chosen: EdgeChoice
+    file: EdgeFile, n_bytes: int, graph: GraphRecord, home: ServedHome, chosen: EdgeChoice
 ) -> dict[str, Any]:
     """What is found in a file, and what to say where it has no rows."""
-    async with stores.decoding.held(n_bytes):
-        report = await run_in_threadpool(look, file, graph, stores, chosen)
-        told = await run_in_threadpool(missing_rows, file, report, stores, chosen)
+    async with home.decoding.held(n_bytes):
+        report = await run_in_threadpool(look, file, graph, home, chosen)
+        told = await run_in_threadpool(missing_rows, file, report, home, chosen)
     return {"report": report, "without_rows": told}
 
 

@@ -10,7 +10,7 @@ from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.graphs import graph_details
 from peewit.service.api.schemas.graphs import snapshot_of
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.next_step import next_step
@@ -35,11 +35,11 @@ _SNAPSHOTS_SHOWN = 10
 
 
 @router.get("/", dependencies=[viewing("read")])
-def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Response:
+def show_graphs(request: Request, home: HomeHere, seen: Seen = "") -> Response:
     """The catalog."""
     values: dict[str, Any] = {
-        "rows": [_row(graph, stores) for graph in stores.catalog.list()],
-        "outdated": stores.catalog.outdated(),
+        "rows": [_row(graph, home) for graph in home.catalog.list()],
+        "outdated": home.catalog.outdated(),
     }
     if is_piece(request):
         return piece(request, "graphs_table.html", seen=seen, **values)
@@ -48,7 +48,7 @@ def show_graphs(request: Request, stores: StoresHere, seen: Seen = "") -> Respon
 
 
 @router.get("/graphs/{graph}", dependencies=[viewing("read")])
-def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+def show_graph(request: Request, graph: GraphHere, home: HomeHere) -> Response:
     """One graph."""
     request.app.state.rounds.prepare()
     return page(
@@ -56,34 +56,34 @@ def show_graph(request: Request, graph: GraphHere, stores: StoresHere) -> Respon
         "graph.html",
         graph=graph,
         seen="",
-        map=map_state(graph, stores),
-        **_live(graph, stores),
+        map=map_state(graph, home),
+        **_live(graph, home),
     )
 
 
 @router.get("/graphs/{graph}/live", dependencies=[viewing("read")])
-def show_live(request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = "") -> Response:
+def show_live(request: Request, graph: GraphHere, home: HomeHere, seen: Seen = "") -> Response:
     """What changes on that page."""
-    return piece(request, "graph_live.html", seen=seen, graph=graph, **_live(graph, stores))
+    return piece(request, "graph_live.html", seen=seen, graph=graph, **_live(graph, home))
 
 
 @router.get("/graphs/{graph}/next-step", dependencies=[viewing("read")])
 def show_next_step(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     seen: Seen = "",
     here: Annotated[str, Query(max_length=300)] = "",
 ) -> Response:
     """What to do next with a graph; ``here`` is the page that shows it."""
-    step = next_step(graph, stores)
+    step = next_step(graph, home)
     return piece(request, "next_step.html", seen=seen, graph=graph, step=step, here=here)
 
 
 @router.get("/graphs/{graph}/growth", dependencies=[viewing("read")])
-def get_growth(graph: GraphHere, stores: StoresHere) -> Response:
+def get_growth(graph: GraphHere, home: HomeHere) -> Response:
     """Points of the chart: seconds since the epoch, edges seen, kept and in the buffer."""
-    points = IngestHistory(stores.database).points(graph.id)
+    points = IngestHistory(home.database).points(graph.id)
     return json_response(
         {
             "at": [each.at.timestamp() for each in points],
@@ -95,51 +95,51 @@ def get_growth(graph: GraphHere, stores: StoresHere) -> Response:
 
 
 @router.post("/graphs/{graph}/sources/{source_id}/retry", dependencies=[viewing("ingest")])
-def retry_source(graph: GraphHere, stores: StoresHere, source_id: str) -> Response:
+def retry_source(graph: GraphHere, home: HomeHere, source_id: str) -> Response:
     """Offer the refused files of a source again."""
-    stores.manifest.retry_source(graph.id, source_id)
+    home.manifest.retry_source(graph.id, source_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/files/{file_id}/retry", dependencies=[viewing("ingest")])
-def retry_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
+def retry_file(graph: GraphHere, home: HomeHere, file_id: int) -> Response:
     """Offer a file again that was refused or retracted."""
-    if not stores.manifest.retry_file(graph.id, file_id):
+    if not home.manifest.retry_file(graph.id, file_id):
         name = graph.settings.name
         raise FileNotListed(f"no quarantined or retracted file {file_id} in graph {name}")
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/files/{file_id}/retract", dependencies=[viewing("ingest")])
-def retract_file(graph: GraphHere, stores: StoresHere, file_id: int) -> Response:
+def retract_file(graph: GraphHere, home: HomeHere, file_id: int) -> Response:
     """Have a file leave the graph."""
-    stores.manifest.retractions.want(graph.id, file_id)
+    home.manifest.retractions.want(graph.id, file_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/repair", dependencies=[viewing("ingest")])
-def repair(graph: GraphHere, stores: StoresHere) -> Response:
+def repair(graph: GraphHere, home: HomeHere) -> Response:
     """Have edges sampled anew that deletes have spoiled."""
-    stores.manifest.repairs.want(graph.id, "due")
+    home.manifest.repairs.want(graph.id, "due")
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/certify", dependencies=[viewing("label")])
 async def certify(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Have the newest snapshot measured."""
     await form_of(request)
     spec = KINDS["certify"].spec(graph.id, parameters={}, owner=caller.name)
-    job = await run_in_threadpool(stores.jobs.submit_coalesced, spec)
+    job = await run_in_threadpool(home.jobs.submit_coalesced, spec)
     return back_to(f"/jobs/{job.id}")
 
 
-def _row(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
+def _row(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     """What the catalog's page says of a graph."""
-    files = stores.manifest.counts(graph.id)
-    running = stores.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
-    snapshots = SnapshotStore(stores.paths(graph).snapshots)
+    files = home.manifest.counts(graph.id)
+    running = home.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
+    snapshots = SnapshotStore(home.paths(graph).snapshots)
     latest = snapshots.latest()
     return {
         "graph": graph,
@@ -159,31 +159,31 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
     return ("solving", "busy") if has_job else ("idle", "calm")
 
 
-def _live(graph: GraphRecord, stores: Stores) -> dict[str, Any]:
+def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     """What the page of a graph shows of this moment."""
-    details = graph_details(graph, stores)
-    directory = stores.paths(graph).snapshots
+    details = graph_details(graph, home)
+    directory = home.paths(graph).snapshots
     kept = SnapshotStore(directory).list()[::-1][:_SNAPSHOTS_SHOWN]
     certificates = CertificateStore(directory).list()
-    history = IngestHistory(stores.database)
+    history = IngestHistory(home.database)
     points = history.latest(graph.id)
-    stall_seconds = stores.settings.stall_seconds
+    stall_seconds = home.settings.stall_seconds
     steps = [
         (each.source_id, each.doing(stall_seconds), each.is_stuck(stall_seconds))
-        for each in IngestSteps(stores.database).present(graph.id)
+        for each in IngestSteps(home.database).present(graph.id)
     ]
     return {
         "details": details,
-        "repair_wanted": stores.manifest.repairs.wanted(graph.id),
+        "repair_wanted": home.manifest.repairs.wanted(graph.id),
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "steps": steps,
-        "sources": stores.manifest.sources.list(graph.id),
-        "quarantined": stores.manifest.list_files(
+        "sources": home.manifest.sources.list(graph.id),
+        "quarantined": home.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),
-        "erasures": stores.manifest.erasures.list(graph.id)[:_ERASURES_SHOWN],
-        "latest_files": stores.manifest.latest_files(
+        "erasures": home.manifest.erasures.list(graph.id)[:_ERASURES_SHOWN],
+        "latest_files": home.manifest.latest_files(
             graph.id, ("committed", "retracting", "retracted"), limit=_FILES_SHOWN
         )
         if graph.settings.deletions != "off"

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphOutdated, GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
@@ -57,13 +57,13 @@ class Run:
 @router.get("/jobs", dependencies=[viewing("read")])
 def show_all_jobs(
     request: Request,
-    stores: StoresHere,
+    home: HomeHere,
     status: Status = None,
     page_id: PageId = None,
     seen: Seen = "",
 ) -> Response:
     """The jobs of all graphs."""
-    values = _listed(stores, None, status, page_id)
+    values = _listed(home, None, status, page_id)
     if is_piece(request):
         return piece(request, "jobs_table.html", seen=seen, **values)
     return page(request, "jobs.html", seen="", statuses=list(JobStatus), **values)
@@ -73,13 +73,13 @@ def show_all_jobs(
 def show_jobs(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     status: Status = None,
     page_id: PageId = None,
     seen: Seen = "",
 ) -> Response:
     """The jobs of one graph, runs that can be compared, and a form for a new one."""
-    values = _listed(stores, graph, status, page_id)
+    values = _listed(home, graph, status, page_id)
     if is_piece(request):
         return piece(request, "jobs_table.html", seen=seen, **values)
     return page(
@@ -89,14 +89,14 @@ def show_jobs(
         statuses=list(JobStatus),
         models=sorted(CATALOGUE),
         default_model=DEFAULT_MODEL,
-        runs=_runs(graph, stores),
+        runs=_runs(graph, home),
         **values,
     )
 
 
 @router.post("/graphs/{graph}/jobs", dependencies=[viewing("label")])
 async def submit(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Have labels predicted."""
     form = await form_of(request)
@@ -107,7 +107,7 @@ async def submit(
     folds = form.get("folds", "")
     if folds:
         parameters["cross_validate"] = value_of(folds)
-    job = await run_in_threadpool(submit_solve, graph, stores, caller, model, parameters)
+    job = await run_in_threadpool(submit_solve, graph, home, caller, model, parameters)
     if is_piece(request):
         return Response(status_code=HTTPStatus.NO_CONTENT)
     if form.get("back") == "job":
@@ -116,16 +116,16 @@ async def submit(
 
 
 @router.get("/jobs/{job_id}", dependencies=[viewing("read")])
-def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "") -> Response:
+def show_job(request: Request, job_id: str, home: HomeHere, seen: Seen = "") -> Response:
     """One job and what has happened to it."""
-    job = stores.jobs.get(job_id)
-    graph, outdated = _graph_of(job, stores)
+    job = home.jobs.get(job_id)
+    graph, outdated = _graph_of(job, home)
     values: dict[str, Any] = {
         "job": job,
         "graph": graph,
         "outdated": outdated,
         "run": Run.of(job),
-        "events": stores.jobs.events(job_id, limit=_EVENTS_SHOWN),
+        "events": home.jobs.events(job_id, limit=_EVENTS_SHOWN),
     }
     if is_piece(request):
         return piece(request, "job_live.html", seen=seen, **values)
@@ -133,34 +133,34 @@ def show_job(request: Request, job_id: str, stores: StoresHere, seen: Seen = "")
 
 
 @router.post("/jobs/{job_id}/cancel", dependencies=[viewing("label")])
-async def cancel(request: Request, job_id: str, stores: StoresHere, caller: CallerHere) -> Response:
+async def cancel(request: Request, job_id: str, home: HomeHere, caller: CallerHere) -> Response:
     """Cancel a job."""
     form = await form_of(request)
-    job = await run_in_threadpool(partial(stores.jobs.get, job_id, owner=caller.only))
-    graph, _ = await run_in_threadpool(_graph_of, job, stores)
-    await run_in_threadpool(stores.jobs.cancel, job_id)
+    job = await run_in_threadpool(partial(home.jobs.get, job_id, owner=caller.only))
+    graph, _ = await run_in_threadpool(_graph_of, job, home)
+    await run_in_threadpool(home.jobs.cancel, job_id)
     if graph is not None and form.get("back") == "graph":
         return back_to(f"/graphs/{graph.settings.name}/jobs")
     return back_to(f"/jobs/{job_id}")
 
 
-def _graph_of(job: Job, stores: Stores) -> tuple[GraphRecord | None, GraphOutdated | None]:
+def _graph_of(job: Job, home: ServedHome) -> tuple[GraphRecord | None, GraphOutdated | None]:
     """The graph of a job, or why it is of no use any more."""
     try:
-        return stores.catalog.get_by_id(job.graph_id), None
+        return home.catalog.get_by_id(job.graph_id), None
     except GraphOutdated as outdated:
         return None, outdated
 
 
 def _listed(
-    stores: Stores, graph: GraphRecord | None, status: JobStatus | None, page_id: str | None
+    home: ServedHome, graph: GraphRecord | None, status: JobStatus | None, page_id: str | None
 ) -> dict[str, Any]:
     """A page of the jobs of one graph, or of all."""
     graph_id = None if graph is None else graph.id
-    found = stores.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
+    found = home.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
     if graph is None:
-        names = {each.id: each.settings.name for each in stores.catalog.list()}
-        names |= {each.graph_id: each.name for each in stores.catalog.outdated()}
+        names = {each.id: each.settings.name for each in home.catalog.list()}
+        names |= {each.graph_id: each.name for each in home.catalog.outdated()}
     else:
         names = {graph.id: graph.settings.name}
     return {
@@ -174,20 +174,20 @@ def _listed(
 
 
 def submit_solve(
-    graph: GraphRecord, stores: Stores, caller: Caller, model: str, parameters: dict[str, Any]
+    graph: GraphRecord, home: ServedHome, caller: Caller, model: str, parameters: dict[str, Any]
 ) -> Job:
     """The solve that somebody asks for; raises what the API's route does."""
     kind = KINDS["solve"]
     with refusing():
         kind.check(model, parameters)
     spec = kind.spec(graph.id, model=model, parameters=parameters, owner=caller.name)
-    kind.admit(spec, graph, stores.job_stores)
-    return stores.jobs.submit_coalesced(spec)
+    kind.admit(spec, graph, home)
+    return home.jobs.submit_coalesced(spec)
 
 
-def _runs(graph: GraphRecord, stores: Stores) -> list[Run]:
+def _runs(graph: GraphRecord, home: ServedHome) -> list[Run]:
     """Solves that have succeeded lately."""
-    found = stores.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
+    found = home.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
     return [Run.of(job) for job in found.jobs if job.kind == "solve"]
 
 

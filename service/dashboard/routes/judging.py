@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request, Response
 
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import page, page_router
 from peewit.service.dashboard.prediction_summary import Summaries
@@ -22,10 +22,10 @@ _CONFIDENCE: Final = 0.9
 
 
 @router.get("/graphs/{graph}/predictions/sets", dependencies=[viewing("read")])
-def show_sets(request: Request, graph: GraphHere, stores: StoresHere, asked: Asked) -> Response:
+def show_sets(request: Request, graph: GraphHere, home: HomeHere, asked: Asked) -> Response:
     """What sets of labels promise; counted once for each coverage of a file."""
-    job = predicting_job(graph, stores, asked.job)
-    file = stores.predictions.open(job)
+    job = predicting_job(graph, home, asked.job)
+    file = home.predictions.open(job)
     sets, summaries = asked.sets(file), request.app.state.summaries
     return page(
         request,
@@ -40,12 +40,10 @@ def show_sets(request: Request, graph: GraphHere, stores: StoresHere, asked: Ask
 
 
 @router.get("/graphs/{graph}/predictions/abstention", dependencies=[viewing("read")])
-def show_abstention(
-    request: Request, graph: GraphHere, stores: StoresHere, asked: Asked
-) -> Response:
+def show_abstention(request: Request, graph: GraphHere, home: HomeHere, asked: Asked) -> Response:
     """From which score on few predictions are wrong, and the curve of errors."""
-    job = predicting_job(graph, stores, asked.job)
-    file = stores.predictions.open(job)
+    job = predicting_job(graph, home, asked.job)
+    file = home.predictions.open(job)
     summaries: Summaries = request.app.state.summaries
     found = missing = None
     if file.meta.score == "probability":
@@ -73,7 +71,7 @@ def show_abstention(
 def show_doubtful(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     job_id: JobId = None,
     column: Column = "",
     k: Annotated[int, Query(ge=1, le=MAX_DOUBTFUL)] = PAGE_ROWS,
@@ -81,12 +79,12 @@ def show_doubtful(
     """Labels that the others contradict, the most improbable first."""
     job = file = found = missing = None
     try:
-        job = predicting_job(graph, stores, job_id, None if job_id else column)
+        job = predicting_job(graph, home, job_id, None if job_id else column)
     except PredictionsNotFound:
         if job_id is not None:
             raise
     else:
-        file = stores.predictions.open(job)
+        file = home.predictions.open(job)
         column = file.meta.label_column
         if file.meta.score != "value":
             try:
@@ -100,14 +98,14 @@ def show_doubtful(
         "doubtful_labels.html",
         graph=graph,
         column=column,
-        columns=stores.labels.columns(graph.id),
+        columns=home.labels.columns(graph.id),
         job_id=job_id,
         job=job,
         file=file,
         found=found,
         missing=missing,
         rows=rows,
-        present=stores.labels.of_nodes(graph.id, names, column=column),
+        present=home.labels.of_nodes(graph.id, names, column=column),
         k=k,
         more=min(k + PAGE_ROWS, MAX_DOUBTFUL) if found and len(found.labels) == k else None,
     )

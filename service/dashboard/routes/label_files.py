@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
-from peewit.service.api.stores import GraphHere, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import LabelsChosen
@@ -40,14 +40,14 @@ async def send_labels(
 
 @router.get("/graphs/{graph}/labels/files/{upload_id}", dependencies=[viewing("label")])
 def show_labels_file(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+    request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: LabelsChosen
 ) -> Response:
     """The first rows of a file that was sent, and what its columns are."""
     upload = _upload(request, graph, upload_id)
     head = fault = None
     try:
         last = uploads_of(request).remembered(graph.id, "labels")
-        head, chosen = proposal(upload, graph, stores, chosen, last=last)
+        head, chosen = proposal(upload, graph, home, chosen, last=last)
     except (BadTable, TableTooLarge) as error:
         fault = str(error)
     return page(
@@ -59,19 +59,19 @@ def show_labels_file(
         head=head,
         fault=fault,
         chosen=chosen,
-        columns=[each for each in stores.labels.columns(graph.id) if each],
+        columns=[each for each in home.labels.columns(graph.id) if each],
         is_text=upload.table_format is Format.CSV,
     )
 
 
 @router.get("/graphs/{graph}/labels/files/{upload_id}/look", dependencies=[viewing("label")])
 async def look_through_labels(
-    request: Request, graph: GraphHere, stores: StoresHere, upload_id: str, chosen: LabelsChosen
+    request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: LabelsChosen
 ) -> Response:
     """What would be put of it; reads it whole."""
     upload = _upload(request, graph, upload_id)
-    async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
-        report = await run_in_threadpool(look, upload, graph, stores, chosen)
+    async with home.label_tables, home.decoding.held(await decoding_of(upload, home)):
+        report = await run_in_threadpool(look, upload, graph, home, chosen)
     address = _address(graph, upload)
     return await run_in_threadpool(
         report_piece,
@@ -89,7 +89,7 @@ async def look_through_labels(
 async def take_labels(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     upload_id: str,
     chosen: LabelsChosen,
@@ -100,9 +100,9 @@ async def take_labels(
     origin = None if said == "rows" else origin_in(said)
     # first, as a disk that has no room for it has none for the labels
     await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
-    async with stores.label_tables, stores.decoding.held(await decoding_of(upload, stores)):
+    async with home.label_tables, home.decoding.held(await decoding_of(upload, home)):
         receipt = await run_in_threadpool(
-            take, upload, graph, stores, chosen, origin=origin, annotator=caller.annotator
+            take, upload, graph, home, chosen, origin=origin, annotator=caller.annotator
         )
     query = {"put": str(receipt.accepted)}
     if chosen.into:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.next_node import (
@@ -53,13 +53,13 @@ Skipped = Annotated[str, Query(max_length=100_000, description="A JSON list of n
 def show_label_next(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     caller: CallerHere,
     strategy: Chosen = "coverage",
     column: Column = "",
 ) -> Response:
     """The page of an annotator."""
-    stores.labels.require_column(graph.id, column)
+    home.labels.require_column(graph.id, column)
     request.app.state.rounds.prepare()
     return page(
         request,
@@ -67,8 +67,8 @@ def show_label_next(
         seen="",
         strategy=strategy,
         choices=[each for each in CHOICES if caller.annotator is not None or each not in QUEUES],
-        columns=stores.labels.columns(graph.id),
-        **_effect(request, graph, stores, column),
+        columns=home.labels.columns(graph.id),
+        **_effect(request, graph, home, column),
     )
 
 
@@ -76,19 +76,19 @@ def show_label_next(
 def show_card(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     strategy: Chosen = "coverage",
     column: Column = "",
     skipped: Skipped = "[]",
     seen: Seen = "",
 ) -> Response:
     """The node to label now."""
-    return _card(request, graph, stores, strategy, _nodes_in(skipped), column, seen=seen)
+    return _card(request, graph, home, strategy, _nodes_in(skipped), column, seen=seen)
 
 
 @router.post("/graphs/{graph}/label-next", dependencies=[viewing("label")])
 async def label_one(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Take a label or a second opinion, or take it back, and show the next node.
 
@@ -103,27 +103,27 @@ async def label_one(
 
     def take() -> Response:
         node = node_id(name, graph.settings.node_ids)
-        stores.labels.require_column(graph.id, column)
-        events = stores.labels.history(graph.id, column=column, node=str(node), limit=1)
+        home.labels.require_column(graph.id, column)
+        events = home.labels.history(graph.id, column=column, node=str(node), limit=1)
         last = events[0] if events and events[0].label is not None else None
         is_second = bool(form.get("second"))
         if form.get("undo"):
             if is_second:
-                stores.second_opinions.take_back(
+                home.second_opinions.take_back(
                     graph, node, annotator=caller.annotator, column=column
                 )
             else:
-                _take_back(graph, stores, node, label, last, form, caller)
+                _take_back(graph, home, node, label, last, form, caller)
             question = Question(name, origin, is_second)
-            current = stores.catalog.get_by_id(graph.id)
-            question = show_again(current, stores, question, strategy, caller, column)
-            return _card(request, current, stores, strategy, skipped, column, question=question)
-        value = label_of(label, stores.labels, graph.id, column)
+            current = home.catalog.get_by_id(graph.id)
+            question = show_again(current, home, question, strategy, caller, column)
+            return _card(request, current, home, strategy, skipped, column, question=question)
+        value = label_of(label, home.labels, graph.id, column)
         given, before = UploadedLabels(nodes=[node], labels=[value]), None
         is_second = is_second or _is_of_another(last, caller)
         if not is_second:
             try:
-                stores.labeling.put(
+                home.labeling.put(
                     graph,
                     {column: given},
                     origin=origin,
@@ -134,7 +134,7 @@ async def label_one(
             except LabeledMeanwhile:
                 is_second = True
         if is_second:
-            stores.second_opinions.answer(graph, given, annotator=caller.annotator, column=column)
+            home.second_opinions.answer(graph, given, annotator=caller.annotator, column=column)
         done = {
             "node": name,
             "label": value,
@@ -142,19 +142,19 @@ async def label_one(
             "before": before,
             "is_second": is_second,
         }
-        current = stores.catalog.get_by_id(graph.id)
-        return _card(request, current, stores, strategy, skipped, column, done=done)
+        current = home.catalog.get_by_id(graph.id)
+        return _card(request, current, home, strategy, skipped, column, done=done)
 
     return await run_in_threadpool(take)
 
 
 @router.post("/graphs/{graph}/label-next/embedding", dependencies=[viewing("label")])
 async def retry_embedding(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Have the nodes located again, after a job that has failed."""
     form = await form_of(request)
-    submit = partial(stores.suggester.submit_embedding, owner=caller.name)
+    submit = partial(home.suggester.submit_embedding, owner=caller.name)
     await run_in_threadpool(submit, graph)
     asked = {"strategy": form.get("strategy", "coverage")}
     if column := form.get("label_column", ""):
@@ -163,33 +163,33 @@ async def retry_embedding(
 
 
 @router.post("/graphs/{graph}/label-next/auto-solve", dependencies=[viewing("admin")])
-async def switch_auto_solve(request: Request, graph: GraphHere, stores: StoresHere) -> Response:
+async def switch_auto_solve(request: Request, graph: GraphHere, home: HomeHere) -> Response:
     """Have labels predicted after every label, or no longer; at once where they can be."""
     form = await form_of(request)
     is_on, column = bool(form.get("on")), form.get("label_column", "")
 
     def switch() -> Response:
-        newest = stores.predictions.store.latest(graph.id, column=column)
+        newest = home.predictions.store.latest(graph.id, column=column)
         model = None if newest is None else newest.model
         wanted = AutoSolve(model=model or DEFAULT_MODEL)
-        changed = stores.catalog.update(
+        changed = home.catalog.update(
             graph.id,
             lambda settings: replace(
                 settings, auto_solve=(settings.auto_solve or wanted) if is_on else None
             ),
             request_solve=request_auto_solve,
         )
-        return piece(request, "label_effect.html", **_effect(request, changed, stores, column))
+        return piece(request, "label_effect.html", **_effect(request, changed, home, column))
 
     return await run_in_threadpool(switch)
 
 
 @router.get("/graphs/{graph}/label-next/effect", dependencies=[viewing("label")])
 def show_effect(
-    request: Request, graph: GraphHere, stores: StoresHere, column: Column = "", seen: Seen = ""
+    request: Request, graph: GraphHere, home: HomeHere, column: Column = "", seen: Seen = ""
 ) -> Response:
     """What the labels have changed so far: the solve that runs, and the newest predictions."""
-    effect = _effect(request, graph, stores, column)
+    effect = _effect(request, graph, home, column)
     return piece(request, "label_effect.html", seen=seen, **effect)
 
 
@@ -215,7 +215,7 @@ def _is_of_another(present: LabelEvent | None, caller: Caller) -> bool:
 
 def _take_back(
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     node: NodeId,
     label: str,
     last: LabelEvent | None,
@@ -226,12 +226,12 @@ def _take_back(
     column = form.get("label_column", "")
     _require_same(last, str(node), label)
     if before := form.get("before", ""):
-        value = label_of(before, stores.labels, graph.id, column)
+        value = label_of(before, home.labels, graph.id, column)
         given = {column: UploadedLabels(nodes=[node], labels=[value])}
         origin = origin_in(form.get("origin_before", "given"))
-        stores.labeling.put(graph, given, origin=origin, annotator=caller.annotator)
+        home.labeling.put(graph, given, origin=origin, annotator=caller.annotator)
     else:
-        stores.labeling.delete(graph, [node], column=column, annotator=caller.annotator)
+        home.labeling.delete(graph, [node], column=column, annotator=caller.annotator)
 
 
 def _require_same(present: LabelEvent | None, node: str, label: str) -> None:
@@ -246,7 +246,7 @@ def _require_same(present: LabelEvent | None, node: str, label: str) -> None:
 def _card(
     request: Request,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     strategy: Choice,
     skipped: set[str],
     column: str,
@@ -267,17 +267,17 @@ def _card(
         caller: Caller = request.state.caller
         try:
             question = next_node(
-                graph, stores, rounds, strategy, skipped, caller=caller, column=column
+                graph, home, rounds, strategy, skipped, caller=caller, column=column
             )
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
     values |= {"origin": question.origin, "is_second": question.is_second}
-    shown = node_values(request, graph, stores, question.node, PredictionQuery(), column=column)
+    shown = node_values(request, graph, home, question.node, PredictionQuery(), column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
     classes |= {
         each.label
-        for each in stores.labels.page(graph.id, column=column, limit=_LABELS_LOOKED_AT)
+        for each in home.labels.page(graph.id, column=column, limit=_LABELS_LOOKED_AT)
         if each.label is not None
     }
     keys = _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
@@ -292,7 +292,7 @@ def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
     return list(zip(classes, keys, strict=False))
 
 
-def _effect(request: Request, graph: GraphRecord, stores: Stores, column: str) -> dict[str, Any]:
+def _effect(request: Request, graph: GraphRecord, home: ServedHome, column: str) -> dict[str, Any]:
     """The newest two predictions of a model, the solve under way, and what another one needs.
 
     All of one label column.
@@ -304,31 +304,31 @@ def _effect(request: Request, graph: GraphRecord, stores: Stores, column: str) -
     under_way = [
         job
         for status in (JobStatus.RUNNING, JobStatus.QUEUED)
-        for job in stores.jobs.list(graph_id=graph.id, status=status, limit=5).jobs
+        for job in home.jobs.list(graph_id=graph.id, status=status, limit=5).jobs
         if job.kind == "solve" and is_of_column(job)
     ]
-    kept = list(filter(is_of_column, stores.predictions.store.kept(graph.id)))
+    kept = list(filter(is_of_column, home.predictions.store.kept(graph.id)))
     summaries: Summaries = request.app.state.summaries
     newest = kept[0] if kept else None
     earlier = next((job for job in kept[1:] if newest and job.model == newest.model), None)
     change = summary = None
     if newest is not None:
-        file = stores.predictions.open(newest)
+        file = home.predictions.open(newest)
         summary = summaries.summary(file)
         if earlier is not None:
-            change = summaries.change(stores.predictions.open(earlier), file)
-    last = stores.jobs.newest(graph.id, "solve")
+            change = summaries.change(home.predictions.open(earlier), file)
+    last = home.jobs.newest(graph.id, "solve")
     is_failed = last is not None and last.status is JobStatus.FAILED and is_of_column(last)
     auto = graph.settings.auto_solve
     model = (auto.model if auto else None) or (newest.model if newest else None) or DEFAULT_MODEL
-    n_labels = stores.labels.count_to_two(graph.id, column=column)
-    only = stores.labels.page(graph.id, column=column, limit=1) if n_labels == 1 else []
+    n_labels = home.labels.count_to_two(graph.id, column=column)
+    only = home.labels.page(graph.id, column=column, limit=1) if n_labels == 1 else []
     return {
         "graph": graph,
         "column": column,
         "job": under_way[0] if under_way else None,
         "n_more": len(under_way) - 1,
-        "is_worker_alive": is_worker_alive(stores, under_way[0]) if under_way else None,
+        "is_worker_alive": is_worker_alive(home, under_way[0]) if under_way else None,
         "newest": newest,
         "earlier": earlier,
         "change": change,

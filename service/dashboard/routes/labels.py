@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
@@ -64,18 +64,18 @@ class LabelSearch:
 def show_labels(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     search: Annotated[LabelSearch, Depends()],
     put: Annotated[int | None, Query(ge=0)] = None,
 ) -> Response:
     """The labels of a graph, of one column."""
-    return _page(request, graph, stores, search, n_put=put)
+    return _page(request, graph, home, search, n_put=put)
 
 
 def _page(
     request: Request,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     search: LabelSearch,
     *,
     n_put: int | None = None,
@@ -84,7 +84,7 @@ def _page(
     is_unknown: bool = False,
 ) -> Response:
     """The page, and what was typed into its form with the reason why it was not taken."""
-    column, labels = search.column, stores.labels
+    column, labels = search.column, home.labels
     asked = label_of(search.label, labels, graph.id, column) if search.label else None
 
     def found(prefix: str) -> Sequence[LabelEvent]:
@@ -120,7 +120,7 @@ def _page(
         typed=typed,
         fault=fault,
         is_unknown=is_unknown,
-        max_bytes=stores.settings.max_body_bytes,
+        max_bytes=home.settings.max_body_bytes,
         columns=labels.columns(graph.id),
         prefix=prefix,
         label=search.label,
@@ -134,16 +134,16 @@ def _page(
 
 @router.get("/graphs/{graph}/labels/counts", dependencies=[viewing("read")])
 def show_counts(
-    request: Request, graph: GraphHere, stores: StoresHere, column: Column = "", seen: Seen = ""
+    request: Request, graph: GraphHere, home: HomeHere, column: Column = "", seen: Seen = ""
 ) -> Response:
     """Nodes of each label; asked for by itself, since millions take a while to count."""
-    counts = stores.labels.class_counts(graph.id, column=column)
+    counts = home.labels.class_counts(graph.id, column=column)
     return piece(request, "label_counts.html", seen=seen, graph=graph, column=column, counts=counts)
 
 
 @router.post("/graphs/{graph}/labels", dependencies=[viewing("label")])
 async def put_one(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Give one node a label, or another one; what is wrong is said beside the form of the page.
 
@@ -153,15 +153,15 @@ async def put_one(
 
     def put() -> Response:
         try:
-            _put(graph, stores, caller, form)
+            _put(graph, home, caller, form)
         except (BadArgument, BadTable, InvalidArgument) as error:
             if not request.state.viewer.may("read"):  # the form stands among all labels
                 raise
             is_unknown = isinstance(error, LabelsRefused)
-            fault = _unknown_node(form.get("node", ""), graph, stores) if is_unknown else str(error)
+            fault = _unknown_node(form.get("node", ""), graph, home) if is_unknown else str(error)
             search = LabelSearch(column=form.get("label_column", ""))
             return _page(
-                request, graph, stores, search, typed=form, fault=fault, is_unknown=is_unknown
+                request, graph, home, search, typed=form, fault=fault, is_unknown=is_unknown
             )
         return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
@@ -170,13 +170,13 @@ async def put_one(
 
 @router.post("/graphs/{graph}/labels/remove", dependencies=[viewing("label")])
 async def remove_one(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Take the label of one node back."""
     form = await form_of(request)
     node = node_id(form.get("node", ""), graph.settings.node_ids)
     delete = partial(
-        stores.labeling.delete,
+        home.labeling.delete,
         graph,
         [node],
         column=form.get("label_column", ""),
@@ -186,15 +186,15 @@ async def remove_one(
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
 
 
-def _put(graph: GraphRecord, stores: Stores, caller: Caller, form: Mapping[str, str]) -> None:
+def _put(graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str, str]) -> None:
     column = form.get("label_column", "")
     if column:
-        stores.labels.require_column(graph.id, column)
+        home.labels.require_column(graph.id, column)
     given = UploadedLabels(
-        nodes=[node_of(form.get("node", ""), graph, stores)],
-        labels=[label_of(form.get("label", "").strip(), stores.labels, graph.id, column)],
+        nodes=[node_of(form.get("node", ""), graph, home)],
+        labels=[label_of(form.get("label", "").strip(), home.labels, graph.id, column)],
     )
-    stores.labeling.put(
+    home.labeling.put(
         graph,
         {column: given},
         unknown="keep" if form.get("unknown") == "keep" else "refuse",
@@ -203,9 +203,9 @@ def _put(graph: GraphRecord, stores: Stores, caller: Caller, form: Mapping[str, 
     )
 
 
-def _unknown_node(text: str, graph: GraphRecord, stores: Stores) -> str:
+def _unknown_node(text: str, graph: GraphRecord, home: ServedHome) -> str:
     """What to do about a node that the graph does not know, by this form."""
-    node = node_of(text, graph, stores)
+    node = node_of(text, graph, home)
     return (
         f"The graph does not know the node {node!r}. Mend its name, or bring its edges first; or "
         "keep the label until the node comes, below."

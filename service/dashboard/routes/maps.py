@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.maps import get_map_tile, map_answer
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -37,12 +37,12 @@ Column = Annotated[str | None, Query(alias="label_column", max_length=500)]
 @router.get("/graphs/{graph}/map", dependencies=[viewing("read")])
 def get_about(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     column: Column = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """What the map shows; 304 while that is the same."""
-    about = map_answer(graph, stores, column=_column(graph, stores, column))
+    about = map_answer(graph, home, column=_column(graph, home, column))
     tag = f'"{about.tag}-{about.newest_snapshot}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
@@ -55,7 +55,7 @@ def get_about(
 @router.get("/graphs/{graph}/map/tiles/{z}/{x}/{y}", dependencies=[viewing("read")])
 def get_tile(
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     z: int,
     x: int,
     y: int,
@@ -69,30 +69,28 @@ def get_tile(
         x,
         y,
         graph,
-        stores,
-        label_column=_column(graph, stores, column),
+        home,
+        label_column=_column(graph, home, column),
         min_doubt=_DOUBTFUL if doubtful else 0.0,
         if_none_match=if_none_match,
     )
 
 
 @router.get("/graphs/{graph}/map/section", dependencies=[viewing("read")])
-def show_section(
-    request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = ""
-) -> Response:
+def show_section(request: Request, graph: GraphHere, home: HomeHere, seen: Seen = "") -> Response:
     """The map, or what to do to have one."""
-    return piece(request, "map.html", seen=seen, graph=graph, map=map_state(graph, stores))
+    return piece(request, "map.html", seen=seen, graph=graph, map=map_state(graph, home))
 
 
 @router.get("/graphs/{graph}/map/notes", dependencies=[viewing("read")])
-def show_notes(request: Request, graph: GraphHere, stores: StoresHere, seen: Seen = "") -> Response:
+def show_notes(request: Request, graph: GraphHere, home: HomeHere, seen: Seen = "") -> Response:
     """What to do next, below the map."""
-    return piece(request, "map_notes.html", seen=seen, graph=graph, map=map_state(graph, stores))
+    return piece(request, "map_notes.html", seen=seen, graph=graph, map=map_state(graph, home))
 
 
 @router.post("/graphs/{graph}/map", dependencies=[viewing("label")])
 async def draw_map(
-    request: Request, graph: GraphHere, stores: StoresHere, caller: CallerHere
+    request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
     """Have the newest snapshot drawn."""
     await form_of(request)
@@ -100,28 +98,28 @@ async def draw_map(
     spec = kind.spec(graph.id, parameters={}, owner=caller.name)
     if graph.progress.n_nodes * _SECONDS_PER_NODE <= _QUICK_SECONDS:
         spec = replace(spec, lane="fast")
-    kind.admit(spec, graph, stores.job_stores)
-    await run_in_threadpool(stores.jobs.submit_coalesced, spec)
+    kind.admit(spec, graph, home)
+    await run_in_threadpool(home.jobs.submit_coalesced, spec)
     if not is_piece(request):
         return back_to(f"/graphs/{graph.settings.name}")
-    state = await run_in_threadpool(map_state, graph, stores)
+    state = await run_in_threadpool(map_state, graph, home)
     template = "map_notes.html" if state["version"] else "map.html"
     return page(request, template, seen="", graph=graph, map=state)
 
 
-def map_state(graph: GraphRecord, stores: Stores) -> Mapping[str, Any]:
+def map_state(graph: GraphRecord, home: ServedHome) -> Mapping[str, Any]:
     """What there is of a map, and what is missing."""
-    version = stores.maps.version(graph)
+    version = home.maps.version(graph)
     snapshot, n_nodes = graph.progress.snapshot, graph.progress.n_nodes
-    jobs = stores.jobs.list(graph_id=graph.id, kind="map", limit=1).jobs
+    jobs = home.jobs.list(graph_id=graph.id, kind="map", limit=1).jobs
     last = jobs[0] if jobs else None
     is_over = last is None or last.status.is_final
     has_failed = last is not None and last.status in {JobStatus.FAILED, JobStatus.CANCELLED}
-    columns = stores.labels.columns(graph.id)
+    columns = home.labels.columns(graph.id)
     return {
         "version": version,
         "snapshot": snapshot,
-        "drawn": stores.maps.drawn(graph),
+        "drawn": home.maps.drawn(graph),
         "job": None if is_over and not has_failed else last,
         "is_under_way": not is_over,
         "draws_itself": is_over
@@ -132,19 +130,19 @@ def map_state(graph: GraphRecord, stores: Stores) -> Mapping[str, Any]:
         "n_nodes": n_nodes,
         "has_labels": bool(columns),
         "has_predictions": any(
-            stores.predictions.store.latest(graph.id, column=column) for column in columns or [""]
+            home.predictions.store.latest(graph.id, column=column) for column in columns or [""]
         ),
     }
 
 
-def _column(graph: GraphRecord, stores: Stores, asked: str | None) -> str:
+def _column(graph: GraphRecord, home: ServedHome, asked: str | None) -> str:
     """The column of labels that was asked for, else the first that something is predicted of."""
     if asked is not None:
         return asked
     try:
-        stores.predictions.find(graph)
+        home.predictions.find(graph)
     except PredictionsNotFound:
-        columns = stores.labels.columns(graph.id) or [""]
-        latest = stores.predictions.store.latest
+        columns = home.labels.columns(graph.id) or [""]
+        latest = home.predictions.store.latest
         return next((each for each in columns if latest(graph.id, column=each)), columns[0])
     return ""

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.routes.server import list_models
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.served_home import HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.model_guide import (
     FAMILIES,
@@ -69,7 +69,7 @@ def show_models(request: Request, answers: Answered, graph: GraphName = "") -> R
 
 
 @router.get("/models/{model}", dependencies=[viewing("read")])
-def show_model(request: Request, model: str, stores: StoresHere, graph: GraphName = "") -> Response:
+def show_model(request: Request, model: str, home: HomeHere, graph: GraphName = "") -> Response:
     """One model: its parameters, and a form that solves with it; the address may set some."""
     found, parameters, options = _model(model)
     query = request.query_params
@@ -79,7 +79,7 @@ def show_model(request: Request, model: str, stores: StoresHere, graph: GraphNam
         model=found,
         line=line_of(found.name),
         parts=[("Parameters", parameters), ("Ask for more than labels", options)],
-        graphs=[each for each in stores.catalog.list() if each.progress.snapshot is not None],
+        graphs=[each for each in home.catalog.list() if each.progress.snapshot is not None],
         graph_name=graph,
         chosen={name.removeprefix(_SET): query[name] for name in query if name.startswith(_SET)},
         prefix=_SET,
@@ -88,12 +88,12 @@ def show_model(request: Request, model: str, stores: StoresHere, graph: GraphNam
 
 
 @router.post("/models/{model}", dependencies=[viewing("label")])
-async def solve(request: Request, model: str, stores: StoresHere, caller: CallerHere) -> Response:
+async def solve(request: Request, model: str, home: HomeHere, caller: CallerHere) -> Response:
     """Solve a graph with it; what is left empty has its default."""
     form = await form_of(request)
     if not form.get("graph"):
         raise InvalidArgument("graph must be chosen", argument="graph")
-    graph = await run_in_threadpool(stores.catalog.get, form["graph"])
+    graph = await run_in_threadpool(home.catalog.get, form["graph"])
     parameters = {
         name.removeprefix(_SET): value_of(value.strip())
         for name, value in form.items()
@@ -101,7 +101,7 @@ async def solve(request: Request, model: str, stores: StoresHere, caller: Caller
     }
     if column := form.get("label_column", ""):
         parameters[LABEL_COLUMN] = column
-    job = await run_in_threadpool(submit_solve, graph, stores, caller, model, parameters)
+    job = await run_in_threadpool(submit_solve, graph, home, caller, model, parameters)
     return back_to(f"/jobs/{job.id}")
 
 

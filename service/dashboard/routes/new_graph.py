@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.routes.graphs import create_graph
 from peewit.service.api.schemas.graphs import GraphCreate
-from peewit.service.api.stores import Stores, StoresHere
+from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.catalog import GraphExists, TooManyGraphs
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
@@ -148,30 +148,30 @@ _TEXTS: Final[Mapping[str, str]] = {
 
 
 @router.get("/new-graph", dependencies=[viewing("admin")])
-def show_form(request: Request, stores: StoresHere) -> Response:
+def show_form(request: Request, home: HomeHere) -> Response:
     """The form."""
-    return _form(request, stores, {})
+    return _form(request, home, {})
 
 
 @router.post("/new-graph", dependencies=[viewing("admin")])
-async def create(request: Request, stores: StoresHere) -> Response:
+async def create(request: Request, home: HomeHere) -> Response:
     """Make the graph, and go where its edges come from; or say what is wrong beside the form."""
     form = await form_of(request)
     try:
         body = GraphCreate(**_given(form))
-        await run_in_threadpool(create_graph, body, stores, Response())
+        await run_in_threadpool(create_graph, body, home, Response())
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         fault = with_argument(name, rule_of(first))
-        return await run_in_threadpool(_form, request, stores, form, fault)
+        return await run_in_threadpool(_form, request, home, form, fault)
     except (BadArgument, GraphExists, TooManyGraphs) as error:
-        return await run_in_threadpool(_form, request, stores, form, str(error))
+        return await run_in_threadpool(_form, request, home, form, str(error))
     return back_to(f"/graphs/{body.name}/edges")
 
 
 def _form(
-    request: Request, stores: Stores, values: Mapping[str, str], fault: str | None = None
+    request: Request, home: ServedHome, values: Mapping[str, str], fault: str | None = None
 ) -> Response:
     named = next((name for name in _TEXTS if fault and fault.startswith(f"{name} ")), None)
     if fault is not None and named is not None:
@@ -186,7 +186,7 @@ def _form(
         fault=fault,
         folded=FOLDED,
         defaults=defaults,
-        budget=edge_budget(stores.settings.graph_memory_bytes),
+        budget=edge_budget(home.settings.graph_memory_bytes),
         is_sent=bool(values),
         is_open=any(
             values.get(each.name) for each in FOLDED if each.kind not in {"choice", "check"}

@@ -7,7 +7,7 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeFloat
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.predictions.filtered_rows import RowFilter, class_named
@@ -94,7 +94,7 @@ Asked = Annotated[PredictionQuery, Depends()]
 
 
 def predicting_job(
-    graph: GraphRecord, stores: Stores, job_id: str | None, column: str | None = None
+    graph: GraphRecord, home: ServedHome, job_id: str | None, column: str | None = None
 ) -> Job:
     """The job of that id, or that predicted a label column, else the freshest.
 
@@ -106,10 +106,10 @@ def predicting_job(
         There is none.
     """
     try:
-        return stores.predictions.find(graph, job_id=job_id, column=column)
+        return home.predictions.find(graph, job_id=job_id, column=column)
     except PredictionsNotFound:
         is_any = job_id is None and column is None
-        kept = stores.predictions.store.kept(graph.id) if is_any else []
+        kept = home.predictions.store.kept(graph.id) if is_any else []
         if not kept:
             raise
         return kept[0]

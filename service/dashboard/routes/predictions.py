@@ -14,7 +14,7 @@ from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 
 from peewit.service.api.routes.predictions import get_predictions
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.stores import GraphHere, Stores, StoresHere
+from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import ChosenFormat, provenance_headers, table_response
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -71,13 +71,13 @@ class Neighbor:
 def show_predictions(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     asked: Asked,
     first: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """The latest predictions, or those of one job."""
     try:
-        file = stores.predictions.open(predicting_job(graph, stores, asked.job))
+        file = home.predictions.open(predicting_job(graph, home, asked.job))
     except PredictionsNotFound:
         if asked.job is not None:
             raise
@@ -100,7 +100,7 @@ def show_predictions(
     if sets is not None:
         predictions = [sets.of_node(each) for each in predictions]
     names = [str(each["node"]) for each in predictions]
-    labels = stores.labels.of_nodes(graph.id, names, column=file.meta.label_column)
+    labels = home.labels.of_nodes(graph.id, names, column=file.meta.label_column)
     return page(
         request,
         "predictions.html",
@@ -111,7 +111,7 @@ def show_predictions(
         predictions=predictions,
         labels=labels,
         following=following,
-        kept=stores.predictions.store.kept(graph.id),
+        kept=home.predictions.store.kept(graph.id),
         classes=file.meta.class_names[:_CLASSES_LISTED],
         formats=list(Format),
     )
@@ -119,11 +119,11 @@ def show_predictions(
 
 @router.get("/graphs/{graph}/predictions/summary", dependencies=[viewing("read")])
 def show_summary(
-    request: Request, graph: GraphHere, stores: StoresHere, job_id: JobId = None, seen: Seen = ""
+    request: Request, graph: GraphHere, home: HomeHere, job_id: JobId = None, seen: Seen = ""
 ) -> Response:
     """Sizes of the classes and the histogram of margins; counted once for each file."""
-    job = predicting_job(graph, stores, job_id)
-    file = stores.predictions.open(job)
+    job = predicting_job(graph, home, job_id)
+    file = home.predictions.open(job)
     summaries: Summaries = request.app.state.summaries
     return piece(
         request,
@@ -142,32 +142,32 @@ def show_summary(
 
 @router.get("/graphs/{graph}/predictions/download", dependencies=[viewing("read")])
 async def download(
-    graph: GraphHere, stores: StoresHere, table_format: ChosenFormat, asked: Asked
+    graph: GraphHere, home: HomeHere, table_format: ChosenFormat, asked: Asked
 ) -> Response:
     """The table as ``GET /v1/graphs/{g}/predictions`` sends it, or the rows that are asked for.
 
     It is written to the disk first unless it is huge, so that browsers know how far they are.
     """
-    answer, n_nodes = await run_in_threadpool(_table, graph, stores, table_format, asked)
+    answer, n_nodes = await run_in_threadpool(_table, graph, home, table_format, asked)
     disposition = answer.headers["Content-Disposition"]
     answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
     if n_nodes <= _MOST_MEASURED and isinstance(answer, StreamingResponse):
-        await _measure(answer, stores.settings.home)
+        await _measure(answer, home.settings.home)
     return answer
 
 
 def _table(
-    graph: GraphRecord, stores: Stores, table_format: Format, asked: PredictionQuery
+    graph: GraphRecord, home: ServedHome, table_format: Format, asked: PredictionQuery
 ) -> tuple[Response, int]:
     """The answer to a download, and how many nodes there are."""
-    job = predicting_job(graph, stores, asked.job)
-    file = stores.predictions.open(job)
+    job = predicting_job(graph, home, asked.job)
+    file = home.predictions.open(job)
     if asked.is_filtered:
         answer: Response = _some_rows(graph, file, asked, table_format)
     else:
         sets = asked.sets(file)
         coverage = None if sets is None else sets.coverage
-        answer = get_predictions(graph, stores, table_format, job_id=job.id, coverage=coverage)
+        answer = get_predictions(graph, home, table_format, job_id=job.id, coverage=coverage)
     return answer, file.n_nodes
 
 
@@ -198,7 +198,7 @@ async def _measure(answer: StreamingResponse, home: Path) -> None:
 def show_node(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     node: Annotated[str, Query(alias="id", max_length=2000)] = "",
     job_id: JobId = None,
     coverage: Chance = None,
@@ -207,28 +207,26 @@ def show_node(
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
     query = PredictionQuery(job=job_id, coverage=coverage)
-    asked = str(node_of(node, graph, stores, name="id"))
-    return page(request, "node.html", **node_values(request, graph, stores, asked, query))
+    asked = str(node_of(node, graph, home, name="id"))
+    return page(request, "node.html", **node_values(request, graph, home, asked, query))
 
 
 @router.get("/graphs/{graph}/node/reasons", dependencies=[viewing("read")])
 def show_reasons(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     node: Annotated[str, Query(alias="id", max_length=2000)],
     job_id: JobId = None,
 ) -> Response:
     """The labels that speak for the prediction of one node."""
     asked = node_id(node, graph.settings.node_ids, name="id")
-    file = stores.predictions.open(predicting_job(graph, stores, job_id))
-    snapshots = SnapshotStore(stores.paths(graph).snapshots)
+    file = home.predictions.open(predicting_job(graph, home, job_id))
+    snapshots = SnapshotStore(home.paths(graph).snapshots)
     found, refusal = None, None
     try:
         with refusing():
-            found = node_reasons(
-                stores.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN
-            )
+            found = node_reasons(home.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN)
     except (ReasonsNotKept, SnapshotNotFound) as error:
         refusal = str(error)
     return piece(request, "reasons.html", graph=graph, job_id=job_id, found=found, refusal=refusal)
@@ -238,11 +236,11 @@ def show_reasons(
 def get_item(
     request: Request,
     graph: GraphHere,
-    stores: StoresHere,
+    home: HomeHere,
     node: Annotated[str, Query(alias="id", max_length=2000)],
 ) -> Response:
     """The picture or text of a node, which can do nothing: no script of it runs."""
-    is_erased = node in stores.manifest.hidden.of(graph).names
+    is_erased = node in home.manifest.hidden.of(graph).names
     found = None if is_erased else _item(request, graph, node)
     if found is None:
         raise NodeNotFound(f"there is no picture or text of {node!r}")
@@ -252,7 +250,7 @@ def get_item(
 def node_values(
     request: Request,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     node: str,
     query: PredictionQuery,
     *,
@@ -268,18 +266,18 @@ def node_values(
         It is no id of this graph.
     """
     asked = node_id(node, graph.settings.node_ids, name="id")
-    dense = int(stores.nodes.lookup(graph, node_array([asked], graph.settings.node_ids))[0])
+    dense = int(home.nodes.lookup(graph, node_array([asked], graph.settings.node_ids))[0])
     if dense < 0:
         raise NodeNotFound(f"graph {graph.settings.name} has no node {asked!r}")
     try:
-        job = predicting_job(graph, stores, query.job, column)
-        file: PredictionFile | None = stores.predictions.open(job)
+        job = predicting_job(graph, home, query.job, column)
+        file: PredictionFile | None = home.predictions.open(job)
     except PredictionsNotFound:
         file = None
-    around = _around(graph, stores, dense, file)
+    around = _around(graph, home, dense, file)
     if column is None:
         column = "" if file is None else file.meta.label_column
-    neighbors = [] if around is None else _neighbors(request, graph, stores, around, file, column)
+    neighbors = [] if around is None else _neighbors(request, graph, home, around, file, column)
     sets = None if file is None else query.sets(file)
     prediction: Mapping[str, Any] | None = None
     if file is not None and dense < file.n_nodes:
@@ -296,8 +294,8 @@ def node_values(
         "prediction": prediction,
         "scores": _scores(prediction),
         "column": column,
-        "label": stores.labels.of_nodes(graph.id, [str(asked)], column=column).get(str(asked)),
-        "events": stores.labels.history(graph.id, column=column, node=str(asked), limit=10),
+        "label": home.labels.of_nodes(graph.id, [str(asked)], column=column).get(str(asked)),
+        "events": home.labels.history(graph.id, column=column, node=str(asked), limit=10),
         "around": around,
         "neighbors": neighbors,
         "drawing": None if around is None else SmallGraph.of(around),
@@ -336,14 +334,14 @@ def _scores(prediction: Mapping[str, Any] | None) -> list[tuple[str, float]]:
 
 
 def _around(
-    graph: GraphRecord, stores: Stores, dense: int, file: PredictionFile | None
+    graph: GraphRecord, home: ServedHome, dense: int, file: PredictionFile | None
 ) -> Neighborhood | None:
     """The neighborhood in the snapshot of the predictions, or else in the newest."""
-    snapshots = SnapshotStore(stores.paths(graph).snapshots)
+    snapshots = SnapshotStore(home.paths(graph).snapshots)
     numbers = [] if file is None else [file.meta.snapshot]
     if graph.progress.snapshot is not None:
         numbers.append(graph.progress.snapshot)
-    erased = stores.nodes.erased(graph, graph.progress.n_nodes)
+    erased = home.nodes.erased(graph, graph.progress.n_nodes)
     for number in numbers:
         try:
             return neighborhood(snapshots, number, dense, without=erased)
@@ -360,16 +358,16 @@ def _item(request: Request, graph: GraphRecord, node: str) -> Item | None:
 def _neighbors(
     request: Request,
     graph: GraphRecord,
-    stores: Stores,
+    home: ServedHome,
     around: Neighborhood,
     file: PredictionFile | None,
     column: str,
 ) -> Sequence[Neighbor]:
     if around.neighbors.size == 0:
         return []
-    ids = stores.nodes.external_ids(graph, int(around.neighbors.max()) + 1)
+    ids = home.nodes.external_ids(graph, int(around.neighbors.max()) + 1)
     names: list[str | int] = ids.take(pa.array(around.neighbors)).to_pylist()
-    labels = stores.labels.of_nodes(graph.id, [str(name) for name in names], column=column)
+    labels = home.labels.of_nodes(graph.id, [str(name) for name in names], column=column)
     is_old = around.neighbors < (0 if file is None else file.n_nodes)
     found = iter([] if file is None else file.lookup(around.neighbors[is_old]))
     return [

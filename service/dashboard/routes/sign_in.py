@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from peewit.service.api.auth import KeyRefused, verified
-from peewit.service.api.stores import StoresHere
+from peewit.service.api.served_home import HomeHere
 from peewit.service.dashboard.access import require_own_form
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
@@ -18,22 +18,22 @@ router = page_router()
 
 @router.get("/sign-in")
 async def show_sign_in(
-    request: Request, stores: StoresHere, where: Annotated[str, Query(alias="next")] = "/"
+    request: Request, home: HomeHere, where: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
     """The page that asks for a key."""
-    has_key = await stores.recently("keys needed", stores.keys.are_needed)
+    has_key = await home.recently("keys needed", home.keys.are_needed)
     return page(request, "sign_in.html", has_key=has_key, where=where, said_name="", refused={})
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, stores: StoresHere) -> Response:
+async def sign_in(request: Request, home: HomeHere) -> Response:
     """Take a key, and give a cookie for it; the key itself is not kept."""
     require_own_form(request)
     form = await form_of(request)
     where = form.get("next", "/")
     said, said_name = form.get("name", "").strip(), None
     try:
-        key = await verified(request, stores, form.get("key", "").strip())
+        key = await verified(request, home, form.get("key", "").strip())
         if said:
             said_name = annotator_name(said, argument="name")
     except (KeyRefused, BadArgument) as error:

@@ -1,4 +1,4 @@
-"""The API as clients meet it: a real server on a real socket, with the real stores behind it.
+"""The API as clients meet it: a real server on a real socket, with the real home behind it.
 
 Ingest and worker run in the test's process, when the test says so.
 """
@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute
 
 from peewit.service.api.app import create_app
 from peewit.service.api.port import server_options
-from peewit.service.api.stores import Stores
+from peewit.service.api.served_home import ServedHome
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
@@ -41,7 +41,7 @@ class Api:
     """A server, a client of it, and the processes that would run beside it."""
 
     client: httpx.Client
-    stores: Stores
+    home: ServedHome
 
     def call(self, method: str, path: str, expected: int, **options: Any) -> httpx.Response:
         """The answer to a request under /v1, which must have the expected code."""
@@ -83,19 +83,19 @@ class Api:
 
     def ingest(self, name: str = "g") -> None:
         """What the daemon does."""
-        graph_id = self.stores.catalog.get(name).id
-        Ingestor(self.stores.database, self.stores.settings).ingest_graph(graph_id)
+        graph_id = self.home.catalog.get(name).id
+        Ingestor(self.home.database, self.home.settings).ingest_graph(graph_id)
 
     def run_job(self, job_id: str) -> None:
         """What the worker does."""
-        settings = self.stores.settings
-        Worker(self.stores.database, settings).run_one(job_id, child=lasting_child(settings))
+        settings = self.home.settings
+        Worker(self.home.database, settings).run_one(job_id, child=lasting_child(settings))
 
 
 _routes: Final[dict[Callable[[Settings], FastAPI], list[BaseRoute]]] = {}
 """Routes of each kind of application, which FastAPI builds at the first request, in .2 s.
 
-They hold functions of modules and find stores, limits and keys in the application of the request;
+They hold functions of modules and find home, limits and keys in the application of the request;
 all but that of the OpenAPI document, which holds its application.
 """
 
@@ -124,7 +124,7 @@ def serving(
         try:
             # without TLS, so that no certificates are read
             with httpx.Client(base_url=url, timeout=60, verify=False, **client_options) as client:
-                yield Api(client=client, stores=app.state.stores)
+                yield Api(client=client, home=app.state.home)
         finally:
             server.should_exit = True
             thread.join()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from peewit.service.api.key_store import Scope
 from peewit.service.client import Client, Conflict, InvalidArgument
 from peewit.service.database.tables import reservations
 from peewit.service.database.timestamps import now
+from peewit.service.key_store import Scope
 from tests.service.api.conftest import Api, bring_communities
 
 SCOPES: tuple[Scope, ...] = ("read", "label")
@@ -26,7 +26,7 @@ def served(api_on_any_database: Api) -> Api:
 @pytest.fixture
 def keys(served: Api) -> dict[str, str]:
     """Keys of Ann and Bob, each of that name."""
-    return {name: served.stores.keys.create(name, SCOPES) for name in ("ann", "bob")}
+    return {name: served.home.keys.create(name, SCOPES) for name in ("ann", "bob")}
 
 
 @pytest.fixture
@@ -68,14 +68,14 @@ def test_people_who_label_at_once_are_never_asked_about_one_node(
     assert {node for node, name in who.items() if name == "ann"} == set(by_ann)
     assert {node for node, name in who.items() if name == "bob"} == set(by_bob)
     # what was put off comes first again, so that the sample is a beginning of the random order
-    graph = served.stores.catalog.get("g")
-    held = served.stores.reservations.of_others(graph.id, "nobody")
+    graph = served.home.catalog.get("g")
+    held = served.home.reservations.of_others(graph.id, "nobody")
     assert held == set()
     n_more = 60 - 2 - 20
     rest = people[0].suggestions("g", "random", n_more, reserve=True).nodes
     assert not set(rest) & {*by_ann, *by_bob}
     assert people[1].suggestions("g", "random", 60, reserve=True).nodes == []
-    with served.stores.database.write() as connection:
+    with served.home.database.write() as connection:
         connection.execute(update(reservations).values(expires_at=now(-0.001)))
     assert people[1].suggestions("g", "random", n_more, reserve=True).nodes == rest
 
@@ -150,11 +150,11 @@ def test_what_cannot_be_asked_or_said_is_refused(
 
 
 def test_labels_that_came_since_the_graph_was_looked_at_leave_no_gap(served: Api) -> None:
-    stores = served.stores
-    before = stores.catalog.get("g")
-    first = stores.suggester.suggest(before, "random", 6).nodes
+    home = served.home
+    before = home.catalog.get("g")
+    first = home.suggester.suggest(before, "random", 6).nodes
     served.put_labels({node: side(node) for node in first[:3]})
-    found, reserved = stores.questions.suggest(
-        stores.suggester, before, "random", 3, holder="ann", column=""
+    found, reserved = home.questions.suggest(
+        home.suggester, before, "random", 3, holder="ann", column=""
     )
     assert found.nodes == reserved.nodes == first[3:6]

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from peewit.service.api.app import create_app
-from peewit.service.api.key_store import Scope
+from peewit.service.key_store import Scope
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 
@@ -102,19 +102,19 @@ def bearer(key: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
-    stores = api.stores
+    home = api.home
     others: dict[Scope, str] = {
-        "read": stores.keys.create("all but read", ["label", "ingest"]),
-        "label": stores.keys.create("all but label", ["read", "ingest"]),
-        "ingest": stores.keys.create("all but ingest", ["read", "label"]),
-        "erase": stores.keys.create("all but erase", ["read", "label", "ingest"]),
-        "admin": stores.keys.create("all but admin", ["read", "label", "ingest", "erase"]),
+        "read": home.keys.create("all but read", ["label", "ingest"]),
+        "label": home.keys.create("all but label", ["read", "ingest"]),
+        "ingest": home.keys.create("all but ingest", ["read", "label"]),
+        "erase": home.keys.create("all but erase", ["read", "label", "ingest"]),
+        "admin": home.keys.create("all but admin", ["read", "label", "ingest", "erase"]),
     }
-    admin = stores.keys.create("all", ["admin"])
+    admin = home.keys.create("all", ["admin"])
     no_reader = {
-        "label": stores.keys.create("only ingest", ["ingest"]),
-        "ingest": stores.keys.create("only label", ["label"]),
-        "erase": stores.keys.create("neither", ["label", "ingest"]),
+        "label": home.keys.create("only ingest", ["ingest"]),
+        "ingest": home.keys.create("only label", ["label"]),
+        "erase": home.keys.create("neither", ["label", "ingest"]),
     }
     for (method, path), scope in CALLS.items():
         also = ALSO.get((method, path))
@@ -133,8 +133,8 @@ def test_every_call_needs_a_key_with_its_scope(api: Api) -> None:
 
 
 def test_who_may_only_write_can_follow_what_it_wrote(api: Api) -> None:
-    labels, edges = (api.stores.keys.create(scope, [scope]) for scope in ("label", "ingest"))
-    admin = api.stores.keys.create("all", ["admin"])
+    labels, edges = (api.home.keys.create(scope, [scope]) for scope in ("label", "ingest"))
+    admin = api.home.keys.create("all", ["admin"])
     api.call("POST", "/graphs", 201, json={"name": "g"}, headers=bearer(admin))
     body = {"kind": "solve", "model": "stable-hfs"}
     job = api.call("POST", "/graphs/g/jobs", 202, json=body, headers=bearer(labels)).json()
@@ -156,7 +156,7 @@ def test_who_may_only_write_can_follow_what_it_wrote(api: Api) -> None:
 
 @pytest.mark.parametrize("scopes", [["label", "ingest"], ["admin"], None])
 def test_who_may_only_write_sees_nothing_of_others(api: Api, scopes: list[Scope] | None) -> None:
-    keys = api.stores.keys
+    keys = api.home.keys
     api.call("POST", "/graphs", 201, json={"name": "g"})
     owner = {} if scopes is None else bearer(keys.create("owner", scopes))  # nobody without a key
     once, csv = {"Idempotency-Key": "once"}, {"Content-Type": CSV}
@@ -196,7 +196,7 @@ def test_every_call_is_in_the_list_above(api: Api) -> None:
 
 @pytest.mark.parametrize("key", ["nonsense", "lw_000000000000." + "x" * 43, "ü.ü"])
 def test_a_wrong_key_is_refused(api: Api, key: str) -> None:
-    api.stores.keys.create("one", ["read"])
+    api.home.keys.create("one", ["read"])
     refused = api.client.get(
         "/v1/graphs", headers={"Authorization": b"Bearer " + key.encode("latin-1")}
     )
@@ -206,31 +206,31 @@ def test_a_wrong_key_is_refused(api: Api, key: str) -> None:
 
 
 def test_a_revoked_key_is_refused(api: Api) -> None:
-    key = api.stores.keys.create("one", ["read"])
+    key = api.home.keys.create("one", ["read"])
     assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 200
-    api.stores.keys.revoke(key.partition(".")[0])
+    api.home.keys.revoke(key.partition(".")[0])
     assert api.client.get("/v1/graphs", headers=bearer(key)).status_code == 401
 
 
 def test_without_a_key_nobody_enters_once_the_last_is_revoked(api: Api) -> None:
     assert api.client.get("/v1/graphs").status_code == 200
-    key = api.stores.keys.create("one", ["read"])
-    api.stores.keys.revoke(key.partition(".")[0])
+    key = api.home.keys.create("one", ["read"])
+    api.home.keys.revoke(key.partition(".")[0])
     assert api.client.get("/v1/graphs").status_code == 401
-    api.stores.keys.open_again()
+    api.home.keys.open_again()
     assert api.client.get("/v1/graphs").status_code == 200
 
 
 def test_a_body_is_not_read_for_nobody(api: Api) -> None:
     api.create_graph("g")
-    api.stores.keys.create("one", ["read"])
+    api.home.keys.create("one", ["read"])
     headers = {"Content-Type": CSV}
     api.problem("POST", "/graphs/g/edges", 401, content=b"src,dst\na,b\n", headers=headers)
-    assert api.stores.manifest.backlog(api.stores.catalog.get("g").id).n_files == 0
+    assert api.home.manifest.backlog(api.home.catalog.get("g").id).n_files == 0
 
 
 def test_some_calls_are_open(api: Api) -> None:
-    api.stores.keys.create("one", ["read"])
+    api.home.keys.create("one", ["read"])
     for path in OPEN:
         assert api.client.get(path).status_code == 200, path
 
@@ -264,10 +264,10 @@ def test_without_any_key_only_this_machine_may_call(settings: Settings) -> None:
         for client in ("10.0.0.7", "::ffff:10.0.0.7", "2001:db8::1", "testclient"):
             assert status_from(app, client, local) == 401
             assert status_from(app, client, "http://localhost:8000/healthz") == 200
-        key = app.state.stores.keys.create("one", ["read"])
+        key = app.state.home.keys.create("one", ["read"])
         assert status_from(app, "10.0.0.7", local, **bearer(key)) == 200
     finally:
-        app.state.stores.database.close()
+        app.state.home.database.close()
 
 
 def test_without_any_key_no_other_site_may_call_through_a_browser(settings: Settings) -> None:
@@ -279,4 +279,4 @@ def test_without_any_key_no_other_site_may_call_through_a_browser(settings: Sett
         assert status_from(app, here, local, Origin="http://evil.example") == 401
         assert status_from(app, here, local, Origin="http://127.0.0.1:8000") == 200
     finally:
-        app.state.stores.database.close()
+        app.state.home.database.close()

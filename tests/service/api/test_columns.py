@@ -55,8 +55,8 @@ def test_a_source_says_how_it_is_read(api: Api, tmp_path: Path) -> None:
     api.call("POST", "/graphs", 201, json={"name": "h"})
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "e.csv").write_text("u,v\na,b\n,c\n")
-    source = api.stores.manifest.sources.add(
-        api.stores.catalog.get("h").id,
+    source = api.home.manifest.sources.add(
+        api.home.catalog.get("h").id,
         str(tmp_path / "in"),
         columns={"src": "u", "dst": "v"},
         max_bad_rows=1,

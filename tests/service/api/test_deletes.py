@@ -135,8 +135,8 @@ def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: A
     api.create_graph("g")
     api.push(b"src,dst\na,b\nb,c\n", CSV)
     api.ingest()
-    graph = api.stores.catalog.get("g")
-    root = api.stores.settings.graphs_directory / graph.id
+    graph = api.home.catalog.get("g")
+    root = api.home.settings.graphs_directory / graph.id
     (block,) = (root / "pushes").iterdir()
     assert pyarrow.parquet.read_schema(block).names == ["src", "dst", "weight"]
     state = CheckpointStore(root / "checkpoints").newest().state
@@ -159,7 +159,7 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     assert (told["n_live"], told["n_deleted"], told["n_unmatched"]) == (2, 2, 1)
     assert told["damage"] == {"n_nodes": 0, "weight_share": 0.0, "largest": 0.0}
     assert told["last_repair"] is None  # every edge is kept
-    root = api.stores.settings.graphs_directory / api.stores.catalog.get("g").id
+    root = api.home.settings.graphs_directory / api.home.catalog.get("g").id
     assert told["log_bytes"] >= sum(path.stat().st_size for path in (root / "log").iterdir())
     assert told == {name: newest[name] for name in told if name != "n_deleted"} | {"n_deleted": 2}
     job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
@@ -181,7 +181,7 @@ def test_edges_that_left_are_not_told_as_kept(api: Api) -> None:
         ("plain", None, "3 rows, 2 different pairs, all kept"),
     ):
         assert api.call("GET", f"/graphs/{name}", 200).json()["n_live"] == n_live
-        shown = graph_details(api.stores.catalog.get(name), api.stores)
+        shown = graph_details(api.home.catalog.get(name), api.home)
         assert shown.edges_text == told
     listed = api.call("GET", "/graphs", 200).json()["graphs"]
     assert {each["name"]: each["n_live"] for each in listed} == {"g": 1, "plain": None}
@@ -191,7 +191,7 @@ def test_a_graph_that_is_being_deleted_does_not_spoil_the_list(api: Api) -> None
     api.create_graph("g", deletions="exact")
     api.push(b"src,dst\na,b\n", CSV)
     api.ingest()
-    snapshots = SnapshotStore(api.stores.paths(api.stores.catalog.get("g")).snapshots)
+    snapshots = SnapshotStore(api.home.paths(api.home.catalog.get("g")).snapshots)
     (snapshots.directory(1) / "meta.json").unlink()
     (listed,) = api.call("GET", "/graphs", 200).json()["graphs"]
     assert (listed["name"], listed["n_live"]) == ("g", None)

@@ -38,8 +38,8 @@ CONTENT = {
 
 def blocks(api: Api, name: str = "g") -> list[Path]:
     """Files below the pushes of a graph, finished or not."""
-    graph = api.stores.catalog.get(name)
-    directory = api.stores.settings.graphs_directory / graph.id / "pushes"
+    graph = api.home.catalog.get(name)
+    directory = api.home.settings.graphs_directory / graph.id / "pushes"
     return sorted(directory.iterdir()) if directory.exists() else []
 
 

@@ -101,7 +101,7 @@ def read_paths(api: Api) -> Iterator[str]:
     files = api.call("GET", "/graphs/g/files", 200).json()["files"]
     snapshots = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"]
     erasures = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
-    with api.stores.database.read() as connection:
+    with api.home.database.read() as connection:
         from peewit.service.database.tables import feature_sets, pushes
 
         push = connection.execute(pushes.select()).first()
@@ -185,7 +185,7 @@ def routed(full: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 def create_app_routes(api: Api) -> Any:
-    return create_app(api.stores.settings).routes
+    return create_app(api.home.settings).routes
 
 
 def _routes(routes: Any) -> Iterator[Any]:
@@ -197,7 +197,7 @@ def _routes(routes: Any) -> Iterator[Any]:
 
 
 def test_no_call_shows_a_hidden_node_and_then_no_file_holds_it(routed: Api) -> None:
-    api, home = routed, routed.stores.settings.home
+    api, home = routed, routed.home.settings.home
     assert len(shown_of(api)) >= 8, "calls show the node before, or the test looks at nothing"
     assert len(files_with(home)) >= 5
     asked = erase(api, WHO)
@@ -232,7 +232,7 @@ def test_what_comes_after_an_erasure_is_solved_without_the_node(full: Api) -> No
         found = full.call("GET", f"/graphs/g/suggestions?strategy={strategy}&k=200", 200).json()
         assert found["suggestions"]
         assert all(each["node"] is not None for each in found["suggestions"])
-    assert files_with(full.stores.settings.home) == []
+    assert files_with(full.home.settings.home) == []
 
 
 JUDGED: Final = {
@@ -265,7 +265,7 @@ def test_a_node_without_a_label_takes_no_answer_about_others(api: Api) -> None:
     before = {model: judged(api, model) for model in ("hfs", "auto")}
     erase(api, OTHER)
     api.ingest()
-    assert files_with(api.stores.settings.home, OTHER) == []
+    assert files_with(api.home.settings.home, OTHER) == []
     for model, then in before.items():
         told = judged(api, model)
         assert told["doubtful"] == then["doubtful"]
@@ -314,7 +314,7 @@ def test_unknown_nodes_are_taken_and_count_as_unknown(api: Api) -> None:
     api.ingest()
     (told,) = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
     assert told["status"] == "erased"
-    assert files_with(api.stores.settings.home, "nobody") == []
+    assert files_with(api.home.settings.home, "nobody") == []
     api.call("GET", "/graphs/g/erasures/none", 404)
     api.call("POST", "/graphs/g/erasures", 422, json={"nodes": []})
     api.call("POST", "/graphs/g/erasures", 422, json={"nodes": [3]})
@@ -333,11 +333,11 @@ def test_integers_are_erased(api: Api) -> None:
     stored = (7000000001).to_bytes(8, "little")
     held = [
         path
-        for path in api.stores.settings.home.rglob("*")
+        for path in api.home.settings.home.rglob("*")
         if path.is_file() and stored in path.read_bytes()
     ]
     assert held == []
-    assert files_with(api.stores.settings.home, "7000000001") == []
+    assert files_with(api.home.settings.home, "7000000001") == []
 
 
 def test_a_dense_number_is_never_used_again(api: Api) -> None:
@@ -366,7 +366,7 @@ def test_files_are_overwritten_once_jobs_that_began_before_have_ended(full: Api)
     job = full.call(
         "POST", "/graphs/g/jobs", 202, json={"kind": "solve", "model": "stable-hfs"}
     ).json()["id"]
-    database = full.stores.database
+    database = full.home.database
     values = {"status": "running", "started_at": now(-1)}
     with database.write() as connection:
         connection.execute(jobs.update().where(jobs.c.id == job).values(**values))
@@ -381,7 +381,7 @@ def test_files_are_overwritten_once_jobs_that_began_before_have_ended(full: Api)
         connection.execute(jobs.update().where(jobs.c.id == job).values(status="failed"))
     full.ingest()
     assert full.call("GET", path, 200).json()["status"] == "erased"
-    assert files_with(full.stores.settings.home) == []
+    assert files_with(full.home.settings.home) == []
 
 
 def test_a_node_that_the_running_ingest_brings_is_hidden_too(api: Api) -> None:
@@ -389,17 +389,17 @@ def test_a_node_that_the_running_ingest_brings_is_hidden_too(api: Api) -> None:
     api.push(b"src,dst\na,b\n", CSV)
     api.ingest()
     api.push(f"src,dst\n{WHO},a\nb,c\n".encode(), CSV)
-    stores = api.stores
-    graph_id = stores.catalog.get("g").id
+    home = api.home
+    graph_id = home.catalog.get("g").id
 
     def ask(event: object) -> None:
         if type(event).__name__ == "Progress":  # the file is read, and not in the graph yet
             erase(api, WHO)
 
-    Ingestor(stores.database, stores.settings).ingest_graph(graph_id, on_event=ask)
+    Ingestor(home.database, home.settings).ingest_graph(graph_id, on_event=ask)
     (told,) = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
     assert told["status"] == "erased"
-    assert files_with(stores.settings.home) == []
+    assert files_with(home.settings.home) == []
     shown = api.call("GET", "/graphs/g", 200).json()
     path = f"/graphs/g/snapshots/{shown['snapshot']}/edges?format=csv"
     assert len(api.call("GET", path, 200).text.splitlines()) == 1 + 2
@@ -421,10 +421,10 @@ def test_a_node_that_is_brought_while_an_erasure_is_stored_is_hidden_too(
 
     monkeypatch.setattr(ErasureLog, "add", add_late)
     erase(api, WHO)
-    graph = api.stores.catalog.get("g")
-    (waiting,) = api.stores.manifest.erasures.nodes(graph.id, struck=False)
+    graph = api.home.catalog.get("g")
+    (waiting,) = api.home.manifest.erasures.nodes(graph.id, struck=False)
     assert waiting.dense is not None
-    assert waiting.dense in api.stores.manifest.hidden.of(graph).dense
+    assert waiting.dense in api.home.manifest.hidden.of(graph).dense
     snapshot = api.call("GET", "/graphs/g", 200).json()["snapshot"]
     shown = api.client.get(f"/v1/graphs/g/snapshots/{snapshot}/edges?format=csv").text
     assert "c" in shown
@@ -448,11 +448,11 @@ def test_a_repeated_erasure_of_a_hidden_node_erases_what_is_there(full: Api) -> 
     full.ingest()
     listed = full.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
     assert [each["status"] for each in listed] == ["erased", "erased"]
-    assert files_with(full.stores.settings.home) == []
+    assert files_with(full.home.settings.home) == []
 
 
 def test_a_key_that_may_only_erase_sees_its_own(api: Api) -> None:
-    keys = api.stores.keys
+    keys = api.home.keys
     api.create_graph("g")
     mine, other = (
         {"Authorization": f"Bearer {keys.create(name, ['erase'])}"} for name in ("mine", "other")
@@ -468,7 +468,7 @@ def test_a_key_that_may_only_erase_sees_its_own(api: Api) -> None:
 
 def test_what_was_deleted_before_erasures_were_known_is_overwritten_too(full: Api) -> None:
     """Free pages of an older database hold what nobody overwrote."""
-    path = full.stores.settings.home / "peewit.db"
+    path = full.home.settings.home / "peewit.db"
     older = sqlite3.connect(path)
     older.execute("PRAGMA secure_delete = OFF")
     older.execute("CREATE TABLE old (text TEXT)")
@@ -480,7 +480,7 @@ def test_what_was_deleted_before_erasures_were_known_is_overwritten_too(full: Ap
     assert WHO.encode() in path.read_bytes()
     erase(full, WHO)
     full.ingest()
-    assert files_with(full.stores.settings.home) == []
+    assert files_with(full.home.settings.home) == []
 
 
 def test_downloads_of_every_format_leave_hidden_nodes_out(full: Api, tmp_path: Path) -> None:
@@ -507,7 +507,7 @@ def test_what_waits_and_names_nobody_else_comes_in_empty(api: Api) -> None:
     assert api.call("GET", f"/graphs/g/pushes/{pushed['id']}", 200).json()["status"] == "committed"
     told = api.call("GET", "/graphs/g", 200).json()
     assert told["nodes"] == 3
-    assert files_with(api.stores.settings.home) == []
+    assert files_with(api.home.settings.home) == []
     put_features(api, "a")
     api.ingest()
     assert api.call("GET", "/graphs/g/features", 200).json()["n_rows"] == 1
@@ -525,7 +525,7 @@ def test_both_databases_forget(api_on_any_database: Api) -> None:
     api.ingest()
     told = api.call("GET", f"/graphs/g/erasures/{asked['id']}?wait=1", 200).json()
     assert told["status"] == "erased"
-    assert files_with(api.stores.settings.home) == []
+    assert files_with(api.home.settings.home) == []
 
 
 def test_an_id_that_is_erased_twice_in_one_pass_is_gone_both_times(api: Api) -> None:
@@ -533,8 +533,8 @@ def test_an_id_that_is_erased_twice_in_one_pass_is_gone_both_times(api: Api) -> 
     api.create_graph("g")
     api.push(f"src,dst\n{WHO},a\na,b\n".encode(), CSV)
     api.ingest()
-    stores = api.stores
-    graph_id = stores.catalog.get("g").id
+    home = api.home
+    graph_id = home.catalog.get("g").id
     erase(api, WHO)
     api.push(f"src,dst\n{WHO},b\nb,c\n".encode(), CSV)
     asked: list[object] = []
@@ -543,11 +543,11 @@ def test_an_id_that_is_erased_twice_in_one_pass_is_gone_both_times(api: Api) -> 
         if type(event).__name__ == "Progress" and not asked:
             asked.append(erase(api, WHO))
 
-    Ingestor(stores.database, stores.settings).ingest_graph(graph_id, on_event=ask)
+    Ingestor(home.database, home.settings).ingest_graph(graph_id, on_event=ask)
     assert asked
     listed = api.call("GET", "/graphs/g/erasures", 200).json()["erasures"]
     assert [each["status"] for each in listed] == ["erased", "erased"]
-    assert files_with(stores.settings.home) == []
+    assert files_with(home.settings.home) == []
     snapshot = api.call("GET", "/graphs/g", 200).json()["snapshot"]
     kept = api.call("GET", f"/graphs/g/snapshots/{snapshot}/edges?format=csv", 200).text
     assert len(kept.splitlines()) == 1 + 2
@@ -555,7 +555,7 @@ def test_an_id_that_is_erased_twice_in_one_pass_is_gone_both_times(api: Api) -> 
 
 def test_reasons_of_refused_files_forget_too(api: Api) -> None:
     api.create_graph("g", max_nodes=2)
-    source = api.stores.settings.source_roots[0] / "mine.csv"
+    source = api.home.settings.source_roots[0] / "mine.csv"
     source.write_text(f"src,dst\na,b\n{WHO},b\n")
     api.call("POST", "/graphs/g/sources", 201, json={"url": str(source)})
     api.ingest()
@@ -566,4 +566,4 @@ def test_reasons_of_refused_files_forget_too(api: Api) -> None:
     api.ingest()
     (refused,) = api.call("GET", "/graphs/g/files", 200).json()["files"]
     assert (refused["status"], refused["value"]) == ("quarantined", "(erased)")
-    assert files_with(api.stores.settings.home) == []
+    assert files_with(api.home.settings.home) == []

@@ -28,8 +28,8 @@ def ingest_and(api: Api, kind: type[IngestEvent], do: Callable[[], object]) -> N
             done.append(event)
             do()
 
-    graph_id = api.stores.catalog.get("g").id
-    Ingestor(api.stores.database, api.stores.settings).ingest_graph(graph_id, on_event=take)
+    graph_id = api.home.catalog.get("g").id
+    Ingestor(api.home.database, api.home.settings).ingest_graph(graph_id, on_event=take)
     assert done
 
 
@@ -42,7 +42,7 @@ def edges(api: Api) -> set[tuple[str, ...]]:
 
 
 def add_source(api: Api, name: str, content: str) -> None:
-    source = api.stores.settings.source_roots[0] / name
+    source = api.home.settings.source_roots[0] / name
     source.write_text(content)
     api.call("POST", "/graphs/g/sources", 201, json={"url": str(source)})
 
@@ -81,8 +81,8 @@ def test_features_that_come_after_an_erasure_wait_for_it(api: Api) -> None:
     api.ingest()
     erase(api, WHO)
     put_features(api, WHO, "a")
-    ingestor = Ingestor(api.stores.database, api.stores.settings)
-    graph_id = api.stores.catalog.get("g").id
+    ingestor = Ingestor(api.home.database, api.home.settings)
+    graph_id = api.home.catalog.get("g").id
     with ingestor.open_graph(graph_id, should_stop=lambda: False) as graph:
         graph.commit_features()  # as they come between the erasures and the features of a pass
         graph.ingest_pending()
@@ -135,7 +135,7 @@ def test_blocks_that_a_killed_process_stored_no_row_of_forget_too(api: Api) -> N
     rows = "".join(f"x{number},y{number}\n" for number in range(6_000))
     for _ in range(2):
         api.push(f"src,dst\n{WHO},a\n{rows}".encode(), CSV)
-    with api.stores.database.write() as connection:
+    with api.home.database.write() as connection:
         gone = delete(pushes).where(pushes.c.path != "").returning(pushes.c.path)
         left, younger = map(Path, connection.execute(gone).scalars())
     erase(api, WHO)
@@ -160,7 +160,7 @@ def test_what_was_left_half_written_between_two_strikes_goes(
     with monkeypatch.context() as patch:
         patch.setattr(Eraser, "_overwrite", lambda *_: False)
         api.ingest()
-    paths = GraphPaths(root=api.stores.settings.graphs_directory / api.stores.catalog.get("g").id)
+    paths = GraphPaths(root=api.home.settings.graphs_directory / api.home.catalog.get("g").id)
     paths.predictions.mkdir(exist_ok=True)
     left = paths.features / f"{TEMPORARY_PREFIX}1-some.arrow"
     left.parent.mkdir(exist_ok=True)

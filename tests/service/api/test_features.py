@@ -48,7 +48,7 @@ def give(
 def daemon(api: Api) -> Iterator[None]:
     """What brings sets in while a request waits."""
     stopped = threading.Event()
-    running = IngestDaemon(api.stores.database, api.stores.settings)
+    running = IngestDaemon(api.home.database, api.home.settings)
 
     def run() -> None:
         while not stopped.wait(0.02):

@@ -92,7 +92,7 @@ def test_every_format_holds_what_the_library_computes(graph: Api) -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_last_stay_and_earlier_ones_go_once_they_are_old(graph: Api) -> None:
     first = filtered(graph)
-    (path,) = graph.stores.paths(graph.stores.catalog.get("g")).filtered_features.iterdir()
+    (path,) = graph.home.paths(graph.home.catalog.get("g")).filtered_features.iterdir()
     old = time() - 2 * GRACE_SECONDS
     os.utime(path, (old, old))
     filtered(graph, teleport=1.0)

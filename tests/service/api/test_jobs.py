@@ -59,7 +59,7 @@ def test_a_wrong_job_is_refused(refusing: Api, body: Any, argument: str | None) 
 def test_a_worker_takes_the_highest_priority_first(graph: Api) -> None:
     for priority in (0, 5, -5):
         graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE | {"priority": priority})
-    taken = [graph.stores.jobs.claim("w", ("fast",)) for _ in range(3)]
+    taken = [graph.home.jobs.claim("w", ("fast",)) for _ in range(3)]
     assert [job.priority for job in taken if job is not None] == [5, 0, -5]
     shown = graph.call("GET", f"/jobs/{taken[0].id}", 200).json()
     assert (shown["priority"], shown["lane"]) == (5, "fast")

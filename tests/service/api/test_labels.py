@@ -61,7 +61,7 @@ def test_what_is_read_can_be_put_again(graph: Api, media_type: str) -> None:
     found = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": media_type})
     headers = {"Content-Type": media_type}
     graph.call("PUT", "/graphs/g/labels", 200, content=found.content, headers=headers)
-    assert graph.stores.labels.current(graph.stores.catalog.get("g").id).labels == [1, -2]
+    assert graph.home.labels.current(graph.home.catalog.get("g").id).labels == [1, -2]
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_what_is_put_again_is_judged_by_as_before(graph: Api, media_type: str) -
     graph.call("PUT", again, 200, content=found.content, headers=headers)
     said = [("random", "Ann"), ("suggested", None), ("given", "Bob")]
     for name in ("g", "other"):
-        current = graph.stores.labels.current(graph.stores.catalog.get(name).id)
+        current = graph.home.labels.current(graph.home.catalog.get(name).id)
         told = zip(current.origins.to_pylist(), current.annotators.to_pylist(), strict=True)
         assert (current.nodes.to_pylist(), list(told)) == (["a", "b", "c"], said)
 
@@ -94,7 +94,7 @@ def test_a_column_counts_where_the_query_says_nothing(graph: Api) -> None:
     assert "say one of them for all rows" in refused["detail"]
     put = "/graphs/g/labels?origin=suggested"
     assert graph.call("PUT", put, 200, content=table, headers=headers).json()["accepted"] == 2
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.origins.to_pylist() == ["suggested", "suggested"]
     assert current.annotators.to_pylist() == ["7", None]
     long = table.replace(b"Oslo,7", b"given," + b"n" * 101)
@@ -102,7 +102,7 @@ def test_a_column_counts_where_the_query_says_nothing(graph: Api) -> None:
     assert (refused["argument"], refused["row"]) == ("annotator", 0)
     named = "/graphs/g/labels?annotator=Eve"
     graph.call("PUT", named, 200, content=long, headers=headers)
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.origins.to_pylist() == ["given", "random"]
     assert current.annotators.to_pylist() == ["Eve", "Eve"]
 
@@ -114,7 +114,7 @@ def test_every_row_may_have_another_annotator(graph: Api, n_rows: int) -> None:
     headers = {"Content-Type": CSV}
     answer = graph.call("PUT", "/graphs/g/labels?unknown=keep", 200, content=table, headers=headers)
     assert answer.json() == {"labels_seq": n_rows, "accepted": n_rows, "refused": []}
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.annotators.to_pylist() == [f"who {number}" for number in range(n_rows)]
     assert set(current.origins.to_pylist()) == {"random"}
 
@@ -155,7 +155,7 @@ def test_columns_that_cannot_say_it_are_passed_over(
     headers = {"Content-Type": media_type}
     put = "/graphs/g/labels?node=%23id"
     graph.call("PUT", put, 200, content=content, headers=headers)
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.origins.to_pylist() == ["imported", "imported"]
     assert current.annotators.to_pylist() == ["Ann", None]
 
@@ -164,7 +164,7 @@ def test_a_column_that_stands_twice_is_passed_over(graph: Api) -> None:
     headers = {"Content-Type": CSV}
     table = b"node,label,origin,origin\na,x,random,Oslo\n"
     graph.call("PUT", "/graphs/g/labels", 200, content=table, headers=headers)
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.origins.to_pylist() == ["imported"]
 
 
@@ -173,8 +173,8 @@ def test_a_column_of_labels_may_be_called_origin(graph: Api) -> None:
     table = b"node,origin,annotator\na,Oslo,Ann\nb,Rome,\n"
     put = "/graphs/g/labels?label_column=origin"
     graph.call("PUT", put, 200, content=table, headers=headers)
-    record = graph.stores.catalog.get("g")
-    current = graph.stores.labels.current(record.id, column="origin")
+    record = graph.home.catalog.get("g")
+    current = graph.home.labels.current(record.id, column="origin")
     assert current.labels == ["Oslo", "Rome"]
     assert current.origins.to_pylist() == ["imported", "imported"]
     assert current.annotators.to_pylist() == ["Ann", None]
@@ -192,7 +192,7 @@ def test_of_a_node_named_twice_the_later_row_says_where_it_comes_from(graph: Api
     rows = [("a", "suggested"), ("b", "random"), ("a", "random"), ("b", "suggested")]
     labels = [{"node": node, "label": "x", "origin": origin} for node, origin in rows]
     graph.call("PUT", "/graphs/g/labels", 200, json={"labels": labels})
-    current = graph.stores.labels.current(graph.stores.catalog.get("g").id)
+    current = graph.home.labels.current(graph.home.catalog.get("g").id)
     assert current.origins.to_pylist() == ["random", "suggested"]
 
 

@@ -241,7 +241,7 @@ def code(client: httpx.Client, path: str, **headers: str) -> int:
 
 def test_each_key_has_a_rate_and_health_has_none(settings: Settings) -> None:
     with serving(changed(settings, rate_limit=0.001)) as api:
-        keys = [api.stores.keys.create(name, ["read"]) for name in ("one", "two")]
+        keys = [api.home.keys.create(name, ["read"]) for name in ("one", "two")]
         for key in keys:
             assert code(api.client, "/v1/graphs", **bearer(key)) == 200
             refused = api.client.get("/v1/graphs", headers=bearer(key))
@@ -259,7 +259,7 @@ def test_without_keys_each_address_has_a_rate(settings: Settings) -> None:
 
 
 def test_wrong_keys_are_slowed_and_lock_nobody_out(api: Api) -> None:
-    used, unused = (api.stores.keys.create(name, ["read"]) for name in ("used", "unused"))
+    used, unused = (api.home.keys.create(name, ["read"]) for name in ("used", "unused"))
     assert code(api.client, "/v1/graphs", **bearer(used)) == 200
     wrong = [bearer(f"lw_000000000000.{number:043d}") for number in range(WRONG_KEYS + 1)]
     codes = [code(api.client, "/v1/graphs", **each) for each in wrong]
@@ -284,7 +284,7 @@ def test_only_a_trusted_proxy_is_believed_who_calls(
 
 
 def test_made_up_addresses_gain_no_more_tries(api: Api) -> None:
-    api.stores.keys.create("one", ["read"])
+    api.home.keys.create("one", ["read"])
     codes = [
         code(
             api.client,
@@ -299,13 +299,13 @@ def test_made_up_addresses_gain_no_more_tries(api: Api) -> None:
 
 def test_calls_without_a_key_are_counted_though_they_are_refused(settings: Settings) -> None:
     with serving(changed(settings, rate_limit=0.001)) as api:
-        api.stores.keys.create("one", ["read"])
+        api.home.keys.create("one", ["read"])
         assert [code(api.client, "/v1/graphs") for _ in range(2)] == [401, 429]
 
 
 @pytest.mark.slow
 def test_without_a_rate_refused_calls_are_slowed_and_lock_no_key_out(api: Api) -> None:
-    key = api.stores.keys.create("one", ["read"])
+    key = api.home.keys.create("one", ["read"])
     codes = [code(api.client, "/v1/graphs") for _ in range(3 * KEYLESS)]
     assert codes[:KEYLESS] == [401] * KEYLESS
     assert 429 in codes

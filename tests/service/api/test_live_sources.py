@@ -58,7 +58,7 @@ def test_labels_of_a_table_are_told_and_need_a_key_that_may_label(api: Api, tmp_
     put_nodes(url, "labels", {"a": 0, "b": 1})
     sent = {"url": url, "kind": "delta", "holds": "labels", "label_column": "side"}
     keys = {
-        scopes: {"Authorization": f"Bearer {api.stores.keys.create('k', scopes)}"}
+        scopes: {"Authorization": f"Bearer {api.home.keys.create('k', scopes)}"}
         for scopes in (("ingest",), ("ingest", "label"), ("read",))
     }
     ingest, both, read = keys.values()
@@ -103,7 +103,7 @@ def test_a_table_added_over_http_leads_nowhere_else(api: Api, tmp_path: Path) ->
     api.create_graph("g")
     url = make_table(tmp_path / "t", ROWS)
     (file,) = Path(url).glob("*.parquet")
-    secret = api.stores.settings.home / "secret.parquet"
+    secret = api.home.settings.home / "secret.parquet"
     file.rename(secret)
     file.symlink_to(secret)
     add(api, url)
@@ -115,7 +115,7 @@ def test_a_table_added_over_http_leads_nowhere_else(api: Api, tmp_path: Path) ->
 
 def test_what_people_see_of_a_source_has_no_secret(api: Api) -> None:
     api.create_graph("g")
-    graph_id = api.stores.catalog.get("g").id
-    manifest = api.stores.manifest
+    graph_id = api.home.catalog.get("g").id
+    manifest = api.home.manifest
     found = manifest.sources.add(graph_id, "s3://me:hidden@bucket/t", kind="delta")
     assert "hidden" not in source_of(found, {}).url

@@ -94,7 +94,7 @@ def test_an_erased_node_leaves_the_map_at_once_and_the_map_leaves_the_disk(api: 
     hidden = tile(api)
     assert name not in hidden.names
     assert len(hidden.names) == 59
-    directory = api.stores.paths(api.stores.catalog.get("g")).map
+    directory = api.home.paths(api.home.catalog.get("g")).map
     assert list(directory.iterdir())
     api.ingest()
     assert not directory.exists()
@@ -103,7 +103,7 @@ def test_an_erased_node_leaves_the_map_at_once_and_the_map_leaves_the_disk(api: 
 
 def test_a_key_without_read_sees_no_map(api: Api) -> None:
     bring_communities(api)
-    key = api.stores.keys.create("pusher", ["ingest"])
+    key = api.home.keys.create("pusher", ["ingest"])
     for path in ("/graphs/g/map", TILE):
         api.problem("GET", path, 401)
         api.problem("GET", path, 403, headers={"Authorization": f"Bearer {key}"})

@@ -39,7 +39,7 @@ def test_the_version_is_that_of_the_package(refusing: Api) -> None:
 def test_readiness_ends_with_the_database(settings: Settings) -> None:
     with serving(settings) as api:
         assert api.client.get("/readyz").json() == {"status": "ok"}
-        with api.stores.database.write() as connection:
+        with api.home.database.write() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         refused = api.client.get("/readyz")
         assert (refused.status_code, refused.json()["title"]) == (503, "Not ready")
@@ -49,12 +49,12 @@ def test_readiness_ends_with_the_database(settings: Settings) -> None:
 
 def test_readiness_looks_at_the_schema_and_leaves_it_as_it_is(settings: Settings) -> None:
     with serving(settings) as api:
-        with api.stores.database.write() as connection:
+        with api.home.database.write() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         refused = api.client.get("/readyz")
         assert (refused.status_code, refused.json()["title"]) == (503, "Not ready")
         assert "schema" in refused.json()["detail"]
-        with api.stores.database.read() as connection:
+        with api.home.database.read() as connection:
             found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         assert found == "0001"
 
@@ -85,9 +85,9 @@ def test_ingest_that_stands_still_degrades_and_leaves_the_api_ready(settings: Se
     """Who may not read is told that something is wrong, and no name."""
     with serving(settings) as api:
         api.create_graph("secret-name")
-        stores = api.stores
-        graph_id = stores.catalog.get("secret-name").id
-        source = stores.manifest.sources.add(graph_id, "edges/", follow=True)
+        home = api.home
+        graph_id = home.catalog.get("secret-name").id
+        source = home.manifest.sources.add(graph_id, "edges/", follow=True)
         step = StepNow(
             key="",
             graph_id=graph_id,
@@ -97,9 +97,9 @@ def test_ingest_that_stands_still_degrades_and_leaves_the_api_ready(settings: Se
             step_seconds=90.0,
             quiet_seconds=80.0,
         )
-        IngestSteps(stores.database).store("ingest:host:1", [step])
-        gone = stores.manifest.sources.add(graph_id, "gone/", follow=True)
-        stores.manifest.sources.note_listing(gone.id, error="FileNotFoundError: gone")
+        IngestSteps(home.database).store("ingest:host:1", [step])
+        gone = home.manifest.sources.add(graph_id, "gone/", follow=True)
+        home.manifest.sources.note_listing(gone.id, error="FileNotFoundError: gone")
         answer = api.client.get("/readyz")
         assert answer.status_code == 200
         assert answer.json()["status"] == "degraded"
@@ -113,7 +113,7 @@ def test_ingest_that_stands_still_degrades_and_leaves_the_api_ready(settings: Se
             "error": None,
         }
         assert (failing["source"], failing["error"]) == ("gone/", "FileNotFoundError: gone")
-        key = stores.keys.create("k", scopes=("read",))
+        key = home.keys.create("k", scopes=("read",))
         for headers in ({}, {"Authorization": "Bearer a.b"}):
             answer = api.client.get("/readyz", headers=headers)
             assert answer.status_code == 200
@@ -127,7 +127,7 @@ def test_ingest_that_stands_still_degrades_and_leaves_the_api_ready(settings: Se
 
 def test_a_database_out_of_reach_is_told_in_one_line(settings: Settings) -> None:
     with serving(settings) as api, capture_logs() as logged:
-        api.stores.database.close()
+        api.home.database.close()
         shutil.rmtree(settings.home)
         problem = api.problem("GET", "/graphs", 503)
         assert problem["title"] == "Database out of reach"
@@ -179,7 +179,7 @@ def test_broken_json_is_a_problem(refusing: Api) -> None:
 
 
 def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
-    with api.stores.database.write() as connection:
+    with api.home.database.write() as connection:
         connection.execute(
             text(
                 "INSERT INTO graphs (id, name, node_ids, epsilon, expected_nodes, "
@@ -198,7 +198,7 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
 
 def test_a_disk_that_fails_without_being_full_is_a_fault_of_ours(api: Api) -> None:
     graph_id = api.create_graph("g")["id"]
-    directory = api.stores.settings.graphs_directory / graph_id
+    directory = api.home.settings.graphs_directory / graph_id
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "feature_sets").write_text("no directory")
     headers = {"Content-Type": CSV}
@@ -222,7 +222,7 @@ def test_metrics_show_what_the_stores_know(api: Api) -> None:
 
 
 def test_metrics_need_a_key_where_there_are_keys(api: Api) -> None:
-    api.stores.keys.create("admin", ["admin"])
+    api.home.keys.create("admin", ["admin"])
     assert api.client.get("/metrics").status_code == 401
 
 

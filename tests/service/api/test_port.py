@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.api.port import allow_open_files, check_binding, is_loopback
 from peewit.service.database.engine import Database, open_database
+from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 from tests.fresh_databases import fresh
 

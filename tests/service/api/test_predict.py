@@ -60,7 +60,7 @@ def trained(
         api.put_labels({4: "even", 36: "even", 7: "odd", 33: "odd"})
         jobs = {"embedded": solve(api, "svm")}
         solvable = Solvable(
-            database=api.stores.database, settings=api.stores.settings, graph_id=graph["id"]
+            database=api.home.database, settings=api.home.settings, graph_id=graph["id"]
         )
         solvable.features(1, POINTS)
         jobs |= {model: solve(api, model) for model in ("lapsvm", "hfs")}

@@ -145,7 +145,7 @@ def test_shares_of_an_erased_label_go(api: Api) -> None:
     bring_communities(api)
     api.put_labels(LABELS)
     solve(api, "hfs", label_shares=True)
-    kept = api.stores.predictions.open(api.stores.predictions.find(api.stores.catalog.get("g")))
+    kept = api.home.predictions.open(api.home.predictions.find(api.home.catalog.get("g")))
     assert shares_path(kept.path).exists()
     api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
     before = reasons(api, "id=n7")

@@ -74,7 +74,7 @@ def test_without_a_log_pushed_files_are_read_again_and_missing_ones_told(api: Ap
     api.ingest()
     made = state(api)
     assert (made["wanted"], made["repair"]["kind"], made["fault"]) == (None, "all", None)
-    (pushes,) = api.stores.settings.graphs_directory.glob("*/pushes")
+    (pushes,) = api.home.settings.graphs_directory.glob("*/pushes")
     contents = {path: path.read_bytes() for path in pushes.iterdir()}
     for path in contents:
         path.unlink()

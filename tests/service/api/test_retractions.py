@@ -115,8 +115,8 @@ def test_without_deletions_only_files_that_wait_are_left_out(api: Api, edges: Pa
     problem = api.problem("DELETE", path, 409)
     assert "create another graph with --deletions exact" in problem["detail"]
     write(edges / "3.parquet", 3)
-    graph_id = api.stores.catalog.get("g").id
-    Ingestor(api.stores.database, api.stores.settings).discover(graph_id)
+    graph_id = api.home.catalog.get("g").id
+    Ingestor(api.home.database, api.home.settings).discover(graph_id)
     waits = files(api)["3"]["id"]
     assert api.call("DELETE", f"/graphs/g/files/{waits}", 202).json()["status"] == "retracting"
     api.ingest()
@@ -172,7 +172,7 @@ def test_jobs_that_run_while_a_file_leaves_are_of_their_snapshot(graph: Api, kin
     graph.put_labels(labels)
     body = {"kind": kind} | ({"model": "stable-hfs"} if kind == "solve" else {})
     job = graph.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    worker = Worker(graph.stores.database, graph.stores.settings)
+    worker = Worker(graph.home.database, graph.home.settings)
     thread = threading.Thread(target=worker.run_one, args=(job["id"],))
     thread.start()
     while graph.call("GET", f"/jobs/{job['id']}", 200).json()["status"] == "queued":

@@ -49,12 +49,12 @@ def few(settings: Settings) -> Iterator[Api]:
 
 def test_events_end_with_their_key(api: Api) -> None:
     job = waiting_job(api)
-    key = api.stores.keys.create("one", ["read"])
+    key = api.home.keys.create("one", ["read"])
     with api.client.stream("GET", f"/v1/jobs/{job}/events", headers=bearer(key)) as events:
         lines = events.iter_lines()
         assert next(lines) == "event: queued"
         began = time.monotonic()
-        api.stores.keys.revoke(key.partition(".")[0])
+        api.home.keys.revoke(key.partition(".")[0])
         with pytest.raises(httpx.RemoteProtocolError):
             list(lines)
         assert time.monotonic() - began < REVOKED_WITHIN_SECONDS
@@ -62,7 +62,7 @@ def test_events_end_with_their_key(api: Api) -> None:
 
 def test_a_call_that_waits_is_refused_once_its_key_is_revoked(api: Api) -> None:
     job = waiting_job(api)
-    key, other = (api.stores.keys.create(name, ["read"]) for name in ("one", "other"))
+    key, other = (api.home.keys.create(name, ["read"]) for name in ("one", "other"))
     answers: dict[str, tuple[int, float]] = {}
 
     def wait(key: str) -> None:
@@ -74,12 +74,12 @@ def test_a_call_that_waits_is_refused_once_its_key_is_revoked(api: Api) -> None:
         each.start()
     time.sleep(0.3)
     began = time.monotonic()
-    api.stores.keys.revoke(key.partition(".")[0])
+    api.home.keys.revoke(key.partition(".")[0])
     waiting[0].join()
     assert answers[key][0] == 401
     assert answers[key][1] - began < REVOKED_WITHIN_SECONDS
     assert other not in answers
-    api.stores.jobs.cancel(job)
+    api.home.jobs.cancel(job)
     waiting[1].join()
     assert answers[other][0] == 200
 
@@ -90,7 +90,7 @@ def test_a_table_ends_with_its_key_and_does_not_look_whole(api: Api) -> None:
     content = f"node,label\n{rows}".encode()
     headers = {"Content-Type": CSV}
     api.call("PUT", "/graphs/g/labels?unknown=keep", 200, content=content, headers=headers)
-    key = api.stores.keys.create("one", ["read"])
+    key = api.home.keys.create("one", ["read"])
     where = urlsplit(str(api.client.base_url))
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -98,7 +98,7 @@ def test_a_table_ends_with_its_key_and_does_not_look_whole(api: Api) -> None:
         head = f"GET /v1/graphs/g/labels HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}\r\n\r\n"
         reader.sendall(head.encode())
         assert reader.recv(100).startswith(b"HTTP/1.1 200")
-        api.stores.keys.revoke(key.partition(".")[0])
+        api.home.keys.revoke(key.partition(".")[0])
         time.sleep(2 * CHECK_KEYS_SECONDS)
         received = b""
         while piece := reader.recv(1 << 20):
@@ -109,7 +109,7 @@ def test_a_table_ends_with_its_key_and_does_not_look_whole(api: Api) -> None:
 
 def test_streams_of_a_key_and_in_all_are_limited(few: Api) -> None:
     job = waiting_job(few)
-    keys = [few.stores.keys.create(name, ["read"]) for name in ("one", "two")]
+    keys = [few.home.keys.create(name, ["read"]) for name in ("one", "two")]
     path = f"/v1/jobs/{job}"
     with ExitStack() as open_streams:
         for key in (keys[0], keys[0], keys[1]):
@@ -124,7 +124,7 @@ def test_streams_of_a_key_and_in_all_are_limited(few: Api) -> None:
                 assert (refused.status_code, refused.headers["retry-after"]) == (status, "5")
                 assert f"{setting} must be kept" in refused.json()["detail"]
             assert few.client.get(f"{path}?wait=0", headers=bearer(key)).status_code == 200
-    few.stores.jobs.cancel(job)
+    few.home.jobs.cancel(job)
     for _ in range(5):  # what has ended counts no more
         assert few.client.get(f"{path}/events", headers=bearer(keys[0])).status_code == 200
 

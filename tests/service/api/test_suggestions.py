@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from peewit.service.api.key_store import KeyStore, Scope
 from peewit.service.client import Client, JobCancelled, PredictionsNotFound, StillWaiting
+from peewit.service.key_store import KeyStore, Scope
 from peewit.service.predictions.suggestions import random_places
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
@@ -31,9 +31,9 @@ def solve(api: Api, name: str = "g", **body: Any) -> str:
 
 def located(api: Api, name: str = "g") -> None:
     """What a job of kind embed does, without the process it would start."""
-    graph = api.stores.catalog.get(name)
+    graph = api.home.catalog.get(name)
     assert graph.progress.snapshot is not None
-    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot)
+    embed(GraphPaths(root=api.home.settings.graphs_directory / graph.id), graph.progress.snapshot)
 
 
 def suggested(api: Api, query: str, name: str = "g") -> Any:
@@ -73,11 +73,11 @@ def test_margins_go_on_beyond_those_that_are_remembered(
 ) -> None:
     expected = suggested(ready, "k=200")
     monkeypatch.setattr("peewit.service.predictions.suggestions.MAX_REMEMBERED", 7)
-    ready.stores.suggester._unsure.clear()
+    ready.home.suggester._unsure.clear()
     for k in (5, 7, 30, 200):
         found = suggested(ready, f"k={k}")["suggestions"]
         assert found == expected["suggestions"][:k]
-    ready.stores.suggester._unsure.clear()
+    ready.home.suggester._unsure.clear()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_refused(ready: Api) -> None:
 def test_suggestions_need_the_scope_of_labels(tmp_path: Path) -> None:
     with serving(Settings(home=tmp_path, database_url=None, admin_key_file=None)) as api:
         api.create_graph("g")
-        keys = KeyStore(api.stores.database)
+        keys = KeyStore(api.home.database)
         statuses: list[tuple[Scope, int]] = [("read", 403), ("ingest", 403), ("label", 409)]
         for scope, status in statuses:
             headers = {"Authorization": f"Bearer {keys.create(scope, [scope])}"}
@@ -182,12 +182,12 @@ def test_embedding_is_made_again_once_the_graph_has_grown(api: Api) -> None:
     api.push(b"src,dst\nn0,n2\n", CSV)
     api.ingest()
     assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1
-    assert api.stores.jobs.list().jobs == []
+    assert api.home.jobs.list().jobs == []
     rows = "".join(f"n0,m{number}\n" for number in range(40))
     api.push(f"src,dst\n{rows}".encode(), CSV)
     api.ingest()
     assert suggested(api, "strategy=coverage")["embedding_snapshot"] == 1  # serves meanwhile
-    waiting = api.stores.jobs.newest(api.stores.catalog.get("g").id, "embed")
+    waiting = api.home.jobs.newest(api.home.catalog.get("g").id, "embed")
     assert waiting is not None
     assert waiting.status == "queued"
     located(api)
@@ -205,7 +205,7 @@ def test_embedding_is_made_again_once_edges_have_gone(api: Api) -> None:
         api.call("DELETE", f"/graphs/g/edges?{pairs}", 202)
         api.ingest()
         suggested(api, "strategy=coverage")
-        waiting = api.stores.jobs.newest(api.stores.catalog.get("g").id, "embed")
+        waiting = api.home.jobs.newest(api.home.catalog.get("g").id, "embed")
         assert (waiting is not None and waiting.status == "queued") == is_made_again
 
 
@@ -213,7 +213,7 @@ def test_embedding_is_made_again_once_edges_have_gone(api: Api) -> None:
 def test_an_embedding_that_failed_is_not_tried_for_ever(api: Api) -> None:
     bring_communities(api)
     asked = api.call("GET", "/graphs/g/suggestions?strategy=coverage", 202).json()
-    root = api.stores.settings.graphs_directory / api.stores.catalog.get("g").id
+    root = api.home.settings.graphs_directory / api.home.catalog.get("g").id
     edges = root / "snapshots" / "00000001" / "edges.arrow"
     edges.rename(root / "edges.arrow")
     for _ in range(3):
@@ -274,7 +274,7 @@ def test_nodes_without_a_label_near_come_by_where_they_lie_only(api: Api) -> Non
     names = [each["node"] for each in suggested(api, "strategy=coverage&k=12")["suggestions"]]
     assert [name for name in names if name[0] == "a"]
     store = EmbeddingStore(
-        GraphPaths(root=api.stores.settings.graphs_directory / api.stores.catalog.get("g").id)
+        GraphPaths(root=api.home.settings.graphs_directory / api.home.catalog.get("g").id)
     )
     embedding = store.open()
     assert embedding is not None
@@ -312,9 +312,9 @@ def test_the_client_says_that_the_job_was_cancelled(api: Api) -> None:
     with Client(str(api.client.base_url)) as client:
 
         def cancel() -> None:
-            while not (found := api.stores.jobs.list().jobs):
+            while not (found := api.home.jobs.list().jobs):
                 time.sleep(0.02)
-            api.stores.jobs.cancel(found[0].id)
+            api.home.jobs.cancel(found[0].id)
 
         canceller = threading.Thread(target=cancel)
         canceller.start()

@@ -3,17 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from typer.core import TyperGroup
 
 from peewit.service.catalog import Catalog
 from peewit.service.cli import _app
-from peewit.service.cli.completion import MODELS, WORDS, stand_in
+from peewit.service.cli.completion import MODELS
 from peewit.service.database.engine import open_database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.job import JobSpec
@@ -54,54 +52,6 @@ def complete(
         return printed.out.decode().split()
 
     return run
-
-
-def _commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(command, TyperGroup):
-        if not command.hidden:
-            yield name.strip(), command
-        return
-    for each in command.list_commands(typer.Context(command)):
-        yield from _commands(command.get_command(typer.Context(command), each), f"{name} {each}")
-
-
-def _shape(command: Any) -> list[tuple[object, ...]]:
-    """Options, flags and arguments with what their values may be."""
-    context = typer.Context(command)
-    shape: list[tuple[object, ...]] = []
-    for each in command.params:
-        if getattr(each, "hidden", False):
-            continue
-        if each.param_type_name == "argument":
-            shape.append(("argument", each.nargs))
-            continue
-        values = [] if each._custom_shell_complete else each.shell_complete(context, "")
-        shape += [
-            (option, each.is_flag, tuple(value.value for value in values))
-            for option in (*each.opts, *each.secondary_opts)
-            if option != "--help"
-        ]
-    return shape
-
-
-def test_every_command_is_completed_as_it_is() -> None:
-    commands = dict(_commands(typer.main.get_command(_app)))
-    assert list(WORDS) == list(commands)
-    for name, command in commands.items():
-        known = [
-            (option, is_flag, tuple(_choices(name, str(option))) if rest else ())
-            if option != "argument"
-            else (option, is_flag)
-            for option, is_flag, *rest in _shape(stand_in(name))
-        ]
-        assert known == _shape(command), name
-
-
-def _choices(name: str, option: str) -> list[str]:
-    """Values of an option that `WORDS` lists one by one."""
-    word = next(word for word in WORDS[name].split() if word.partition("=")[0] == option)
-    values = word.partition("=")[2]
-    return values.split(",") if "," in values else []
 
 
 def test_all_models_are_completed() -> None:

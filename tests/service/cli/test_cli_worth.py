@@ -40,7 +40,7 @@ def test_what_was_asked_of_the_answer_is_told(peewit: Peewit, tmp_path: Path) ->
     (of_x,) = (words for words in printed if words[:1] == ["x"])
     assert of_x[1:] == ["5", "5", *["1.0000"] * 5, "0.5556", "0.5556", "0.4286"]
     assert ["decided", "by", "found", "precision", "recall", "F1", "cost"] in printed
-    chosen = peewit("threshold", "g", "--positive", "x", "--cost-fn", 3, "--json").json
+    chosen = peewit("threshold", "g", "--positive", "x", "--cost-fn", 3, "--json").json["chosen"]
     assert (chosen["n_nodes"], chosen["n_positive"]) == (6, 3)
     said = peewit("threshold", "g", "--positive", "x", "--cost-fn", 3)
     command = f"`peewit predictions g --positive x --threshold {chosen['threshold']:.9g}`"
@@ -81,14 +81,14 @@ def test_sets_abstention_and_doubts_are_told(peewit: Peewit, tmp_path: Path) -> 
     assert "of 20 labels left out the others contradict 1" in doubted.err
     abstained = peewit("abstain", "g", "--max-error", 0.5)
     assert "of the nodes" in abstained.out
-    few = peewit("abstain", "g", "--max-error", 0.01, "--json").json
+    few = peewit("abstain", "g", "--max-error", 0.01, "--json").json["abstention"]
     assert (few["chosen"], few["n_left_out"]) == (None, 20)
     explained = peewit("why", "g", "n12", "-k", 2)
     assert explained.out.startswith("n12: left (")
     assert "for left" in explained.out
     assert "of what speaks for left" in explained.out
     assert "hfs weighs labels in its own way" in explained.err
-    own = peewit("why", "g", "n3", "--json").json
+    own = peewit("why", "g", "n3", "--json").json["reasons"]
     assert (own["node"], own["label"], own["labels"][0]["way"]) == ("n3", "right", ["n3"])
     assert peewit("why", "g", "n99").exit_code == 1
     assert doubted.out.splitlines()[1].split()[-1] == "no"

@@ -11,7 +11,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.client import (
     Client,
     Conflict,
@@ -30,6 +29,7 @@ from peewit.service.client import (
     Unauthorized,
     UnknownNodes,
 )
+from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from tests.service.api.conftest import Api, as_arrow, serving
@@ -212,7 +212,7 @@ def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api)
     with pytest.raises(NotFound, match="got 'nope'"):
         client.submit_solve_columns("g", ["hue", "nope"], "hfs")
     stop = threading.Event()
-    worker = Worker(api.stores.database, api.stores.settings)
+    worker = Worker(api.home.database, api.home.settings)
     thread = threading.Thread(target=worker.run, args=(stop.is_set, str))
     thread.start()
     try:
@@ -410,7 +410,7 @@ def test_server_tells_of_itself(reader: Client) -> None:
 def locked(settings: Settings) -> Iterator[tuple[str, dict[str, str]]]:
     """Address of a server with keys, and a key of each scope."""
     with serving(settings) as api:
-        keys = KeyStore(api.stores.database)
+        keys = KeyStore(api.home.database)
         made = {scope: keys.create(scope, [scope]) for scope in ("read", "admin")}  # type: ignore[list-item]
         yield str(api.client.base_url), made
 

@@ -119,7 +119,7 @@ def test_coroutines_reach_an_application_in_this_process(
     settings: Settings, tmp_path: Path
 ) -> None:
     app = create_app(settings)
-    stores = app.state.stores
+    home = app.state.home
 
     async def session() -> None:
         transport = httpx.ASGITransport(app=app)
@@ -128,12 +128,12 @@ def test_coroutines_reach_an_application_in_this_process(
             graph = await peewit.create_graph("g", seed=1)
             pushed = await peewit.push_edges("g", edge_table())
             assert (pushed.status, pushed.n_rows) == ("pending", 241)
-            Ingestor(stores.database, settings).ingest_graph(graph.id)
+            Ingestor(home.database, settings).ingest_graph(graph.id)
             assert (await peewit.push("g", pushed.id, wait=None)).status == "committed"
             assert [file.n_rows async for file in peewit.files("g")] == [241]
             await peewit.put_labels("g", {"n3": "left", "n33": "right"})
             job = await peewit.submit_solve("g", "stable-hfs")
-            Worker(stores.database, settings).run_one(job.id, child=lasting_child(settings))
+            Worker(home.database, settings).run_one(job.id, child=lasting_child(settings))
             seen: list[Job] = []
             assert (await peewit.wait(job, progress=seen.append)).result is not None
             assert [each.status for each in seen] == ["succeeded"]
@@ -153,4 +153,4 @@ def test_coroutines_reach_an_application_in_this_process(
     try:
         anyio.run(session)
     finally:
-        stores.database.close()
+        home.database.close()

@@ -10,11 +10,11 @@ import pytest
 from fastapi.routing import APIRoute
 from itsdangerous import TimestampSigner
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.dashboard import sessions
 from peewit.service.dashboard.api_with_dashboard import BEHIND_SIGN_IN, create_app
 from peewit.service.dashboard.sessions import COOKIE, MAX_AGE_SECONDS, Sessions
 from peewit.service.jobs.job import JobStatus
+from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.dashboard.forms import PIECE, look, send
@@ -96,12 +96,12 @@ def keyed(pages: Api) -> Api:
     pages.create_graph("g")
     pages.push(b"src,dst\na,b\nb,c\n", CSV)
     pages.ingest()
-    pages.stores.keys.create("somebody", ["read"])
+    pages.home.keys.create("somebody", ["read"])
     return pages
 
 
 def sign_in(api: Api, *scopes: Any, path: str = "/") -> None:
-    key = api.stores.keys.create("tester", scopes)
+    key = api.home.keys.create("tester", scopes)
     answer = send(api, "/sign-in", key=key, next=path)
     assert answer.headers["location"] == path
 
@@ -160,7 +160,7 @@ def test_a_wrong_key_is_refused_and_slowed_down(keyed: Api) -> None:
 
 
 def test_the_cookie_is_for_this_server_only_and_holds_no_key(keyed: Api) -> None:
-    key = keyed.stores.keys.create("tester", ["read"])
+    key = keyed.home.keys.create("tester", ["read"])
     answer = send(keyed, "/sign-in", key=key)
     cookie = answer.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
@@ -174,7 +174,7 @@ def test_the_cookie_is_for_this_server_only_and_holds_no_key(keyed: Api) -> None
 
 @pytest.mark.parametrize("where", ["https://evil.example/", "//evil.example", "/\\evil", "x"])
 def test_signing_in_leads_to_no_other_site(keyed: Api, where: str) -> None:
-    key = keyed.stores.keys.create("tester", ["read"])
+    key = keyed.home.keys.create("tester", ["read"])
     assert send(keyed, "/sign-in", key=key, next=where).headers["location"] == "/"
 
 
@@ -182,14 +182,14 @@ def test_a_session_ends_with_its_key_and_with_the_day(
     keyed: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in(keyed, "read")
-    (key,) = [each for each in keyed.stores.keys.list() if each.name == "tester"]
+    (key,) = [each for each in keyed.home.keys.list() if each.name == "tester"]
     kept = keyed.client.cookies[COOKIE]
     assert keyed.client.get("/").status_code == 200
-    keyed.stores.keys.revoke(key.prefix)
+    keyed.home.keys.revoke(key.prefix)
     assert keyed.client.get("/").status_code == 303
-    store = Sessions(keyed.stores.settings.home, keyed.stores.keys)
-    other = keyed.stores.keys.create("other", ["read"])
-    record = keyed.stores.keys.verify(other)
+    store = Sessions(keyed.home.settings.home, keyed.home.keys)
+    other = keyed.home.keys.create("other", ["read"])
+    record = keyed.home.keys.verify(other)
     assert record is not None
     cookie = store.issue(record)
     found = store.session_of(cookie)
@@ -223,12 +223,12 @@ def test_sessions_outlive_a_restart_and_the_secret_is_for_its_owner(tmp_path: Pa
     with serving(settings, create=create_app, cookies={COOKIE: cookie}) as api:
         assert api.client.get("/").status_code == 200
         path.unlink()
-        assert Sessions(settings.home, api.stores.keys).session_of(cookie) is None
+        assert Sessions(settings.home, api.home.keys).session_of(cookie) is None
 
 
 def test_an_admin_key_with_a_new_secret_is_another_key(tmp_path: Path, pages: Api) -> None:
-    keys = KeyStore(pages.stores.database)
-    store = Sessions(pages.stores.settings.home, keys)
+    keys = KeyStore(pages.home.database)
+    store = Sessions(pages.home.settings.home, keys)
     cookie = store.issue(keys.ensure_admin_key("admin." + "a" * 40))
     assert store.session_of(cookie) is not None
     keys.ensure_admin_key("admin." + "b" * 40)
@@ -246,9 +246,9 @@ def test_processes_that_start_at_once_share_one_secret(
 
 
 def test_a_secret_that_was_overwritten_signs_nothing(pages: Api) -> None:
-    (pages.stores.settings.home / "session-secret").write_bytes(b"")
+    (pages.home.settings.home / "session-secret").write_bytes(b"")
     with pytest.raises(ValueError, match="session-secret must hold 32 bytes, got 0; delete it"):
-        Sessions(pages.stores.settings.home, pages.stores.keys)
+        Sessions(pages.home.settings.home, pages.home.keys)
 
 
 def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> None:
@@ -267,7 +267,7 @@ def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> N
     said = look(keyed, "/graphs/g/label-next")
     assert "Not predicted after every label" in said
     assert 'id="auto-solve"' not in said
-    assert keyed.stores.catalog.get("g").settings.auto_solve is None
+    assert keyed.home.catalog.get("g").settings.auto_solve is None
     sign_in(keyed, "admin")
     assert 'id="auto-solve"' in look(keyed, "/graphs/g/label-next")
 
@@ -276,14 +276,14 @@ def test_every_button_needs_its_scope_and_is_shown_with_it_only(keyed: Api) -> N
 def test_who_may_not_look_cancels_their_own_jobs_only(keyed: Api) -> None:
     sign_in(keyed, "read", "label")
     send(keyed, "/graphs/g/jobs")
-    (others,) = keyed.stores.jobs.list().jobs
+    (others,) = keyed.home.jobs.list().jobs
     sign_in(keyed, "label")
     send(keyed, f"/jobs/{others.id}/cancel", 404)
     send(keyed, "/graphs/g/certify")
-    (own,) = keyed.stores.jobs.list(kind="certify").jobs
+    (own,) = keyed.home.jobs.list(kind="certify").jobs
     send(keyed, f"/jobs/{own.id}/cancel")
-    assert keyed.stores.jobs.get(own.id).status is JobStatus.CANCELLED
-    assert keyed.stores.jobs.get(others.id).status is JobStatus.QUEUED
+    assert keyed.home.jobs.get(own.id).status is JobStatus.CANCELLED
+    assert keyed.home.jobs.get(others.id).status is JobStatus.QUEUED
 
 
 def test_who_may_not_look_sees_no_labels_beside_a_fault(keyed: Api) -> None:
@@ -314,7 +314,7 @@ def test_a_form_of_another_site_changes_nothing(pages: Api, headers: dict[str, s
         answer = pages.client.post(path, data={"node": "a", "label": "x"}, headers=headers)
         assert answer.status_code == 403
         assert "page of this server" in answer.text
-    assert pages.stores.labels.current(pages.stores.catalog.get("g").id).labels == []
+    assert pages.home.labels.current(pages.home.catalog.get("g").id).labels == []
 
 
 def test_without_any_key_only_this_machine_may_look(pages: Api) -> None:

@@ -38,7 +38,7 @@ def _sent(api: Api, holds: str, name: str, content: bytes) -> httpx.Response:
 
 def waiting(api: Api) -> list[Path]:
     """Files that wait for their columns."""
-    return sorted(api.stores.settings.graphs_directory.glob("*/uploads/*/*/*"))
+    return sorted(api.home.settings.graphs_directory.glob("*/uploads/*/*/*"))
 
 
 def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None:
@@ -66,7 +66,7 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
         "auto_solve": "1",
     }
     assert send(pages, "/new-graph", **fields).headers["location"] == "/graphs/g/edges"
-    settings = pages.stores.catalog.get("g").settings
+    settings = pages.home.catalog.get("g").settings
     assert (settings.node_ids, settings.epsilon, settings.max_nodes) == ("int64", 0.5, 1000)
     assert settings.max_edges == 50_000
     assert (settings.keep_raw, settings.deletions) == (False, "exact")
@@ -97,7 +97,7 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
     assert "Edges are being read" in step
     assert '<progress max="1" value="0.0"' in step
     pages.ingest()
-    progress = pages.stores.catalog.get("g").progress
+    progress = pages.home.catalog.get("g").progress
     assert (progress.edges_seen, progress.n_nodes) == (3, 4)
     weights = pages.call("GET", "/graphs/g/snapshots/1/edges?format=csv", 200).text
     assert "2" in weights
@@ -169,7 +169,7 @@ def test_an_empty_graph_becomes_one_of_whole_numbers(pages: Api, kind: str, writ
     address = upload(pages, "edges", f"numbers.{kind}", content)
     assert "Nodes are whole numbers here" in look(pages, address)
     again = send(pages, f"{address}/node-ids").headers["location"]
-    graph = pages.stores.catalog.get("g")
+    graph = pages.home.catalog.get("g")
     assert (graph.settings.node_ids, graph.settings.epsilon) == ("int64", 0.4)
     assert "2 edges" in look(pages, f"{again}/look?src=src&dst=dst", headers=PIECE)
     pages.push(b"src,dst\n1,2\n", CSV)
@@ -187,7 +187,7 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     assert 'value="imported" selected' in report
     put = send(pages, f"{address}?{chosen}", origin="random").headers["location"]
     assert put == "/graphs/g/labels?put=2"
-    (last,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=1)
+    (last,) = pages.home.labels.page(pages.home.catalog.get("g").id, limit=1)
     assert last.origin == "random"
     unknown = upload(pages, "labels", "u.csv", b"node,label\nn9,left\nnobody,left\n")
     chosen = urlencode({"node": "node", "label": "label"})
@@ -210,7 +210,7 @@ def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
     assert 'value="rows" selected' in report
     send(pages, f"{address}?{chosen}", origin="rows")
-    newest = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=2)
+    newest = pages.home.labels.page(pages.home.catalog.get("g").id, limit=2)
     told = {each.node: (each.origin, each.annotator) for each in newest}
     assert told == {"n7": ("random", "Ann"), "n8": ("suggested", "Ann")}
     address = upload(pages, "labels", "o.csv", rows.format("Oslo").encode())
@@ -227,12 +227,12 @@ def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
     other = upload(pages, "labels", "a.csv", table)
     assert 'value="rows" selected' in look(pages, f"{other}/look?{chosen}", headers=PIECE)
     send(pages, f"{other}?{chosen}", origin="rows")
-    newest = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=2)
+    newest = pages.home.labels.page(pages.home.catalog.get("g").id, limit=2)
     told = {each.node: (each.origin, each.annotator) for each in newest}
     assert told == {"n7": ("imported", "Ann"), "n8": ("imported", None)}
     assert "Oslo" in send(pages, f"{address}?{chosen}", 422, origin="rows").text
     send(pages, f"{address}?{chosen}", origin="imported")
-    (last,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, limit=1)
+    (last,) = pages.home.labels.page(pages.home.catalog.get("g").id, limit=1)
     assert (last.origin, last.annotator) == ("imported", None)
 
 
@@ -289,7 +289,7 @@ def test_files_end_with_the_hour_with_an_erasure_and_at_the_limit(settings: Sett
         assert len(waiting(api)) == 1
         api.push(EDGES.replace("from,to", "src,dst").encode(), CSV)
         api.ingest()
-        uploads, graph_id = Uploads(small), api.stores.catalog.get("g").id
+        uploads, graph_id = Uploads(small), api.home.catalog.get("g").id
         uploads.remember(graph_id, "edges", {"src": "a", "dst": "b"})
         api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["a"]})
         api.ingest()
@@ -317,7 +317,7 @@ def test_a_place_is_looked_at_and_followed_where_the_server_permits(
         report = look(api, f"/graphs/g/edges/place/look?{query}&src=from&dst=to", headers=PIECE)
         assert "3 edges" in report
         send(api, "/graphs/g/edges/place", url=str(inbox), follow="1", src="from", dst="to")
-        (source,) = api.stores.manifest.sources.list(api.stores.catalog.get("g").id)
+        (source,) = api.home.manifest.sources.list(api.home.catalog.get("g").id)
         assert (source.url, source.follow) == (str(inbox), True)
         assert dict(source.columns or {}) == {"src": "from", "dst": "to"}
         remote = look(api, f"/graphs/g/edges/place?{urlencode({'url': 's3://bucket/edges/'})}")
@@ -333,7 +333,7 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
     pages.create_graph("g", seed=1)
     pages.push(b"src,dst\na,b\nb,c\nc,d\n", CSV)
     pages.ingest()
-    graph = pages.stores.catalog.get("g")
+    graph = pages.home.catalog.get("g")
     thinning = StepNow(
         key="",
         graph_id=graph.id,
@@ -343,7 +343,7 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
         step_seconds=7.0,
         quiet_seconds=0.0,
     )
-    steps = IngestSteps(pages.stores.database)
+    steps = IngestSteps(pages.home.database)
     steps.store("ingest:here", [thinning])
     assert "thinning for 7 s" in look(pages, "/graphs/g/next-step", headers=PIECE)
     steps.store("ingest:here", [])
@@ -357,7 +357,7 @@ def test_next_steps_lead_from_labels_to_predictions(pages: Api) -> None:
     assert "Predicting" in waiting_step
     assert "No worker is there" in waiting_step
     pages.run_job(job_id)
-    assert pages.stores.jobs.get(job_id).parameters["graph_penalty"] == 2
+    assert pages.home.jobs.get(job_id).parameters["graph_penalty"] == 2
     assert "Predictions are there" in look(pages, "/graphs/g")
     pages.put_labels({"b": "left"})
     step = look(pages, "/graphs/g")

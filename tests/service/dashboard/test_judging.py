@@ -54,7 +54,7 @@ def judged(api: Api) -> dict[str, str]:
         body = {"kind": "solve", "model": model, "parameters": parameters}
         job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
         api.run_job(job["id"])
-        assert api.stores.jobs.get(job["id"]).status is JobStatus.SUCCEEDED, name
+        assert api.home.jobs.get(job["id"]).status is JobStatus.SUCCEEDED, name
         found[name] = job["id"]
     return found
 
@@ -215,9 +215,9 @@ def test_a_doubtful_label_is_changed_and_solved_again(pages: Api) -> None:
     bring_communities(pages)
     assert "Nothing is predicted from these labels yet" in look(pages, DOUBTFUL)
     send(pages, f"{ROOT}/jobs", parameters="cross_validate=5\n")
-    (asked,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    (asked,) = pages.home.jobs.list(status=JobStatus.QUEUED).jobs
     assert asked.parameters == {"cross_validate": 5}
-    pages.stores.jobs.cancel(asked.id)
+    pages.home.jobs.cancel(asked.id)
     sides = {f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 5)}
     pages.put_labels(sides | {"n1": "right"})
     form = {"model": "stable-hfs", "parameters": 'cross_validate=3\nsets="auto"\n'}
@@ -237,7 +237,7 @@ def test_a_doubtful_label_is_changed_and_solved_again(pages: Api) -> None:
 def test_only_who_may_label_has_buttons(pages: Api, processes: None) -> None:
     jobs = judged(pages)
     for scopes, is_shown in ((["read"], False), (["read", "label"], True)):
-        key = pages.stores.keys.create("somebody", scopes)
+        key = pages.home.keys.create("somebody", scopes)
         send(pages, "/sign-in", key=key)
         doubtful = look(pages, f"{DOUBTFUL}?job={jobs['sets']}")
         assert ("Take back" in doubtful) == is_shown

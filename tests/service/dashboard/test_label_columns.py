@@ -22,8 +22,8 @@ def graph(pages: Api) -> Api:
 
 
 def hues(api: Api) -> dict[str, object]:
-    graph_id = api.stores.catalog.get("g").id
-    return dict(api.stores.labels.of_nodes(graph_id, ["n3", "n5", "n7"], column="hue"))
+    graph_id = api.home.catalog.get("g").id
+    return dict(api.home.labels.of_nodes(graph_id, ["n3", "n5", "n7"], column="hue"))
 
 
 def test_labels_are_shown_put_and_taken_back_in_their_column(graph: Api) -> None:
@@ -41,8 +41,8 @@ def test_labels_are_shown_put_and_taken_back_in_their_column(graph: Api) -> None
 
 
 def test_what_to_label_next_is_asked_of_one_column(graph: Api) -> None:
-    record = graph.stores.catalog.get("g")
-    embed(GraphPaths(root=graph.stores.settings.graphs_directory / record.id), 1)
+    record = graph.home.catalog.get("g")
+    embed(GraphPaths(root=graph.home.settings.graphs_directory / record.id), 1)
     card = look(graph, f"{NEXT}/card?{HUE}")
     assert ">red <kbd>" in card
     assert ">left <kbd>" not in card
@@ -55,7 +55,7 @@ def test_what_to_label_next_is_asked_of_one_column(graph: Api) -> None:
     back = f"label-next?{HUE}"
     moved = send(graph, "/graphs/g/jobs", model="hfs", label_column="hue", back=back)
     assert f"{back}&job=" in moved.headers["location"]
-    (job,) = graph.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    (job,) = graph.home.jobs.list(status=JobStatus.QUEUED).jobs
     assert job.parameters == {"label_column": "hue"}
     assert job.id in look(graph, f"{NEXT}/effect?{HUE}", headers=PIECE)
     assert job.id not in look(graph, f"{NEXT}/effect", headers=PIECE)

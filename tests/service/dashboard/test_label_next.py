@@ -35,13 +35,13 @@ def bring_edges(api: Api, edges: bytes = b"src,dst\na,b\nb,c\nc,d\nd,a\n") -> No
 
 def locate(api: Api) -> None:
     """What the job of kind embed does."""
-    graph = api.stores.catalog.get("g")
+    graph = api.home.catalog.get("g")
     assert graph.progress.snapshot is not None
-    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), graph.progress.snapshot)
+    embed(GraphPaths(root=api.home.settings.graphs_directory / graph.id), graph.progress.snapshot)
 
 
 def waiting(api: Api, kind: str = "solve") -> Sequence[Job]:
-    jobs = api.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    jobs = api.home.jobs.list(status=JobStatus.QUEUED).jobs
     return [job for job in jobs if job.kind == kind]
 
 
@@ -69,7 +69,7 @@ def test_a_card_without_node_is_sent_again_only_when_it_says_something_else(page
 
 def test_a_graph_whose_files_were_refused_says_so(pages: Api) -> None:
     pages.create_graph("g")
-    source = pages.stores.settings.home.parent / "bad.csv"
+    source = pages.home.settings.home.parent / "bad.csv"
     source.write_bytes(b"src,dst,weight\na,b,-1\n")
     pages.call("POST", "/graphs/g/sources", 201, json={"url": str(source)})
     pages.ingest()
@@ -92,7 +92,7 @@ def test_who_waits_for_a_job_is_told_when_nobody_can_run_it(pages: Api) -> None:
     send(pages, "/graphs/g/jobs", model="hfs")
     assert "No worker is running" in look(pages, CARD)
     assert "No worker is running" in effect(pages)
-    WorkerRegistry(pages.stores.database).register("w", ("fast", "heavy"))
+    WorkerRegistry(pages.home.database).register("w", ("fast", "heavy"))
     assert "No worker is running" not in look(pages, CARD)
     assert "No worker is running" not in effect(pages)
 
@@ -100,10 +100,10 @@ def test_who_waits_for_a_job_is_told_when_nobody_can_run_it(pages: Api) -> None:
 def test_nodes_that_could_not_be_located_are_located_again_on_demand(pages: Api) -> None:
     bring_edges(pages)
     look(pages, CARD)
-    job = pages.stores.jobs.claim("w", ["heavy"])
+    job = pages.home.jobs.claim("w", ["heavy"])
     assert job is not None
-    pages.stores.jobs.capture(job.id, job.attempt, snapshot=1, labels_seq=0, features_version=0)
-    pages.stores.jobs.fail(job.id, job.attempt, "the disk is full")
+    pages.home.jobs.capture(job.id, job.attempt, snapshot=1, labels_seq=0, features_version=0)
+    pages.home.jobs.fail(job.id, job.attempt, "the disk is full")
     card = look(pages, CARD)
     assert "the disk is full" in card
     assert "Try again" in card
@@ -222,7 +222,7 @@ def test_the_switch_holds_from_the_first_label_on(pages: Api) -> None:
     assert 'value="1" checked' not in effect(pages)
     assert 'value="1" checked' in send(pages, SWITCH, 200, on="1").text
     assert 'value="1" checked' in look(pages, "/graphs/g/label-next")
-    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model=DEFAULT_MODEL)
+    assert pages.home.catalog.get("g").settings.auto_solve == AutoSolve(model=DEFAULT_MODEL)
 
     def label(node: str, value: str, **fields: str) -> int:
         send(pages, "/graphs/g/label-next", 200, node=node, label=value, **fields)
@@ -234,7 +234,7 @@ def test_the_switch_holds_from_the_first_label_on(pages: Api) -> None:
     assert label("c", "y") == 1
     assert label("c", "y", undo="1") == 1
     (job,) = waiting(pages)
-    pages.stores.jobs.cancel(job.id)
+    pages.home.jobs.cancel(job.id)
     assert label("b", "x", undo="1") == 0  # of one class again
     assert label("c", "y") == 1
     assert label("d", "y") == 1  # one solve takes what has come so far
@@ -245,7 +245,7 @@ def test_labels_that_come_while_a_solve_runs_lead_to_one_more(pages: Api) -> Non
     send(pages, SWITCH, 200, on="1")
     pages.put_labels({"a": "x", "c": "y"})
     (first,) = waiting(pages)
-    assert pages.stores.jobs.claim("w", [first.lane], job_id=first.id) is not None
+    assert pages.home.jobs.claim("w", [first.lane], job_id=first.id) is not None
     assert waiting(pages) == []
     for node in ("b", "d"):  # two tabs
         send(pages, "/graphs/g/label-next", 200, node=node, label="x", strategy="margin")
@@ -274,11 +274,11 @@ def test_the_switch_solves_what_is_there_and_keeps_what_was_chosen(pages: Api) -
     assert len(waiting(pages)) == 1
     pages.call("PATCH", "/graphs/g", 200, json={"auto_solve": chosen})
     send(pages, SWITCH, 200, on="1")  # another tab
-    kept = pages.stores.catalog.get("g").settings.auto_solve
+    kept = pages.home.catalog.get("g").settings.auto_solve
     assert kept == AutoSolve(model="hfs", parameters={"graph_penalty": 0.5})
     assert "(hfs)" in effect(pages)
     assert 'value="1" checked' not in send(pages, SWITCH, 200).text
-    assert pages.stores.catalog.get("g").settings.auto_solve is None
+    assert pages.home.catalog.get("g").settings.auto_solve is None
     n_waiting = len(waiting(pages))
     pages.put_labels({"n4": "left"})
     assert len(waiting(pages)) == n_waiting
@@ -286,17 +286,17 @@ def test_the_switch_solves_what_is_there_and_keeps_what_was_chosen(pages: Api) -
 
 def test_undo_gives_back_what_was_there_and_leaves_what_others_did(pages: Api) -> None:
     bring_edges(pages)
-    graph_id = pages.stores.catalog.get("g").id
+    graph_id = pages.home.catalog.get("g").id
     locate(pages)
     pages.put_labels({"a": "x"})
     taken = send(pages, "/graphs/g/label-next", 200, node="a", label="y").text
     assert "is y now, and was x" in taken
     fields = {"node": "a", "label": "y", "before": "x", "undo": "1"}
     send(pages, "/graphs/g/label-next", 200, **fields)
-    assert pages.stores.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
+    assert pages.home.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
     refused = send(pages, "/graphs/g/label-next", 422, **fields).text
     assert "a is x by now" in refused
-    assert pages.stores.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
+    assert pages.home.labels.of_nodes(graph_id, ["a"]) == {"a": "x"}
 
 
 # ----------------------------------------------------------------------- where labels come from
@@ -313,7 +313,7 @@ def asked(card: str) -> tuple[str, str]:
 
 def origins_of(api: Api) -> list[tuple[str, str]]:
     """Present labels in the order of their events: nodes and origins."""
-    current = api.stores.labels.current(api.stores.catalog.get("g").id)
+    current = api.home.labels.current(api.home.catalog.get("g").id)
     return list(zip(current.nodes.to_pylist(), current.origins.to_pylist(), strict=True))
 
 
@@ -321,11 +321,11 @@ def origins_of(api: Api) -> list[tuple[str, str]]:
 def test_every_tenth_question_is_a_random_node(pages: Api) -> None:
     bring_communities(pages)
     locate(pages)
-    api, graph = pages, pages.stores.catalog.get("g")
+    api, graph = pages, pages.home.catalog.get("g")
     card = look(pages, CARD)
     for _ in range(28):  # two nodes have a label
         node, origin = asked(card)
-        first_random = api.stores.suggester.suggest(api.stores.catalog.get("g"), "random", 1).nodes
+        first_random = api.home.suggester.suggest(api.home.catalog.get("g"), "random", 1).nodes
         assert ("drawn at random" in card) == (origin == "random")
         assert origin == "suggested" or [node] == first_random
         fields = {"node": node, "label": "x", "origin": origin}
@@ -334,7 +334,7 @@ def test_every_tenth_question_is_a_random_node(pages: Api) -> None:
     assert stored == ["given"] * 2 + ["suggested"] * 7 + (["random"] + ["suggested"] * 9) * 2 + [
         "random"
     ]
-    assert api.stores.labels.page(graph.id, limit=1)[0].origin == "random"
+    assert api.home.labels.page(graph.id, limit=1)[0].origin == "random"
     card = look(pages, f"{CARD}?strategy=random")
     assert asked(card)[1] == "random"
 
@@ -410,7 +410,7 @@ def signed_in(api: Api, key: str, name: str) -> Iterator[httpx.Client]:
 def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -> None:
     bring_communities(pages)
     locate(pages)
-    key = pages.stores.keys.create("team", ["read", "label"])
+    key = pages.home.keys.create("team", ["read", "label"])
     refused = httpx.post(
         pages.client.base_url.join("/sign-in"),
         data={"key": key, "name": "a\u200bb"},
@@ -432,8 +432,8 @@ def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -
         assert text.count('<th scope="row"><a href="/graphs/g/node') == 10
 
         # a share of them is asked of Bob, between his own; here the queue itself
-        graph = pages.stores.catalog.get("g")
-        due = pages.stores.questions.due(graph, "Bob", share=1.0)
+        graph = pages.home.catalog.get("g")
+        due = pages.home.questions.due(graph, "Bob", share=1.0)
         assert sorted(due) == sorted(f"n{number}" for number in range(10, 20))
         answer = {"node": due[1], "label": "left", "second": "1"}
         bob.post("/graphs/g/label-next", data=answer)
@@ -442,11 +442,11 @@ def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -
         assert "Krippendorff" not in agreement
         bob.post("/graphs/g/label-next", data={**answer, "undo": "1"})
         node = due[0]
-        holder = pages.stores.reservations
+        holder = pages.home.reservations
         form = {"node": node, "label": "right", "second": "1"}
         said = unescape(bob.post("/graphs/g/label-next", data=form).text)
         assert f"Your opinion of <strong>{node}</strong> is right" in said
-        assert pages.stores.labels.of_nodes(graph.id, [node]) == {node: "left"}
+        assert pages.home.labels.of_nodes(graph.id, [node]) == {node: "left"}
         agreement = unescape(bob.get("/graphs/g/labels/agreement?drawn=all").text)
         assert "Ann and Bob" in agreement
         assert f'Decide right<span class="sr-only"> for {node}' in agreement
@@ -460,9 +460,9 @@ def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -
         ]
         # what Ann has labeled meanwhile is not overwritten by Bob's answer to the same question
         bob.post("/graphs/g/label-next", data={"node": "n15", "label": "right"})
-        assert pages.stores.labels.of_nodes(graph.id, ["n15"]) == {"n15": "left"}
-        assert [each.node for each in pages.stores.opinions.disagreements(graph.id)] == ["n15"]
+        assert pages.home.labels.of_nodes(graph.id, ["n15"]) == {"n15": "left"}
+        assert [each.node for each in pages.home.opinions.disagreements(graph.id)] == ["n15"]
         decided = {"node": "n15", "label": "right"}
         assert bob.post("/graphs/g/labels/decide", data=decided).status_code == 303
-        assert pages.stores.labels.of_nodes(graph.id, ["n15"]) == {"n15": "right"}
+        assert pages.home.labels.of_nodes(graph.id, ["n15"]) == {"n15": "right"}
         assert "Nothing is to be decided" in bob.get("/graphs/g/labels/agreement").text

@@ -21,7 +21,7 @@ def test_a_graph_without_a_map_says_what_to_do_next(pages: Api) -> None:
     assert "No labels yet." in unlabeled
     pages.put_labels({"a": "x"})
     assert "No predictions yet." in look(pages, "/graphs/g")
-    reader = pages.stores.keys.create("reader", ["read"])
+    reader = pages.home.keys.create("reader", ["read"])
     send(pages, "/sign-in", key=reader)
     read_only = look(pages, "/graphs/g")
     assert "Draw the map" not in read_only
@@ -35,7 +35,7 @@ def test_a_map_is_drawn_once_and_told_to_be_old(pages: Api) -> None:
     assert pages.client.get("/graphs/g/map").status_code == 404
     for _ in range(2):
         send(pages, "/graphs/g/map")
-    (job,) = pages.stores.jobs.list(kind="map").jobs
+    (job,) = pages.home.jobs.list(kind="map").jobs
     assert job.lane == "fast", "a small map waits for no process to start"
     assert "Drawing 60 nodes" in look(pages, "/graphs/g")
     pages.run_job(job.id)
@@ -56,8 +56,8 @@ def test_a_map_is_drawn_once_and_told_to_be_old(pages: Api) -> None:
     assert "It shows snapshot 1; the newest is 2" in newer
     assert "Draw snapshot 2" in newer
     send(pages, "/graphs/g/map")
-    again = pages.stores.jobs.list(kind="map", limit=1).jobs[0]
-    pages.stores.jobs.cancel(again.id)
+    again = pages.home.jobs.list(kind="map", limit=1).jobs[0]
+    pages.home.jobs.cancel(again.id)
     cancelled = look(pages, "/graphs/g")
     assert "The last drawing cancelled" in cancelled
     assert "It shows snapshot 1; the newest is 2" in cancelled

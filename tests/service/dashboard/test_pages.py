@@ -31,8 +31,8 @@ from tests.service.repairable import many_edges
 
 
 def located(api: Api) -> None:
-    graph = api.stores.catalog.get("g")
-    embed(GraphPaths(root=api.stores.settings.graphs_directory / graph.id), 1)
+    graph = api.home.catalog.get("g")
+    embed(GraphPaths(root=api.home.settings.graphs_directory / graph.id), 1)
 
 
 def test_the_first_page_says_how_to_begin_and_then_what_there_is(pages: Api) -> None:
@@ -68,10 +68,10 @@ def test_a_graph_shows_its_figures_and_asks_for_them_again(pages: Api) -> None:
 
 def test_a_graph_shows_what_ingest_does_beside_its_source(pages: Api) -> None:
     pages.create_graph("g")
-    graph_id = pages.stores.catalog.get("g").id
-    source = pages.stores.manifest.sources.add(graph_id, "edges/", follow=True)
+    graph_id = pages.home.catalog.get("g").id
+    source = pages.home.manifest.sources.add(graph_id, "edges/", follow=True)
     values = {"graph_id": graph_id, "step_seconds": 300.0}
-    IngestSteps(pages.stores.database).store(
+    IngestSteps(pages.home.database).store(
         "ingest:host:1",
         [
             StepNow(
@@ -95,8 +95,8 @@ def test_a_graph_shows_what_ingest_does_beside_its_source(pages: Api) -> None:
 
 def test_a_graph_shows_how_far_a_live_source_is_read(pages: Api) -> None:
     pages.create_graph("g")
-    manifest = pages.stores.manifest
-    graph_id = pages.stores.catalog.get("g").id
+    manifest = pages.home.manifest
+    graph_id = pages.home.catalog.get("g").id
     source = manifest.sources.add(graph_id, "/t", kind="delta", follow=True)
     assert "up to nothing" in look(pages, "/graphs/g/live", headers=PIECE)
     refused = [Refused(place="here", reason="no edge")]
@@ -128,30 +128,30 @@ def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None
     pages.create_graph("g")
     bad = tmp_path / "bad<b>.parquet"
     pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
-    graph_id = pages.stores.catalog.get("g").id
-    source = Manifest(pages.stores.database).sources.add(graph_id, str(bad))
+    graph_id = pages.home.catalog.get("g").id
+    source = Manifest(pages.home.database).sources.add(graph_id, str(bad))
     pages.ingest()
     text = pages.client.get("/graphs/g").text
     assert "must be finite and &gt; 0, row 0" in text
     assert "bad&lt;b&gt;.parquet" in text
     assert "1 quarantined" in look(pages, "/")
-    (file,) = pages.stores.manifest.list_files(graph_id, status="quarantined")
+    (file,) = pages.home.manifest.list_files(graph_id, status="quarantined")
     send(pages, f"/graphs/g/files/{file.id}/retry")
-    assert pages.stores.manifest.counts(graph_id)["pending"] == 1
+    assert pages.home.manifest.counts(graph_id)["pending"] == 1
     send(pages, f"/graphs/g/files/{file.id}/retry", 404)
     pages.ingest()
     send(pages, f"/graphs/g/sources/{source.id}/retry")
-    assert pages.stores.manifest.counts(graph_id)["pending"] == 1
+    assert pages.home.manifest.counts(graph_id)["pending"] == 1
 
 
 def test_files_leave_and_come_again_by_a_button(pages: Api, tmp_path: Path) -> None:
     pages.create_graph("g", deletions="exact")
     path = tmp_path / "one<b>.parquet"
     pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), path)
-    graph_id = pages.stores.catalog.get("g").id
-    Manifest(pages.stores.database).sources.add(graph_id, str(path))
+    graph_id = pages.home.catalog.get("g").id
+    Manifest(pages.home.database).sources.add(graph_id, str(path))
     pages.ingest()
-    (file,) = pages.stores.manifest.list_files(graph_id)
+    (file,) = pages.home.manifest.list_files(graph_id)
     button = f'action="/graphs/g/files/{file.id}/retract"'
     text = look(pages, "/graphs/g")
     assert button in text
@@ -197,8 +197,8 @@ def test_a_graph_tells_what_deletes_have_done(pages: Api) -> None:
     pages.ingest("exact")
     assert button in look(pages, "/graphs/exact")
     send(pages, "/graphs/off/repair", 409)
-    graph = pages.stores.catalog.get("exact")
-    paths = GraphPaths(root=pages.stores.settings.graphs_directory / graph.id)
+    graph = pages.home.catalog.get("exact")
+    paths = GraphPaths(root=pages.home.settings.graphs_directory / graph.id)
     store = SnapshotStore(paths.snapshots)
     newest = store.newest()
     assert newest is not None
@@ -220,11 +220,11 @@ def test_a_graph_tells_why_edges_could_not_be_read_again(pages: Api) -> None:
         pages.push(as_arrow(many_edges(part)), ARROW)
         pages.ingest()
     assert "could not be read again" not in look(pages, "/graphs/g")
-    (pushes,) = pages.stores.settings.graphs_directory.glob("*/pushes")
+    (pushes,) = pages.home.settings.graphs_directory.glob("*/pushes")
     for path in pushes.iterdir():
         path.unlink()
-    graph = pages.stores.catalog.get("g")
-    pages.stores.manifest.repairs.want(graph.id, "all")
+    graph = pages.home.catalog.get("g")
+    pages.home.manifest.repairs.want(graph.id, "all")
     pages.ingest()
     text = unescape(look(pages, "/graphs/g"))
     assert "Edges could not be read again, so that those of before are kept: " in text
@@ -269,9 +269,9 @@ def test_labels_are_put_changed_found_and_taken_back(pages: Api) -> None:
     counts = look(pages, "/graphs/g/labels/counts", headers=PIECE)
     assert "3 nodes have a label" in counts
     assert "label must have" in send(pages, "/graphs/g/labels", 422, node="n5", label="").text
-    before = pages.stores.catalog.get("g").labels_seq
+    before = pages.home.catalog.get("g").labels_seq
     send(pages, "/graphs/g/labels/remove", node="n1")  # has none
-    assert pages.stores.catalog.get("g").labels_seq == before
+    assert pages.home.catalog.get("g").labels_seq == before
 
 
 def test_what_is_wrong_with_a_label_is_said_beside_its_form_and_can_be_mended_there(
@@ -286,7 +286,7 @@ def test_what_is_wrong_with_a_label_is_said_beside_its_form_and_can_be_mended_th
         assert kept in form
     assert 'name="unknown" value="keep"' in form
     send(pages, "/graphs/g/labels", **typed, unknown="keep")
-    (put,) = pages.stores.labels.page(pages.stores.catalog.get("g").id, prefix="nobody")
+    (put,) = pages.home.labels.page(pages.home.catalog.get("g").id, prefix="nobody")
     assert (put.label, put.origin) == ("left", "random")
     assert 'name="unknown"' not in look(pages, "/graphs/g/labels")
     assert (
@@ -301,7 +301,7 @@ def test_blanks_around_a_node_that_is_typed_are_left_out(pages: Api) -> None:
     pages.ingest()
     send(pages, "/graphs/g/labels", node=" a\t", label="left")
     send(pages, "/graphs/g/labels", node=" b ", label="right")
-    labeled = pages.stores.labels.page(pages.stores.catalog.get("g").id)
+    labeled = pages.home.labels.page(pages.home.catalog.get("g").id)
     assert [each.node for each in labeled] == [" b ", "a"]
     assert "<h1>a</h1>" in look(pages, "/graphs/g/node?id=+a+")
     assert "<h1> b </h1>" in look(pages, "/graphs/g/node?id=+b+")
@@ -316,13 +316,13 @@ def test_numbers_stay_numbers(pages: Api) -> None:
     pages.ingest()
     send(pages, "/graphs/g/labels", node="1", label="7")
     send(pages, "/graphs/g/labels", node="2", label="8")
-    graph_id = pages.stores.catalog.get("g").id
-    assert pages.stores.labels.current(graph_id).labels == [7, 8]
+    graph_id = pages.home.catalog.get("g").id
+    assert pages.home.labels.current(graph_id).labels == [7, 8]
     send(pages, "/graphs/g/labels", node="3", label="2.5")
-    assert pages.stores.labels.current(graph_id).labels[-1] == 2.5
+    assert pages.home.labels.current(graph_id).labels[-1] == 2.5
     assert "must be a number" in send(pages, "/graphs/g/labels", 422, node="3", label="x").text
     send(pages, "/graphs/g/labels", node="3", label="3.5")
-    assert pages.stores.labels.current(graph_id).labels[-1] == 3.5
+    assert pages.home.labels.current(graph_id).labels[-1] == 3.5
     assert "must be" in send(pages, "/graphs/g/labels", 422, node="x", label="7").text
 
 
@@ -353,7 +353,7 @@ def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
         folds="2",
     ).headers["location"]
     job_id = where.partition("job=")[2]
-    job = pages.stores.jobs.get(job_id)
+    job = pages.home.jobs.get(job_id)
     assert job.parameters == {"graph_penalty": 0.5, "max_iter": 500, "cross_validate": 2}
     assert job.lane == "heavy"
     pages.run_job(job_id)
@@ -365,7 +365,7 @@ def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
     waiting = send(pages, "/graphs/g/jobs").headers["location"].partition("job=")[2]
     assert "Cancel" in look(pages, f"/jobs/{waiting}")
     send(pages, f"/jobs/{waiting}/cancel")
-    assert pages.stores.jobs.get(waiting).status is JobStatus.CANCELLED
+    assert pages.home.jobs.get(waiting).status is JobStatus.CANCELLED
     assert "Cancel job" not in look(pages, "/jobs")
     listed = look(pages, "/jobs?status=cancelled", headers=PIECE)
     assert waiting[-8:] in listed
@@ -383,8 +383,8 @@ def test_jobs_are_submitted_compared_and_cancelled(pages: Api) -> None:
 
 def test_a_running_job_tells_its_phase_and_when_it_ends(pages: Api) -> None:
     bring_communities(pages)
-    jobs = pages.stores.jobs
-    graph_id = pages.stores.catalog.get("g").id
+    jobs = pages.home.jobs
+    graph_id = pages.home.catalog.get("g").id
     asked = jobs.submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
     job = jobs.claim("somebody", LANES)
     assert job is not None
@@ -398,9 +398,9 @@ def test_a_running_job_tells_its_phase_and_when_it_ends(pages: Api) -> None:
 
 def test_pages_of_jobs_follow_each_other(pages: Api) -> None:
     bring_communities(pages)
-    graph_id = pages.stores.catalog.get("g").id
+    graph_id = pages.home.catalog.get("g").id
     for _ in range(60):
-        pages.stores.jobs.submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
+        pages.home.jobs.submit(JobSpec(graph_id=graph_id, model="hfs", parameters={}))
     first = look(pages, "/jobs")
     following = re.search(r'href="(\?[^"]+)">Earlier jobs', first)
     assert following is not None
@@ -506,8 +506,8 @@ def test_reasons_that_were_not_kept_are_missed(pages: Api, processes: None) -> N
     bring_communities(pages)
     body = {"kind": "solve", "model": "hfs"}
     pages.run_job(pages.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
-    graph = pages.stores.catalog.get("g")
-    file = pages.stores.predictions.open(pages.stores.predictions.find(graph))
+    graph = pages.home.catalog.get("g")
+    file = pages.home.predictions.open(pages.home.predictions.find(graph))
     labels_path(file.path).unlink()  # of an older release
     assert "solve again" in look(pages, "/graphs/g/node/reasons?id=n7", headers=PIECE)
 
@@ -549,7 +549,7 @@ def test_label_next_goes_from_node_to_node(pages: Api) -> None:
     bring_communities(pages)
     card = look(pages, "/graphs/g/label-next/card")
     assert "Locating the nodes" in card
-    (job,) = pages.stores.jobs.list().jobs
+    (job,) = pages.home.jobs.list().jobs
     assert job.kind == "embed"
     assert f'href="/jobs/{job.id}"' in card
     located(pages)
@@ -569,11 +569,11 @@ def test_label_next_goes_from_node_to_node(pages: Api) -> None:
     following = re.search(r'<h2[^>]*><a href="[^"]*id=([^"]+)"', taken)
     assert following is not None
     assert following[1] != node[1]
-    graph_id = pages.stores.catalog.get("g").id
-    assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {node[1]: "left"}
+    graph_id = pages.home.catalog.get("g").id
+    assert pages.home.labels.of_nodes(graph_id, [node[1]]) == {node[1]: "left"}
     undone = send(pages, "/graphs/g/label-next", 200, node=node[1], label="left", undo="1").text
     assert f'id={node[1]}"' in undone
-    assert pages.stores.labels.of_nodes(graph_id, [node[1]]) == {}
+    assert pages.home.labels.of_nodes(graph_id, [node[1]]) == {}
     problem = pages.client.post(
         "/graphs/g/label-next",
         data={"node": "nobody", "label": "left"},
@@ -596,11 +596,11 @@ def test_label_next_tells_what_has_changed(pages: Api) -> None:
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
     assert "They know every label" in effect
     send(pages, "/graphs/g/label-next/auto-solve", 200, on="1")
-    assert pages.stores.catalog.get("g").settings.auto_solve == AutoSolve(model="stable-hfs")
-    (after_switch,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    assert pages.home.catalog.get("g").settings.auto_solve == AutoSolve(model="stable-hfs")
+    (after_switch,) = pages.home.jobs.list(status=JobStatus.QUEUED).jobs
     pages.run_job(after_switch.id)
     send(pages, "/graphs/g/label-next", 200, node="n0", label="right", strategy="margin")
-    (waiting,) = pages.stores.jobs.list(status=JobStatus.QUEUED).jobs
+    (waiting,) = pages.home.jobs.list(status=JobStatus.QUEUED).jobs
     pages.run_job(waiting.id)
     effect = look(pages, "/graphs/g/label-next/effect", headers=PIECE)
     assert "Every node is predicted as before the last label came or went." in effect
@@ -660,7 +660,7 @@ def test_what_a_parameter_may_be_is_said_in_words(schema: dict[str, Any], said: 
 def test_what_a_node_is_can_be_seen(pages: Api) -> None:
     bring_communities(pages)
     assert 'class="item"' not in look(pages, "/graphs/g/node?id=n1")
-    directory = pages.stores.settings.home / "items" / "g"
+    directory = pages.home.settings.home / "items" / "g"
     directory.mkdir(parents=True)
     (directory / "n1.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (directory / "n2.txt").write_text("Dear <b>friend</b>")

@@ -33,34 +33,34 @@ def test_nodes_chosen_together_are_shown_one_after_another(
     pages: Api, choices: list[Strategy], strategy: Strategy
 ) -> None:
     bring_communities(pages)
-    stores = pages.stores
-    graph = stores.catalog.get("g")
-    embed(GraphPaths(root=stores.settings.graphs_directory / graph.id), 1)
-    rounds = Rounds(stores.suggester, stores.labels)
-    first = stores.suggester.suggest(graph, strategy, N_NODES).nodes
+    home = pages.home
+    graph = home.catalog.get("g")
+    embed(GraphPaths(root=home.settings.graphs_directory / graph.id), 1)
+    rounds = Rounds(home.suggester, home.labels)
+    first = home.suggester.suggest(graph, strategy, N_NODES).nodes
     choices.clear()
     shown = []
     for _ in range(N_NODES):
-        node = rounds.next_node(stores.catalog.get("g"), strategy, set())
+        node = rounds.next_node(home.catalog.get("g"), strategy, set())
         assert node is not None
-        assert rounds.next_node(stores.catalog.get("g"), strategy, set()) == node  # until labeled
+        assert rounds.next_node(home.catalog.get("g"), strategy, set()) == node  # until labeled
         shown.append(node)
-        stores.labels.put(graph.id, [node], ["left"])
+        home.labels.put(graph.id, [node], ["left"])
     assert shown == first
     assert choices == [strategy]
-    following = rounds.next_node(stores.catalog.get("g"), strategy, set())
+    following = rounds.next_node(home.catalog.get("g"), strategy, set())
     assert following not in shown
     assert choices == [strategy, strategy]
-    assert rounds.next_node(stores.catalog.get("g"), strategy, {str(following)}) != following
+    assert rounds.next_node(home.catalog.get("g"), strategy, {str(following)}) != following
     assert len(choices) == 2
 
 
 def test_who_skips_or_labels_everything_is_told_so(pages: Api) -> None:
     bring_communities(pages)
-    stores = pages.stores
-    graph = stores.catalog.get("g")
-    embed(GraphPaths(root=stores.settings.graphs_directory / graph.id), 1)
-    rounds = Rounds(stores.suggester, stores.labels)
+    home = pages.home
+    graph = home.catalog.get("g")
+    embed(GraphPaths(root=home.settings.graphs_directory / graph.id), 1)
+    rounds = Rounds(home.suggester, home.labels)
     everybody = {f"n{number}" for number in range(60)}
     assert rounds.next_node(graph, "coverage", everybody) is None
     assert rounds.next_node(graph, "coverage", everybody - {"n7"}) == "n7"

@@ -17,7 +17,6 @@ from alembic.config import Config
 from sqlalchemy import JSON, bindparam, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.catalog import Catalog
 from peewit.service.database import migrations
 from peewit.service.database.engine import Database, open_database
@@ -31,6 +30,7 @@ from peewit.service.graph_settings import AutoSolve, SnapshotEvery
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import IdempotencyConflict, JobSpec, JobStatus
 from peewit.service.jobs.queue import JobQueue
+from peewit.service.key_store import KeyStore
 from peewit.service.labels.store import LabelStore
 from tests.service.database.schema import schema_differences
 

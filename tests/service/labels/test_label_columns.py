@@ -14,6 +14,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.tables import label_events
 from peewit.service.graph_settings import AutoSolve
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.home import Home
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
@@ -27,7 +28,6 @@ from peewit.service.labels.store import (
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.solve_columns import submit_columns
-from peewit.service.tasks.stores import JobStores
 from tests.service.solvable import Solvable, two_communities
 
 
@@ -161,11 +161,11 @@ def test_several_columns_are_submitted_together_or_not_at_all(
 ) -> None:
     store.put(graph.graph_id, ["n1", "n2"], ["x", "y"])
     store.put(graph.graph_id, ["n1", "n2"], ["x", "y"], column="hue")
-    stores, record = JobStores.create(database, settings), Catalog(database).get("g")
+    home, record = Home(database, settings), Catalog(database).get("g")
 
     def submit(*columns: str, **parameters: Any) -> list[Job]:
         return submit_columns(
-            stores, record, columns, model="hfs", parameters=parameters, idempotency_key="k"
+            home, record, columns, model="hfs", parameters=parameters, idempotency_key="k"
         )
 
     for columns, parameters, rule in (
@@ -183,4 +183,4 @@ def test_several_columns_are_submitted_together_or_not_at_all(
     assert [each.snapshot for each in jobs] == [1, 1]
     assert [each.idempotency_key for each in jobs] == ["k:", "k:hue"]
     assert submit("", "hue") == jobs
-    assert stores.predictions.kept_snapshots(graph.graph_id) == {1}
+    assert home.prediction_files.kept_snapshots(graph.graph_id) == {1}

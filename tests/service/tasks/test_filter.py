@@ -5,11 +5,11 @@ from pathlib import Path
 from time import time
 
 from peewit.service.graphs.filtered_feature_files import GRACE_SECONDS, file_name
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.filter import FilterKind, FilterTask
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from tests.service.featured import Featured
 from tests.service.solvable import graphs_within
@@ -17,8 +17,8 @@ from tests.service.solvable import graphs_within
 OLD = 2 * GRACE_SECONDS
 
 
-def stores_of(graph: Featured) -> JobStores:
-    return JobStores.create(graph.database, graph.settings)
+def stores_of(graph: Featured) -> Home:
+    return Home(graph.database, graph.settings)
 
 
 def claimed(graph: Featured) -> tuple[Job, FilterTask]:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from peewit.service.database.engine import Database
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import REPLACED
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
@@ -24,7 +25,6 @@ from peewit.service.tasks.knn import (
     require_connectable,
 )
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.stores import JobStores
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
@@ -71,8 +71,8 @@ def answer_to(graph: Featured, job: Job) -> Done:
 
 
 def finished(graph: Featured, job: Job, answer: Done) -> Job:
-    stores = JobStores.create(graph.database, graph.settings)
-    return KnnKind().publish(job, answer.result, stores)
+    home = Home(graph.database, graph.settings)
+    return KnnKind().publish(job, answer.result, home)
 
 
 def edges_of(graph: Featured, job: Job) -> Path:
@@ -146,7 +146,7 @@ def test_lists_of_a_worker_that_stops_wait_for_the_next_until_the_job_is_cancell
     Worker(database, settings)._run_job(job, child, lambda: bool(is_stopping))
     assert graph.queue.get(job.id).status is JobStatus.QUEUED
     assert graph.files() == child.before_the_stop != []
-    KnnKind().sweep(graph.graph_id, JobStores.create(database, settings))
+    KnnKind().sweep(graph.graph_id, Home(database, settings))
     assert graph.files() == child.before_the_stop
     graph.queue.cancel(job.id)
     daemon = IngestDaemon(database, settings)
@@ -262,13 +262,13 @@ def test_edges_take_the_place_of_those_before_at_once(deleting: Featured) -> Non
         gone = deleting.manifest.retractions.of_path(deleting.graph_id, str(path))
         assert [(file.status, file.reason) for file in gone] == [("retracted", REPLACED)]
     assert len(deleting.manifest.sources.list(deleting.graph_id)) == 1
-    KnnKind().sweep(deleting.graph_id, JobStores.create(deleting.database, deleting.settings))
+    KnnKind().sweep(deleting.graph_id, Home(deleting.database, deleting.settings))
     assert deleting.files() == [second]
     third = connect(deleting, k=4)
     fourth = connect(deleting, k=2)  # before the third is in
     deleting.ingest()
     holds(deleting, fourth)
-    KnnKind().sweep(deleting.graph_id, JobStores.create(deleting.database, deleting.settings))
+    KnnKind().sweep(deleting.graph_id, Home(deleting.database, deleting.settings))
     assert (fourth.exists(), third.exists()) == (True, False)
 
 

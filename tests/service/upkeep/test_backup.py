@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import URL, func, select, update
 
-from peewit.service.api.key_store import KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.migrations import DatabaseVersionError
@@ -24,6 +23,7 @@ from peewit.service.inbox.needed_files import GRAPHS
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import JobSpec, JobStatus, Lane
 from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.key_store import KeyStore
 from peewit.service.supervisor import sole_supervisor
 from peewit.service.upkeep.backup import STAGING_PREFIX, BackupRefused, abandoned_stagings, back_up
 from peewit.service.upkeep.backup_format import (

@@ -10,10 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from peewit.service.catalog import Catalog
+from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.tasks import solve
 from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.stores import JobStores
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
 from peewit.streaming.graph_paths import GraphPaths
@@ -40,8 +40,8 @@ def service(tmp_path: Path) -> Service:
 
 def is_small(service: Service, job: Job) -> bool:
     graph = Catalog(service.database).get_by_id(job.graph_id)
-    stores = JobStores.create(service.database, service.settings)
-    return KINDS[job.kind].is_small(job, graph, stores)
+    home = Home(service.database, service.settings)
+    return KINDS[job.kind].is_small(job, graph, home)
 
 
 def test_a_small_solve_starts_no_process_and_answers_as_a_child_does(service: Service) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from peewit.service.api.key_store import KeyNotFound, KeysInUse, KeyStore
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import keys
 from peewit.service.database.timestamps import now
+from peewit.service.key_store import KeyNotFound, KeysInUse, KeyStore
 
 ADMIN = "admin." + "0123456789abcdef" * 4
 

@@ -1,0 +1,216 @@
+"""What may stand after each command, and its help; `make generate` writes it.
+
+Help and completion read this and load no command. Arguments stand by what they name, in capitals;
+an option takes a value where ``=`` follows it.
+"""
+
+from typing import Final
+
+WORDS: Final = {
+    "demo": "--dir= --serve --host= --port= --json",
+    "serve": "--host= --port= --workers=",
+    "api": "--host= --port= --workers=",
+    "worker": "--metrics-port=",
+    "ingest": (
+        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --skip-bad-rows= --replace "
+        "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
+    ),
+    "delete": "GRAPH NEW... --edges= --src= --dst= --json",
+    "erase": "GRAPH --node= --nodes= --wait --json",
+    "retract": "GRAPH FILE... --inserts-only --json",
+    "expire": "GRAPH --before= --json",
+    "repair": "GRAPH --rebuild --json",
+    "graph create": (
+        "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= --seed= --keep-raw "
+        "--no-keep-raw --deletions= --parallel= --window= --window-by= --buckets= --allowed-ahead= "
+        "--time-unit= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= "
+        "--json"
+    ),
+    "graph set": (
+        "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
+        "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
+        "--column= --rename= --json"
+    ),
+    "graph list": "--json",
+    "graph show": "GRAPH --json",
+    "graph delete": "GRAPH --yes --json",
+    "graph export": "GRAPH -o= --output= --snapshot= --json",
+    "graph filter-features": "GRAPH -o= --output= --teleport= --json",
+    "graph knn": (
+        "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= --json"
+    ),
+    "source add": (
+        "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
+        "--op= --time= --node= --label= --label-column= --skip-bad-rows= --replace --no-replace "
+        "--json"
+    ),
+    "source list": "GRAPH --json",
+    "source remove": "GRAPH SOURCE --json",
+    "source retry": "GRAPH SOURCE --json",
+    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
+    "labels put": (
+        "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= "
+        "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
+    ),
+    "labels columns": "GRAPH --json",
+    "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
+    "labels doubtful": "GRAPH -k= --model=MODEL --job=JOB --label-column= --json",
+    "labels remove": "GRAPH NEW... --label-column= --json",
+    "labels export": "GRAPH FILE -o= --output= --label-column= --json",
+    "labels agreement": "GRAPH --drawn=random,all --share= --confidence= --label-column= --json",
+    "labels disagreements": "GRAPH -k= --label-column= --json",
+    "labels decide": "GRAPH NODE NEW --annotator= --label-column= --json",
+    "labels rename-annotator": "GRAPH NEW NEW --json",
+    "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
+    "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
+    "jobs list": (
+        "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= --json"
+    ),
+    "jobs show": "JOB --json",
+    "jobs cancel": "JOB --json",
+    "jobs wait": "JOB --json",
+    "certify": "GRAPH --snapshot= --passes= --set= --json",
+    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
+    "predictions": (
+        "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= --reverse "
+        "--positive= --threshold= --coverage= --json"
+    ),
+    "predict": (
+        "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"
+    ),
+    "evaluate": (
+        "GRAPH FILE --model=MODEL --label-column= --job=JOB --node= --label= --top-k= --positive= "
+        "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= "
+        "--json"
+    ),
+    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
+    "sets": "GRAPH --coverage= --model=MODEL --job=JOB --label-column= --json",
+    "threshold": (
+        "GRAPH --positive= --model=MODEL --job=JOB --label-column= --min-recall= --min-precision= "
+        "--cost-fn= --cost-fp= --positive-share= --json"
+    ),
+    "why": "GRAPH NODE -k= --model=MODEL --job=JOB --label-column= --json",
+    "suggest": (
+        "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL --label-column= "
+        "--reserve-for= --json"
+    ),
+    "labelstudio tasks": (
+        "GRAPH -o= --output= --config= --strategy=margin,variance,coverage,random -k= --class= "
+        "--label-column= --json"
+    ),
+    "labelstudio labels": "GRAPH FILE --class= --control= --label-column= --json",
+    "mcp": "--url=",
+    "map": "GRAPH --json",
+    "watch": "GRAPH --every= --json",
+    "key create": "NEW --scope= --json",
+    "key list": "--json",
+    "key revoke": "NEW --json",
+    "key open": "--json",
+    "backup": "FILE --json",
+    "restore": "FILE --erasures= --json",
+    "doctor": "--repair --json",
+    "version": "--json",
+}
+
+HELP: Final = {
+    "demo": "Label 1,797 digits from 100 labels.",
+    "serve": "Run api, ingest and worker on this machine.",
+    "api": "Answer HTTP requests.",
+    "worker": "Run the jobs that wait in the queue.",
+    "ingest": "Bring edges into a graph.",
+    "delete": "Delete all edges between some pairs of nodes.",
+    "erase": "Forget nodes: their edges, labels, features and predictions, and their ids.",
+    "retract": "Take all edges of some files out of a graph again.",
+    "expire": "Let go of all edges before a time, as a window does by itself once newer ones come.",
+    "repair": (
+        "Sample edges anew that deletes have spoiled, now instead of before the next snapshot."
+    ),
+    "graph create": "Create an empty graph.",
+    "graph set": "Change settings of a graph; they hold from the next block on.",
+    "graph list": "List all graphs.",
+    "graph show": "Show one graph: settings, what came in, what was kept, what waits.",
+    "graph delete": (
+        "Delete a graph with its labels and predictions; its files go after a time of grace."
+    ),
+    "graph export": "Write the sparsified edges of a snapshot: src, dst, weight.",
+    "graph filter-features": (
+        "Write the features of all nodes, smoothed along the edges, for classifiers of your own."
+    ),
+    "graph knn": "Make edges between nodes whose features are near, and ingest them.",
+    "source add": (
+        "Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka."
+    ),
+    "source list": (
+        "List sources with their files by status, their errors, and the quarantined files."
+    ),
+    "source remove": "Read nothing more from a source; its committed files stay in the graph.",
+    "source retry": (
+        "Offer the quarantined files of a source again; try it at once if it could not be read."
+    ),
+    "features": "Give nodes features; nodes that the graph does not know are created.",
+    "labels put": "Put labels; the latest of a node wins.",
+    "labels columns": "List the columns in which labels were given, and how many nodes have one.",
+    "labels list": (
+        "List labeled nodes, their labels, where these come from and who gave them, by their ids."
+    ),
+    "labels doubtful": (
+        "Labels that the others contradict, the most doubtful first: mistakes are among them."
+    ),
+    "labels remove": "Take the labels of some nodes back.",
+    "labels export": "Write the present label of every labeled node, ready to be put again.",
+    "labels agreement": (
+        "Say how far people agree about the same nodes: percent, kappa of pairs, alpha of all."
+    ),
+    "labels disagreements": (
+        "List nodes that people have labeled differently, and which label stands meanwhile."
+    ),
+    "labels decide": "Put the label that is to stand of a node about which people disagree.",
+    "labels rename-annotator": (
+        "Give a person another name in the labels, history and opinions of a graph."
+    ),
+    "solve": "Predict every node's label: a class, or with --model hfs --set target=real a number.",
+    "estimate": "Say what a solve would take, and whether it fits; exit with 1 where it does not.",
+    "jobs list": "List jobs, newest first, by the end of their ids.",
+    "jobs show": "Show one job.",
+    "jobs cancel": "Cancel a waiting job at once, ask a running one to stop.",
+    "jobs wait": "Wait until a job has ended; exit with 1 unless it succeeded.",
+    "certify": "Measure how far a snapshot is from the raw edges that it stands for.",
+    "tune": "Choose hyperparameters by cross-validation over the present labels.",
+    "predictions": "Write the latest predictions, or those of one job.",
+    "predict": (
+        "Predict points that are no nodes of the graph, by a model that was solved on features."
+    ),
+    "evaluate": "Compare predictions with true labels.",
+    "abstain": (
+        "How sure a prediction must be for few to be wrong: a score, and the curve of errors."
+    ),
+    "sets": "What sets of labels of some coverage promise, to whom, and how large they are.",
+    "threshold": "A threshold on the score of a class, chosen on the labels that the job left out.",
+    "why": "Which labels speak for what is predicted of a node, and on which way they are reached.",
+    "suggest": "Say which nodes to label next: those whose label would help most.",
+    "labelstudio tasks": (
+        "Write suggested nodes as tasks for Label Studio, with what is predicted of them."
+    ),
+    "labelstudio labels": "Put what annotators chose in Label Studio as labels of suggested nodes.",
+    "mcp": "Serve tools for agents by the Model Context Protocol.",
+    "map": "Draw the nodes of the newest snapshot, for the page of the graph.",
+    "watch": "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C.",
+    "key create": "Make a key and print it; it cannot be shown again.",
+    "key list": "List keys without their secrets.",
+    "key revoke": "Refuse a key from now on.",
+    "key open": "Let whoever is on this machine call without a key; all keys must be revoked.",
+    "backup": (
+        "Copy all graphs, labels, jobs, predictions and keys into DIR, while everything runs."
+    ),
+    "restore": "Bring a backup into an empty PEEWIT_HOME and an empty database, of either kind.",
+    "doctor": (
+        "Look at machine, database and files, also while everything runs; exit 1 for a fault."
+    ),
+    "version": "Show versions.",
+    "graph": "Graphs and their settings.",
+    "source": "What the ingest daemon reads.",
+    "labels": "Labels of nodes.",
+    "jobs": "Jobs of the queue.",
+    "labelstudio": "Label with Label Studio: tasks out, annotations in.",
+    "key": "Keys of the HTTP API.",
+}

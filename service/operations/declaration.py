@@ -1,0 +1,221 @@
+"""Declaration of operations: marks of parameters, and what is read off a signature.
+
+``here`` and ``graph`` are given by the door. A parameter with a mark is asked for; one whose type
+is a `Group` stands for the fields of that class, which several operations share.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.key_store import Scope
+from peewit.service.operations.here import Here
+
+EMPTY: Final = inspect.Parameter.empty
+
+
+class Mark:
+    """What a parameter means, in the words of every door, and the rules of its value.
+
+    Parameters
+    ----------
+    doc : str
+        A sentence; empty where the name says it.
+    name : str, optional
+        In addresses and bodies, where it is not the parameter's own.
+    flag : str, optional
+        On the command line: ``-k``, or ``NODE`` for an argument.
+    metavar : str, optional
+        How the value is called there.
+    given_as : type, optional
+        What Python callers may give, where it is more than the type that is read.
+    **rules
+        As pydantic names them: ``ge``, ``le``, ``min_length``, ``max_length``, ``examples``.
+    """
+
+    def __init__(
+        self,
+        doc: str = "",
+        *,
+        name: str | None = None,
+        flag: str | None = None,
+        metavar: str | None = None,
+        given_as: Any = None,
+        **rules: Any,
+    ) -> None:
+        self.doc = doc
+        self.metavar = metavar
+        self.given_as = given_as
+        self.name = name
+        self.flag = flag
+        self.rules: Mapping[str, Any] = rules
+
+
+class Path(Mark):
+    """A part of the address."""
+
+
+class Query(Mark):
+    """Stands in the query."""
+
+
+class Body(Mark):
+    """A field of a JSON body."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that several operations have together; fields are marked as parameters are.
+
+    ``TOGETHER`` describes them all in one sentence where callers in Python read of them.
+    """
+
+    TOGETHER: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One thing that is asked for."""
+
+    name: str
+    mark: Mark
+    kind: Any
+    default: Any
+    is_shared: bool  # of a group
+
+    @property
+    def key(self) -> str:
+        """Its name in addresses and bodies."""
+        return self.mark.name or self.name
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operation:
+    """A declared operation; `operation` says what each field means."""
+
+    call: Callable[..., Any]
+    method: str
+    path: str
+    scopes: Sequence[Scope]
+    raises: Sequence[type[Exception]]
+    answer: Any
+    parameters: Sequence[Parameter]
+    client: str
+    has_graph: bool
+    items: str | None = None
+    settled: Callable[[Any], bool] | None = None
+    follow: "Operation | None" = None
+    groups: Mapping[str, type[Group]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return self.call.__name__
+
+    @property
+    def doc(self) -> str:
+        """What it does, in the words of every door."""
+        return inspect.getdoc(self.call) or ""
+
+    def of(self, *marks: type[Mark]) -> list[Parameter]:
+        """The parameters of some kinds."""
+        return [each for each in self.parameters if isinstance(each.mark, marks)]
+
+    def __call__(self, here: Here, graph: GraphRecord | None = None, /, **values: Any) -> Any:
+        """Run it; fields of groups are put together again."""
+        for name, group in self.groups.items():
+            own = {each.name for each in fields(group)}
+            values[name] = group(**{key: values.pop(key) for key in own & values.keys()})
+        return self.call(here, graph, **values) if self.has_graph else self.call(here, **values)
+
+
+def operation(
+    route: str,
+    *scopes: Scope,
+    raises: Sequence[type[Exception]] = (),
+    client: str | None = None,
+    items: str | None = None,
+    settled: Callable[[Any], bool] | None = None,
+    follow: Operation | None = None,
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare an operation by its function.
+
+    Parameters
+    ----------
+    route : str
+        Method and path: ``"GET /predictions/sets"``, below the graph where the function takes one.
+    *scopes : Scope
+        A key must allow one of them.
+    raises : sequence of types
+        Errors beside an unknown graph and a broken rule.
+    client : str, optional
+        Name of the client's call, where it is not the function's.
+    items : str, optional
+        The field of the answer that the client returns alone.
+    settled : callable, optional
+        Tells whether an answer will change no more: every door can wait for that.
+    follow : Operation, optional
+        What tells how it goes on; itself by default.
+    """
+
+    def declare(call: Callable[..., Any]) -> Operation:
+        method, _, path = route.partition(" ")
+        hints = get_type_hints(call, include_extras=True)
+        signature = list(inspect.signature(call).parameters.values())
+        has_graph = len(signature) > 1 and hints[signature[1].name] is GraphRecord
+        parameters: list[Parameter] = []
+        groups: dict[str, type[Group]] = {}
+        for each in signature[1 + has_graph :]:
+            hint = hints[each.name]
+            if isinstance(hint, type) and issubclass(hint, Group):
+                groups[each.name] = hint
+                parameters += _fields_of(hint)
+            else:
+                parameters.append(_parameter(each.name, hint, each.default, is_shared=False))
+        parameters.sort(key=lambda one: (one.is_shared, not one.is_required))
+        return Operation(
+            call=call,
+            method=method,
+            path=path,
+            scopes=scopes,
+            raises=raises,
+            answer=hints["return"],
+            parameters=parameters,
+            client=client or call.__name__,
+            has_graph=has_graph,
+            items=items,
+            settled=settled,
+            follow=follow,
+            groups=groups,
+        )
+
+    return declare
+
+
+def _fields_of(group: type[Group]) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        _parameter(
+            each.name,
+            hints[each.name],
+            EMPTY if each.default is MISSING else each.default,
+            is_shared=True,
+        )
+        for each in fields(group)
+    ]
+
+
+def _parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parameter:
+    marks = [each for each in get_args(hint)[1:] if isinstance(each, Mark)]
+    if get_origin(hint) is not Annotated or not marks:
+        raise TypeError(f"parameter {name} of an operation must have a mark")
+    return Parameter(
+        name=name, mark=marks[0], kind=get_args(hint)[0], default=default, is_shared=is_shared
+    )

@@ -1,0 +1,165 @@
+"""How far predictions can be trusted: sets, abstention, doubts, reasons, thresholds."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.operations.declaration import Group, Query, operation
+from peewit.service.operations.here import Here
+from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
+from peewit.service.predictions.abstention import abstention
+from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
+from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
+from peewit.service.predictions.left_out import NotCrossValidated
+from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.reasons import MAX_REASONS, ReasonsNotKept, node_reasons
+from peewit.service.predictions.thresholds import class_threshold, left_out_evaluation
+from peewit.service.tables.uploads import BadUpload, node_id
+from peewit.service.wire.evaluations import PredictionAbstention, Threshold
+from peewit.service.wire.labels import Label
+from peewit.service.wire.predictions import (
+    DoubtfulLabels,
+    NodeId,
+    PredictionReasons,
+    PredictionSets,
+)
+from peewit.streaming.snapshots.store import SnapshotNotFound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal(Group):
+    """What a threshold is chosen for."""
+
+    min_recall: Annotated[
+        float | None, Query("Least part of the class to find, as precisely as can be; in (0, 1].")
+    ] = None
+    min_precision: Annotated[
+        float | None, Query("Least part of what is found to be of the class; find most; in (0, 1].")
+    ] = None
+    cost_fn: Annotated[float | None, Query("Cost of a node of the class that is missed.")] = None
+    cost_fp: Annotated[
+        float | None, Query("Cost of another node taken for it; 1 when left out.")
+    ] = None
+    positive_share: Annotated[
+        float | None,
+        Query("Part of all nodes that is of the class; as among those judged when left out."),
+    ] = None
+
+
+@operation("GET /predictions/sets", "read", raises=(*OF_PREDICTIONS, SetsNotKept), client="sets")
+def get_sets(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    coverage: Annotated[float, Query("Chance that a set holds the true label, in (0, 1).")] = 0.9,
+) -> PredictionSets:
+    """What sets of labels of some coverage promise, to whom, and how large they are.
+
+    The job must have solved with `sets=auto`.
+    """
+    file = which.judged(here, graph)
+    return PredictionSets(**provenance(file), sets=LabelSets.of(file, coverage).summary())
+
+
+@operation(
+    "GET /predictions/abstention",
+    "read",
+    raises=(*OF_PREDICTIONS, NotCrossValidated),
+    client="abstention",
+)
+def get_abstention(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    max_error: Annotated[float, Query("Part of the answers that may be wrong, in (0, 1).")] = 0.05,
+    confidence: Annotated[float, Query("Chance that no more are, at least.")] = 0.9,
+) -> PredictionAbstention:
+    """How sure a prediction must be for few to be wrong: a score, and the curve of errors.
+
+    The job must give probabilities and have left labels out: `sets=auto` or `cross_validate=5` with
+    `auto`, `probabilities=true` with any other model.
+    """
+    file = which.judged(here, graph)
+    found = abstention(file, max_error=max_error, confidence=confidence)
+    return PredictionAbstention(**provenance(file), abstention=found)
+
+
+@operation(
+    "GET /predictions/doubtful-labels",
+    "read",
+    raises=(*OF_PREDICTIONS, NotCrossValidated),
+    client="doubtful_labels",
+)
+def get_doubtful_labels(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    k: Annotated[int, Query("Most labels.", ge=1, le=MAX_DOUBTFUL, flag="-k")] = 20,
+) -> DoubtfulLabels:
+    """Labels that the others contradict, the most doubtful first: mistakes are among them.
+
+    Behind is the score of what the others say minus that of the label; below 0 they agree. The job
+    must have solved with `cross_validate=5`, `sets=auto`, `probabilities=true`, or
+    `without_doubtful=K`, which drops some of them from the answer.
+    """
+    file = which.judged(here, graph)
+    return DoubtfulLabels(**provenance(file), doubtful=doubtful_labels(file, k=k))
+
+
+@operation(
+    "GET /predictions/node/reasons",
+    "read",
+    raises=(
+        *OF_PREDICTIONS,
+        NodeNotFound,
+        NodeNotPredicted,
+        ReasonsNotKept,
+        SnapshotNotFound,
+        BadUpload,
+    ),
+    client="reasons",
+)
+def get_reasons(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    node: Annotated[
+        str, Query("External id of the node.", name="id", flag="NODE", given_as=NodeId)
+    ],
+    k: Annotated[
+        int, Query("Most labels for it, and against it.", ge=1, le=MAX_REASONS, flag="-k")
+    ] = 5,
+) -> PredictionReasons:
+    """Which labels speak for what is predicted of a node, and on which way they are reached.
+
+    Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
+    question after a snapshot reads it whole; further ones take a moment.
+    """
+    asked = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")
+    file = which.judged(here, graph)
+    reader, snapshots = here.home.predictions, here.home.snapshots(graph)
+    found = node_reasons(reader, snapshots, graph, file, asked, k=k)
+    return PredictionReasons(**provenance(file), reasons=found)
+
+
+@operation(
+    "GET /predictions/threshold",
+    "read",
+    raises=(*OF_PREDICTIONS, NotCrossValidated),
+    client="threshold",
+)
+def get_threshold(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    goal: Goal,
+    positive: Annotated[str, Query("The class to decide.", metavar="CLASS", given_as=Label)],
+) -> Threshold:
+    """A threshold on the score of a class, chosen on the labels that the job left out.
+
+    The job must have solved with `cross_validate=5`. Exactly one goal: `min_recall`,
+    `min_precision`, or costs. Where labels were not drawn at random, give `positive_share` as well.
+    """
+    file = which.judged(here, graph)
+    chosen = class_threshold(file, positive, **vars(goal))
+    return Threshold(**provenance(file), chosen=left_out_evaluation(file, chosen))

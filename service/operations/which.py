@@ -1,0 +1,103 @@
+"""Whose predictions: those of a job, or the latest, and what they were made from."""
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import Annotated, Any, Final
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job, UnknownJob
+from peewit.service.operations.declaration import Group, Query
+from peewit.service.operations.here import Here
+from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.store import PredictionsNotFound
+from peewit.solvers.late_modules import LateModule
+
+OF_PREDICTIONS: Final = (UnknownJob, PredictionsNotFound)
+"""Errors of whoever opens predictions."""
+
+solve_options: Final = LateModule("peewit.service.tasks.solve_options")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Which(Group):
+    """The solve whose predictions are meant."""
+
+    TOGETHER = "Predictions of this model, job, column of labels; the latest, unnamed ones else."
+
+    model: Annotated[str | None, Query("Its latest predictions; of any model otherwise.")] = None
+    job: Annotated[str | None, Query("Those of this job; the latest otherwise.", metavar="JOB")] = (
+        None
+    )
+    label_column: Annotated[
+        str | None,
+        Query(
+            "A named column of labels; the one without a name otherwise.",
+            min_length=1,
+            metavar="NAME",
+        ),
+    ] = None
+
+    def find(self, here: Here, graph: GraphRecord) -> Job:
+        """The job that made them; at the command line its id may be shortened."""
+        reader = here.home.predictions
+        job = self.job
+        if here.is_local and job is not None:
+            job = reader.jobs.resolve(job)
+        try:
+            return reader.find(graph, model=self.model, job_id=job, column=self.label_column)
+        except PredictionsNotFound as error:
+            if not here.is_local or job is not None:
+                raise
+            raise PredictionsNotFound(self._how_to_solve(here, graph)) from error
+
+    def open(self, here: Here, graph: GraphRecord) -> PredictionFile:
+        """The predictions; tells a person where labels or edges came since."""
+        file = here.home.predictions.open(self.find(here, graph))
+        name, newest = graph.settings.name, graph.progress.snapshot
+        if self.job is None and newest is not None and file.meta.snapshot < newest:
+            here.note(
+                f"these are of snapshot {file.meta.snapshot}, and {name} has snapshot {newest} by "
+                f"now: `{self._solve(graph)}` predicts with what came since"
+            )
+        return file
+
+    def judged(self, here: Here, graph: GraphRecord) -> PredictionFile:
+        """The same, to be judged by its labels."""
+        file = self.open(here, graph)
+        if graph.labels_seq > file.meta.labels_seq:
+            here.note("labels have changed since this was solved; `peewit solve` takes them in")
+        return file
+
+    def _solve(self, graph: GraphRecord) -> str:
+        column = f" --label-column {quote(self.label_column)}" if self.label_column else ""
+        return f"peewit solve {graph.settings.name}{column}"
+
+    def _how_to_solve(self, here: Here, graph: GraphRecord) -> str:
+        command, of_what = f"peewit solve {graph.settings.name}", ""
+        if self.label_column is not None:
+            here.home.labels.require_column(graph.id, self.label_column)
+        if self.model is not None:
+            solve_options.model_class(self.model)  # loads all models: a second
+            of_what += f" of {self.model}"
+            command += f" --model {self.model}"
+        if self.label_column is not None:
+            of_what += f" of label column {self.label_column!r}"
+            command += f" --label-column {quote(self.label_column)}"
+        name = graph.settings.name
+        return f"{name} has no predictions{of_what} yet; make some with `{command}`"
+
+
+def provenance(file: PredictionFile) -> dict[str, Any]:
+    """The fields of `Provenance`."""
+    meta = file.meta
+    return {
+        "job": meta.job_id,
+        "model": meta.model,
+        "snapshot": meta.snapshot,
+        "labels_seq": meta.labels_seq,
+        "features_version": meta.features_version,
+        "solver_status": meta.solver_status,
+        "refined": bool(meta.stats.get("refined")),
+        "score": meta.score,
+        "label_column": meta.label_column or None,
+    }

@@ -1,0 +1,203 @@
+"""Calls of the client, written from the declarations of operations."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from types import ModuleType
+from typing import Any, Final, get_args, get_type_hints
+
+from peewit.service.api.errors import _KINDS
+from peewit.service.client.errors import error_class
+from peewit.service.operations import judging
+from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
+
+SUBJECTS: Final[Sequence[ModuleType]] = (judging,)
+"""Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
+
+_IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
+_BUILT_IN: Final = {"int", "str", "float", "bool", "list", "dict", "tuple", "None", "object"}
+
+
+def operations_of(subject: ModuleType) -> list[Operation]:
+    """Those of a module, in its order."""
+    return [each for each in vars(subject).values() if isinstance(each, Operation)]
+
+
+def module_text(subject: ModuleType) -> str:
+    """The module of calls, as ruff formats it."""
+    operations = operations_of(subject)
+    first = (subject.__doc__ or "").partition("\n")[0]
+    written = f"Written from `{subject.__name__}`; `make generate` writes it anew."
+    head = f'"""{first}\n\n{written}\n"""'
+    text = "\n\n".join([head, "\n".join(_imports(operations)), *map(_call, operations)])
+    for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
+        ruff = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *command,
+            "--quiet",
+            "--stdin-filename",
+            "calls.py",
+            "-",
+        ]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+def _imports(operations: Sequence[Operation]) -> Iterator[str]:
+    yield f"from {_IMPORTS[0]} import Call, Request"
+    yield f"from {_IMPORTS[1]} import path, read, until"
+    for each in operations:
+        kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
+        if each.items is not None:
+            kinds.append(get_type_hints(each.answer)[each.items])
+        for kind in kinds:
+            yield from _imports_of(kind)
+    yield from ("from datetime import datetime", "from collections.abc import Sequence")
+
+
+def _imports_of(kind: Any) -> Iterator[str]:
+    for alias, module in _ALIASES.items():
+        if kind == getattr(module, alias):
+            yield f"from {module.__name__} import {alias}"
+            return
+    if isinstance(kind, type) and kind.__module__.startswith("peewit.service.wire"):
+        yield f"from {kind.__module__} import {kind.__name__}"
+    for part in get_args(kind):
+        yield from _imports_of(part)
+
+
+def _given_as(each: Parameter) -> Any:
+    return each.kind if each.mark.given_as is None else each.mark.given_as
+
+
+def kind_name(kind: Any) -> str:
+    """A type as it is written, by the name that it has on the wire."""
+    for alias, module in _ALIASES.items():
+        if kind == getattr(module, alias):
+            return alias
+    if isinstance(kind, type) and not get_args(kind):
+        return kind.__name__
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
+
+
+def _call(operation: Operation) -> str:
+    answer = _answer(operation)
+    given = ["graph: str"] if operation.has_graph else []
+    given += [_argument(each) for each in operation.parameters if not each.is_shared]
+    shared = [_argument(each) for each in operation.parameters if each.is_shared]
+    if operation.settled is not None:
+        shared.append("wait: float | None = 0.0")
+    keywords = ["*", *shared] if shared else []
+    return "\n".join(
+        [
+            f"def {operation.client}({', '.join([*given, *keywords])}) -> Call[{answer}]:",
+            textwrap.indent(_docstring(operation), "    "),
+            *(f"    {line}" for line in _body(operation)),
+        ]
+    )
+
+
+def _argument(each: Parameter) -> str:
+    default = "" if each.is_required else f" = {each.default!r}"
+    return f"{each.name}: {kind_name(_given_as(each))}{default}"
+
+
+def _answer(operation: Operation) -> str:
+    if operation.items is None:
+        return kind_name(operation.answer)
+    return kind_name(get_type_hints(operation.answer)[operation.items])
+
+
+def _docstring(operation: Operation) -> str:
+    lines = [f'"""{operation.doc}', "", "Parameters", "----------"]
+    if operation.has_graph:
+        lines += ["graph : str", "    Its name."]
+    together = {
+        field.name: group
+        for group in operation.groups.values()
+        if group.TOGETHER
+        for field in fields(group)
+    }
+    for each in operation.parameters:
+        if each.name not in together:
+            lines += _described([each], each.mark.doc)
+    for group in dict.fromkeys(together.values()):
+        own = [each for each in operation.parameters if together.get(each.name) is group]
+        lines += _described(own, group.TOGETHER)
+    if operation.settled is not None:
+        lines += [
+            "wait : float or None",
+            "    Longest wait for the end, in seconds; None for ever.",
+        ]
+    raised: dict[str, list[str]] = {}
+    for error in operation.raises:
+        kind = _KINDS[error]
+        name = error_class(int(kind.status), kind.uri).__name__
+        raised.setdefault(name, []).append((error.__doc__ or "").partition("\n")[0])
+    if raised:
+        lines += ["", "Raises", "------"]
+    for name, reasons in raised.items():
+        lines.append(name)
+        text = " Or: ".join(dict.fromkeys(reasons))
+        lines += _indented(text)
+    return "\n".join([*lines, '"""'])
+
+
+def _described(parameters: Sequence[Parameter], doc: str) -> Iterator[str]:
+    kind = kind_name(_given_as(parameters[0])).removesuffix(" | None").replace(" | ", " or ")
+    optional = "" if parameters[0].is_required else ", optional"
+    yield f"{', '.join(each.name for each in parameters)} : {kind}{optional}"
+    yield from _indented(doc)
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="    ")
+
+
+def _body(operation: Operation) -> Iterator[str]:
+    request = _request(operation)
+    kind = kind_name(operation.answer)
+    if operation.settled is None:
+        steps = f"(yield from read({kind}, {request}))"
+    else:
+        raise NotImplementedError(operation.name)
+    yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
+
+
+def _request(operation: Operation) -> str:
+    own = {f"{{{each.key}}}": each.name for each in operation.of(Path)}
+    verb = ""
+    steps = operation.path.strip("/").split("/")
+    if ":" in steps[-1] and not steps[-1].startswith("{"):
+        steps[-1], _, verb = steps[-1].partition(":")
+    parts = ['"graphs"', "graph"] if operation.has_graph else []
+    parts += [own.get(step, repr(step)) for step in steps if step]
+    if verb:
+        parts.append(f"verb={verb!r}")
+    arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]
+    if asked := operation.of(Query):
+        arguments.append(f"params={_mapping(asked)}")
+    if asked := operation.of(Body):
+        arguments.append(f"json={_mapping(asked)}")
+    if operation.method in {"GET", "PUT", "DELETE"}:
+        arguments.append("is_repeatable=True")
+    return f"Request({', '.join(arguments)})"
+
+
+def _mapping(asked: Sequence[Parameter]) -> str:
+    return "{" + ", ".join(f'"{each.key}": {each.name}' for each in asked) + "}"
+
+
+def _aliases() -> dict[str, ModuleType]:
+    """Names that types on the wire have."""
+    from peewit.service.wire import labels, predictions
+
+    return {"Label": labels, "NodeId": predictions}
+
+
+_ALIASES: Final = _aliases()
