@@ -1,6 +1,6 @@
 """How the graph arrives and stays small.
 
-Decisions, each with what it led to:
+Decisions, each with its reason or consequence:
 
 - A file is the unit of commitment. A bad row late in a long file must leave no trace, so two
   checkpoints are kept, the newest and the last at a file boundary, and what followed is replayed.
@@ -12,17 +12,17 @@ Decisions, each with what it led to:
   luck with all of its coins, and the guard against that, ln(n), is most of the records. Surpluses
   are state: they go from block to block and into checkpoints.
 - Resistances must be right across every cut, not only on average. A small cut is a small part of
-  every right-hand side: two communities of 250 nodes with six edges between them scored these at a
-  tenth of their resistance when solved to a residual of 1e-2. So the embedding bounds its error in
-  every direction, and tells only what degrees do not tell exactly.
+  every right-hand side, so solves to a residual of 1e-2 can score its edges at a tenth of their
+  resistance. So the embedding bounds its error in every direction, and covers only what degrees do
+  not give exactly.
 - Where a random walk mixes soon, return probabilities bound every resistance within a few percent
   and no system is solved. An embedding is made where they do not.
 - Features are written anew for each version, aligned with the nodes, and the version before stays
-  for a while: whoever solves maps rows that never change, and adding a row costs a copy of all.
+  for a while: solvers map rows that never change, and adding a row costs a copy of all.
 - The stream never looks at labels or models. ``peewit.solvers.models`` is out of its reach by
   contract.
-- ``sparsify`` is what notebooks call. It is loaded when it is asked for: whoever wants blocks only
-  need not wait for kernels, and processes set numba's environment before.
+- ``sparsify``, for notebooks, is loaded at first use: who only wants blocks need not wait for
+  kernels, and processes set numba's environment before.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """Processors and memory of this process: the machine's, or less where its container says so.
 
-`dask.system` tells the same number of processors, but takes a tenth of a second to load; this is
-read before numpy and numba are, by every command.
+Read by every command before numpy and numba load; `dask.system` gives the same number of
+processors, but takes a tenth of a second to load.
 """
 
 import math
@@ -16,15 +16,9 @@ _ROOT: Final = Path("/")
 def n_usable_processors(root: Path = _ROOT) -> int:
     """Processors that this process may use, a part of one counted whole.
 
-    Parameters
-    ----------
-    root : Path
-        Where ``/sys`` and ``/proc`` lie.
-
-    Notes
-    -----
     A container's ``--cpus``, and ``CPUQuota`` of systemd, are quotas of time in a control group
-    (Linux), of version 2 or 1; ``--cpuset-cpus`` and ``taskset`` are an affinity.
+    (Linux) of version 2 or 1; ``--cpuset-cpus`` and ``taskset`` are an affinity. ``/sys`` and
+    ``/proc`` lie in ``root``.
     """
     if hasattr(os, "sched_getaffinity"):
         n_processors = len(os.sched_getaffinity(0))
@@ -42,10 +36,7 @@ def n_usable_processors(root: Path = _ROOT) -> int:
 def container_memory_bytes(root: Path = _ROOT) -> int | None:
     """Most bytes of memory that the container of this process may have; None without a limit.
 
-    Parameters
-    ----------
-    root : Path
-        Where ``/sys`` and ``/proc`` lie.
+    ``/sys`` and ``/proc`` lie in ``root``.
     """
     limits = [
         *_limits(root, "memory.max", 1),
@@ -55,7 +46,7 @@ def container_memory_bytes(root: Path = _ROOT) -> int | None:
 
 
 def _limits(root: Path, name: str, n_words: int) -> Iterator[list[int]]:
-    """Numbers of a file of this process's control group, and of those that it lies in.
+    """Numbers of a file of this process's control group, and of the groups around it.
 
     Without a limit the file is not there, or reads ``max`` or -1.
     """

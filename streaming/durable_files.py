@@ -1,7 +1,7 @@
 """Files that are published whole or not at all.
 
-Everything Peewit keeps is written beside its final name, flushed to the disk and renamed, so that
-a process killed at any line leaves either the old state or the new one. Nothing here knows what the
+Everything Peewit keeps is written beside its final name, flushed to the disk and renamed, so that a
+process killed at any line leaves either the old state or the new one. Nothing here knows what the
 bytes mean.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 TEMPORARY_PREFIX = ".tmp-"
-"""Names that begin so are unfinished; whoever owns the directory may delete them."""
+"""Prefix of unfinished files; whoever owns the directory may delete them."""
 
 _FLUSH_BYTES = 1 << 26
 _ABANDONED_SECONDS = 86_400.0
@@ -45,16 +45,9 @@ def fsync_file(path: Path) -> None:
 
 
 def write_flushed(file: BinaryIO, content: memoryview, on_flushed: Callable[[], None]) -> None:
-    """Write bytes, flushed to the disk 64 MiB at a time, so that a slow one shows progress.
+    """Write contiguous bytes, flushed 64 MiB at a time, so that a slow disk shows progress.
 
-    Parameters
-    ----------
-    file : binary file
-        Open for writing.
-    content : memoryview
-        Contiguous.
-    on_flushed : callable
-        Called after each of those pieces.
+    ``on_flushed`` is called after each of those pieces; the rest is flushed with the whole file.
     """
     content = content.cast("B") if content.nbytes else memoryview(b"")
     for start in range(0, content.nbytes, _FLUSH_BYTES):
@@ -91,12 +84,8 @@ def link_file(source: Path, target: Path) -> None:
 def publish_file(path: Path, write: Callable[[Path], None]) -> None:
     """Create or replace one file whole.
 
-    Parameters
-    ----------
-    path : Path
-        Final name; its directory must exist.
-    write : callable
-        Receives the temporary path and writes the complete content there.
+    ``write`` writes the complete content to the temporary path it receives. The directory of
+    ``path`` must exist.
     """
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
     try:
@@ -115,7 +104,7 @@ def publish_json(path: Path, value: Any) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file beneath a name that nobody reads yet."""
+    """Write a JSON file under a name that nobody reads yet."""
     with naming(path):
         path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
@@ -149,7 +138,7 @@ def publish_directory(
 def reserved_array(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
     """A new array of zeros in an ``.npy`` file, memory-mapped for writing.
 
-    Its room is taken on the disk at once: on a full one, whoever fills a map is killed.
+    Its room is taken on the disk at once: whoever fills a map on a full disk is killed.
     """
     with naming(path):
         array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
@@ -169,16 +158,9 @@ def remove_unfinished(directory: Path) -> None:
 
 
 def remove_abandoned(root: Path, *, keep: Path, now: float) -> None:
-    """Delete the directories in ``root`` but one that nobody wrote to for a day.
+    """Delete the directories in ``root``, except ``keep``, that nobody wrote to for a day.
 
-    Parameters
-    ----------
-    root : Path
-        Holds one directory per run.
-    keep : Path
-        That of the present run.
-    now : float
-        Seconds since the epoch.
+    ``root`` has one directory per run; ``now`` is in seconds since the epoch.
     """
     for other in root.iterdir():
         if other != keep and now - other.stat().st_mtime > _ABANDONED_SECONDS:

@@ -1,7 +1,7 @@
 """Budget of edges: how many a graph keeps where nobody asks for a spectral error (B28).
 
-It is computed once, when the graph is made, and stored with it: a number that was read again from
-another machine would make another graph.
+It is computed once, when the graph is made, and stored with it: recomputed on another machine it
+would make another graph.
 """
 
 import os
@@ -11,7 +11,7 @@ from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.edges.change_rules import Deletions
 
 EDGES_PER_GIB: Final = 2_500_000
-"""Edges that a GiB of memory is for: twice as many records in the buffer of ingest, or a solve."""
+"""Edges for each GiB of memory: twice as many records in the buffer of ingest, or a solve."""
 
 MOST_EDGES: Final = 20_000_000
 """Most edges by default: with these the first solve of the default model takes half a minute."""
@@ -31,12 +31,8 @@ def machine_memory_bytes() -> int:
 def edge_budget(memory_bytes: int | None = None, *, deletions: Deletions = "off") -> int:
     """Most edges of a graph that asks for no spectral error.
 
-    Parameters
-    ----------
-    memory_bytes : int, optional
-        What ingest and solves may use; the memory of this machine or container by default.
-    deletions : {"off", "exact"}
-        Where edges may leave the buffer keeps more than is published, so that less is.
+    ``memory_bytes``, by default the memory of this machine or container, is what ingest and solves
+    may use. With deletions the budget is smaller, as the buffer keeps more than is published.
     """
     memory = machine_memory_bytes() if memory_bytes is None else memory_bytes
     budget = min(max(EDGES_PER_GIB * memory // _GIB, LEAST_EDGES), MOST_EDGES)

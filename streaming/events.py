@@ -10,29 +10,15 @@ from peewit.streaming.sparsifier.repair import Repair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSummary:
-    """Counters of the stream.
-
-    Attributes
-    ----------
-    n_nodes, edges_seen, self_loops : int
-        Nodes, rows and dropped self-loops so far.
-    n_records : int
-        Records in the buffer.
-    n_resparsifications : int
-        How often the buffer was thinned.
-    snapshot : int or None
-        Number of the newest snapshot.
-    newest : SnapshotMeta or None
-        Its provenance, as it was published.
-    """
+    """Counters of the stream."""
 
     n_nodes: int
-    edges_seen: int
-    self_loops: int
-    n_records: int
+    edges_seen: int  # rows, self-loops included
+    self_loops: int  # rows dropped
+    n_records: int  # in the buffer
     n_resparsifications: int
-    snapshot: int | None
-    newest: SnapshotMeta | None = None
+    snapshot: int | None  # number of the newest one
+    newest: SnapshotMeta | None = None  # provenance of that, as published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +33,18 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """A file whose whole content is already in the graph; nothing was added.
-
-    Attributes
-    ----------
-    file : EdgeFile
-    digest : str
-        Of the content.
-    original : str
-        Path of the file that it came with.
-    replaced : AbsorbedFile or None
-        File that it takes the place of, which is out of the graph for good.
-    """
+    """A file whose whole content is already in the graph; nothing was added."""
 
     file: EdgeFile
-    digest: str
-    original: str
-    replaced: AbsorbedFile | None = None
+    digest: str  # of the content
+    original: str  # path of the file that brought the content
+    replaced: AbsorbedFile | None = None  # earlier file, now out of the graph for good
 
     @property
     def has_replaced(self) -> bool:
-        """Whether no file that it takes the place of is in the graph.
+        """Whether no file that it replaces is in the graph.
 
-        It may have left before, when this could not be told any more.
+        The replaced one may have left earlier, when that could not be reported.
         """
         takes_a_place = self.file.replaces or self.file.replaces_siblings
         return takes_a_place and not self.file.takes_place_of(self.original)
@@ -77,7 +52,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """A file whose content was retracted and is not to come back by itself; nothing was added."""
+    """A file whose content was retracted and must not return by itself; nothing was added."""
 
     file: EdgeFile
     digest: str
@@ -95,8 +70,7 @@ class Retracted:
 class Committed:
     """Files that are in the clean checkpoint on disk, hence in the graph for good.
 
-    What they take the place of is out of it. Sent without files, too, when nothing but a
-    snapshot is new.
+    What they replace is out of it. Also sent without files when only a snapshot is new.
     """
 
     files: tuple[AbsorbedFile, ...]
@@ -105,47 +79,23 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A group of blocks went through.
-
-    Attributes
-    ----------
-    path : str
-        The file that it belongs to.
-    n_rows, n_bytes : int
-        Of the group; bytes as its parts are encoded.
-    summary : StreamSummary
-        The stream after it.
-    n_blocks : int
-        Blocks of the group.
-    block_seconds : float
-        From asking for its first row to its last record, without a resparsification.
-    resparsify_seconds : float or None
-        The resparsification that it led to; None where it led to none.
-    """
+    """A group of blocks went through."""
 
     path: str
-    n_rows: int
-    n_bytes: int
-    summary: StreamSummary
+    n_rows: int  # of the group, as are n_bytes and n_blocks
+    n_bytes: int  # of its parts as encoded
+    summary: StreamSummary  # after it
     n_blocks: int = 1
-    block_seconds: float = 0.0
-    resparsify_seconds: float | None = None
+    block_seconds: float = 0.0  # from its first row's request to its last record
+    resparsify_seconds: float | None = None  # not in block_seconds; None where none was due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """The sparsifier was repaired after deletes, or needed no repair.
-
-    Attributes
-    ----------
-    repair : Repair
-        What was sampled anew.
-    seconds : float
-        How long it took, with the reading of the log.
-    """
+    """The sparsifier was repaired after deletes, or needed no repair."""
 
     repair: Repair
-    seconds: float
+    seconds: float  # with the reading of the log
 
 
 IngestEvent = Quarantined | Duplicate | Withheld | Retracted | Committed | Progress | Repaired

@@ -22,7 +22,7 @@ class GraphPaths:
 
     @property
     def uploads(self) -> Path:
-        """Files that were sent by a page and wait for somebody to say what is in them."""
+        """Files sent by a page that wait for somebody to say what is in them."""
         return self.root / "uploads"
 
     @property

@@ -91,24 +91,12 @@ _FileKey = tuple[str, str]
 
 
 class Stream:
-    """One graph's stream, opened for writing by one process at a time.
+    """One graph's stream, opened for writing by one process at a time; a new graph is created.
 
-    Parameters
-    ----------
-    paths : GraphPaths
-        Where the graph lives; created when missing.
-    settings : StreamSettings
-        Kind of ids, sampling, threads.
-    on_event : callable
-        Receives every IngestEvent, in order.
-    should_stop : callable
-        Asked between groups and during solves; once true, ``ingest`` raises Interrupted.
-    guard : callable
-        Called before every change on disk; raises where this process may not write any more.
-    steps : Steps, optional
-        Told what is done and that it moves on.
-    clock, wall_clock : callable
-        Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
+    ``on_event`` receives every IngestEvent, in order. ``should_stop`` is called between groups and
+    during solves; once it is true, ``ingest`` raises Interrupted. ``guard`` is called before every
+    change on disk; it raises where this process may no longer write. ``clock`` gives monotonic
+    seconds, ``wall_clock`` seconds since the epoch for ``created_at``.
     """
 
     def __init__(
@@ -200,14 +188,9 @@ class Stream:
 
         Every file ends in exactly one event: Committed, Duplicate, Withheld or Quarantined. Files
         that are absorbed already (a run that was killed and started again) are reported as
-        Committed. A file that was half absorbed when the last run ended comes first.
-
-        Parameters
-        ----------
-        files : sequence of EdgeFile
-            All that are wanted; a half-absorbed file that is none of them is undone.
-        is_enough : callable
-            Asked between files; once true, the others are left for another call.
+        Committed. A file that was half absorbed when the last run ended comes first; it is undone
+        where it is none of ``files``. Once ``is_enough()`` is true, called between files, the
+        others are left for another call.
 
         Raises
         ------
@@ -244,13 +227,9 @@ class Stream:
     def adding_nodes(self) -> Iterator[Nodes]:
         """Index of the nodes, to add some that no edge brings (`NodeIndex.add`).
 
-        When the block ends they are committed, and a snapshot that has them is published; no event
-        tells of it. If the block raises, none of them was added.
-
-        Raises
-        ------
-        RuntimeError
-            A file is half absorbed: going back from it would forget the nodes.
+        When the block ends they are committed, and a snapshot that has them is published, without
+        an event. If the block raises, none of them was added. Raises RuntimeError while a file is
+        half absorbed: going back from it would forget the nodes.
         """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("nodes can be added only between files, to a stream that is usable")
@@ -271,14 +250,8 @@ class Stream:
         """Take all edges of a file out of the graph again, and publish a snapshot without them.
 
         Nodes stay known. The same content may be ingested anew, and the path with another content.
-
-        Parameters
-        ----------
-        path : str
-            Of an absorbed file.
-        inserts_only : bool
-            Whether to take out what a file inserted that also deleted or set edges of others: these
-            are not brought back.
+        With ``inserts_only`` a file that deleted or set edges of others loses what it inserted;
+        those edges are not brought back.
 
         Raises
         ------
@@ -295,19 +268,10 @@ class Stream:
         return found
 
     def retract_all(self, wanted: Mapping[str, bool]) -> list[AbsorbedFile | NotRetractable]:
-        """Retract files as `retract` does, with one checkpoint and one snapshot for all.
+        """Retract files as `retract` does, with one checkpoint, snapshot and event for all.
 
-        One event, Retracted, tells of those that are out.
-
-        Parameters
-        ----------
-        wanted : mapping of str to bool
-            ``inserts_only`` by the path of an absorbed file.
-
-        Returns
-        -------
-        list of AbsorbedFile or NotRetractable
-            In the order of ``wanted``: the file that is out, or why it stays.
+        ``wanted`` has ``inserts_only`` by the path of an absorbed file. Returns, in its order, each
+        file that is out, or why it stays; the event Retracted has the former.
         """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("files can be retracted only between files, of a usable stream")
@@ -337,7 +301,6 @@ class Stream:
             self._commitment.remove(file)
 
     def _strike(self, files: Sequence[AbsorbedFile]) -> None:
-        """Take the records of some files out of the sparsifier."""
         self._steps.begin("retracting", files[0].path)
         started = self._clock()
         gone = {file.digest for file in files}
@@ -352,7 +315,7 @@ class Stream:
     def lookup(self, ids: pa.Array) -> Int32Array:
         """Dense ids of external ones that are in the graph, -1 of others; see `NodeIndex.lookup`.
 
-        What it finds between files is on disk: a checkpoint is written first where need be.
+        Ids found between files are on disk: a checkpoint is written first where need be.
         """
         if self.is_between_files:
             self._save_clean(publish=False)
@@ -361,19 +324,11 @@ class Stream:
     def erase(self, nodes: Int32Array) -> None:
         """Erase nodes: their edges leave the graph and their external ids the index.
 
-        Their dense ids are retired: `n_nodes` stays, and an external id that comes again is a new
-        node. Killed at any line, it can be done again with the same dense ids. Published snapshots
-        and features keep theirs, until `SnapshotStore.erase` and `FeatureStore.publish`.
-
-        Parameters
-        ----------
-        nodes : (n_erased,) int32
-            Dense ids, each once, from `lookup` between files.
-
-        Raises
-        ------
-        RuntimeError
-            A file is half absorbed, or the stream is not usable.
+        ``nodes`` are dense ids, each once, from `lookup` between files. They are retired: `n_nodes`
+        stays, and an external id that comes again is a new node. Killed at any line, it can be done
+        again with the same dense ids. Published snapshots and features keep theirs, until
+        `SnapshotStore.erase` and `FeatureStore.publish_without`. Raises RuntimeError while a file
+        is half absorbed, or where the stream is not usable.
         """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("nodes can be erased only between files, of a usable stream")
@@ -385,19 +340,10 @@ class Stream:
         self._absorption.nodes.erase(nodes)
 
     def expire(self, before: float) -> None:
-        """Take out all edges of buckets that lie wholly before some time, and publish the rest.
+        """Take out all edges of buckets that lie wholly before a time, and publish the rest.
 
-        Parameters
-        ----------
-        before : float
-            Seconds since 1970.
-
-        Raises
-        ------
-        ValueError
-            The graph has no window.
-        RuntimeError
-            A file is half absorbed, or the stream is not usable.
+        ``before`` is in seconds since 1970. Raises ValueError where the graph has no window,
+        RuntimeError while a file is half absorbed or where the stream is not usable.
         """
         if self._settings.window is None:
             raise ValueError("before must be left out of a graph without a window")
@@ -411,19 +357,10 @@ class Stream:
     def repair(self, *, everything: bool = False) -> None:
         """Repair the sparsifier now, and publish what has changed.
 
-        Parameters
-        ----------
-        everything : bool
-            Whether all edges are sampled anew in any case: from the log, or, where deletions are
-            off, from all files.
-
-        Raises
-        ------
-        RawEdgesGone, FileUnreadable
-            Of a graph without a log, files are missing, changed, or cannot be read now; it is as
-            before.
-        RuntimeError
-            A file is half absorbed, or the stream is not usable.
+        With ``everything`` all edges are sampled anew in any case: from the log, or, where
+        deletions are off, from all files. Where these are missing, changed or unreadable, raises
+        `RawEdgesGone` or `FileUnreadable`, and the graph is as before. Raises RuntimeError while a
+        file is half absorbed, or where the stream is not usable.
         """
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("a graph can be repaired only between files, of a usable stream")
@@ -441,7 +378,7 @@ class Stream:
     def _read_again(self) -> Repair | None:
         """Absorb all files anew, as a stream with the present settings would have.
 
-        Of a state that holds every edge nothing is read.
+        Where the state holds every edge nothing is read.
         """
         if is_whole(self.state):
             self._commitment.is_dirty |= self._absorption.lift_bound()
@@ -689,7 +626,7 @@ class Stream:
 
     @property
     def _digests(self) -> list[str]:
-        """Of the files of which edges may live, in order."""
+        """Digests of the files of which edges may live, in order."""
         return living(self.files, self.state.horizon)
 
     def _tell(self, repair: Repair | None, started: float) -> None:

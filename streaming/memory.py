@@ -1,10 +1,10 @@
 """Memory limit: turned into the size of the buffer and of the blocks that are read.
 
-What a stream needs is known beforehand: so much for the process, for each block in flight, for each
-node and for each record. The limit is refused where the sparsifier itself would not fit. Where no
-epsilon is asked that is not known before edges come: every edge is kept until the records pass a
-budget, which may be far more than there ever are. So the buffer takes what memory there is, as long
-as a spanning forest fits, and `stream.absorption` refuses once more must be kept than it holds.
+What a stream needs is known beforehand: a part for the process, for each block in flight, each node
+and each record. A limit that the sparsifier itself exceeds is refused. Without an epsilon the
+number of records is unknown: every edge is kept until the records pass a budget, which may never
+happen. Then the buffer takes the memory there is, as long as a spanning forest fits, and
+`stream.absorption` refuses once more must be kept than it holds.
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +30,10 @@ DELETE_NODE_BYTES = 40
 """What a strike adds up for a node, and what is kept of it."""
 
 LOG_NODE_BYTES = 50
-"""Degrees, components and marks of a node once a log is resolved. While that lasts it takes three
-times as much, as spans are added up, but less than an embedding, which is not there then."""
+"""Degrees, components and marks of a node once a log is resolved.
+
+Three times as much while that lasts, but less than an embedding, which is not there then.
+"""
 
 LOG_BYTES = 320 * 2**20
 """Pairs that are looked for in a log, and blocks of it."""
@@ -56,18 +58,10 @@ class MemoryLimitTooSmall(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """Sizes that keep to a memory limit.
+    """Sizes that keep to a memory limit."""
 
-    Attributes
-    ----------
-    buffer_edges : int
-        Most records that the buffer may hold.
-    part_rows : int
-        Most rows of a block.
-    """
-
-    buffer_edges: int
-    part_rows: int
+    buffer_edges: int  # most records of the buffer
+    part_rows: int  # most rows of a block
 
 
 def plan_memory(
@@ -80,33 +74,13 @@ def plan_memory(
     blocks_in_flight: int,
     deletions: Deletions = "off",
 ) -> MemoryPlan:
-    """Buffer and block size with which a stream stays within ``limit_bytes``.
+    """Buffer and block size with which a stream stays within ``limit_bytes`` of resident memory.
 
-    They depend on the arguments alone, so that the stream stays reproducible; the size of blocks
-    not on the number of nodes, as the parts of a file are numbered before it is read.
-
-    Parameters
-    ----------
-    limit_bytes : int
-        Most resident memory of the process.
-    settings : SparsifierSettings
-        Of the graph.
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    n_nodes : int
-        Nodes known; ``expected_nodes`` counts where it is more.
-    part_rows : int
-        Most rows of a block without a limit.
-    blocks_in_flight : int
-        Blocks that are in memory together.
-    deletions : {"off", "exact"}
-        Whether edges may be deleted, by a log.
-
-    Raises
-    ------
-    MemoryLimitTooSmall
-        Less is left for the buffer than the sparsifier asked for needs, or, where no epsilon is
-        asked, a spanning forest of it; says what would do.
+    They depend on the arguments alone, so that the stream stays reproducible. The size of blocks
+    does not depend on the number of nodes, as the parts of a file are numbered before it is read.
+    Of ``n_nodes``, the nodes known, and ``expected_nodes`` the larger counts; ``part_rows`` bounds
+    a block without a limit. Raises `MemoryLimitTooSmall`, which says what would do, where the
+    buffer cannot hold the sparsifier or, without an epsilon, a spanning forest.
     """
     nodes = max(n_nodes, settings.expected_nodes)
     for_blocks = int(_BLOCK_SHARE * limit_bytes)

@@ -17,68 +17,38 @@ from peewit.streaming.sparsifier.sparsifier import buffer_cap
 SMALLEST_PART_ROWS = 1 << 13
 
 LIMITED_READERS = 2
-"""Threads that read, at most, where memory is limited: its plan must not depend on threads."""
+"""Most threads that read where memory is limited: its plan must not depend on threads."""
 
 GROUP_SHARE = 1 / 16
-"""Where memory or edges are limited, the buffer grows by at most this part of what it may hold
-before it is looked at."""
+"""Share of its limit by which the buffer grows before it is looked at, where one is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
     """Settings of one graph's stream.
 
-    Attributes
-    ----------
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    max_nodes : int
-        More nodes than this are refused.
-    sparsifier : SparsifierSettings
-        Which edges stay.
-    group_blocks : int
-        Most blocks scored against one embedding; part of what a result depends on, unlike
-        ``n_threads``.
-    n_threads : int
-        Threads that read and score.
-    scheduler : str or None
-        Address of a dask.distributed scheduler whose workers sparsify shares of the parts; None
-        does it in threads.
-    wave_shares : int
-        Shares that go to the cluster together; like ``group_blocks`` part of what a result there
-        depends on, unlike the number of workers.
-    memory_limit : int or None
-        Most bytes of resident memory of this process; decides how large buffer and blocks may be.
-    max_part_rows : int
-        Most rows of a block, whatever the size of the sparsifier.
-    deletions : {"off", "exact"}
-        Whether rows may delete edges, and files be retracted; "exact" keeps a log of all edges and
-        repairs the sparsifier by it before a snapshot.
-    parallel : {"sum", "replace"}
-        What a further edge of a pair does; ``replace`` needs deletions.
-    window : Window or None
-        Which edges live, by their time; None keeps all. Edges leave by the log, so that it needs
-        exact deletions.
-    checkpoint_seconds : float
-        A checkpoint is written when the last one is older than this.
-    snapshot_edges, snapshot_seconds : int or float or None
-        A snapshot is published at the next file boundary once so many edges or seconds have passed
-        since the last; None waits for the end of the files given.
+    Results depend on ``group_blocks`` and, on a cluster, ``wave_shares``; not on the number of
+    threads or workers. ``memory_limit`` decides how large buffer and blocks may be. With exact
+    deletions rows may delete edges and files be retracted: a log keeps all edges, and the
+    sparsifier is repaired by it before a snapshot. ``replace`` and windows need that, as edges
+    leave by the log. A snapshot is published at the next file boundary once ``snapshot_edges`` or
+    ``snapshot_seconds`` have passed since the last; where both are None, at the end of the files
+    given.
     """
 
     node_kind: NodeKind
-    max_nodes: int = 100_000_000
+    max_nodes: int = 100_000_000  # more are refused
     sparsifier: SparsifierSettings
-    group_blocks: int = 16
-    n_threads: int = 2
-    scheduler: str | None = None
-    wave_shares: int = 8
-    memory_limit: int | None = None
-    max_part_rows: int = PART_ROWS
+    group_blocks: int = 16  # most blocks scored against one embedding
+    n_threads: int = 2  # that read and score
+    scheduler: str | None = None  # of dask.distributed; its workers sparsify shares of parts
+    wave_shares: int = 8  # shares that go to the cluster together
+    memory_limit: int | None = None  # bytes of resident memory of this process
+    max_part_rows: int = PART_ROWS  # most rows of a block, whatever the size of the sparsifier
     deletions: Deletions = "off"
-    parallel: Parallel = "sum"
-    window: Window | None = None
-    checkpoint_seconds: float = 30.0
+    parallel: Parallel = "sum"  # what a further edge of a pair does
+    window: Window | None = None  # which edges live, by their time; None keeps all
+    checkpoint_seconds: float = 30.0  # age of the last checkpoint at which the next is written
     snapshot_edges: int | None = None
     snapshot_seconds: float | None = None
 
@@ -100,10 +70,7 @@ class StreamSettings:
     def within_memory(self, n_nodes: int) -> "StreamSettings":
         """Settings whose buffer and blocks keep to ``memory_limit`` with so many nodes.
 
-        Raises
-        ------
-        MemoryLimitTooSmall
-            The sparsifier does not fit.
+        Raises `MemoryLimitTooSmall` where the sparsifier does not fit.
         """
         if self.memory_limit is None:
             return self
@@ -124,7 +91,7 @@ class StreamSettings:
 
     @property
     def keeping(self) -> SparsifierSettings:
-        """What decides which edges stay in the buffer: more than is published, where they leave."""
+        """Settings of the buffer, which keeps more edges than are published where edges leave."""
         return self.sparsifier if self.window is None else self.sparsifier.with_room(ROOM)
 
     @property

@@ -1,6 +1,6 @@
 """`sparsify` for notebooks and scripts: one call from edges to a sparsifier, nothing kept on disk.
 
-The stream of a graph that is to be kept, followed and resumed is ``pipeline.Stream``.
+`graph_stream.Stream` is the stream of a graph that is kept, followed and resumed.
 """
 
 import os
@@ -318,7 +318,7 @@ class _Call:
         return self.n_nodes or DEFAULT_MAX_NODES
 
     def settings(self, n_nodes: int) -> SparsifierSettings:
-        """What decides which edges stay in a graph of about so many nodes."""
+        """Settings that decide which edges stay in a graph of about so many nodes."""
         return SparsifierSettings(
             epsilon=self.epsilon,
             seed=self.seed,
@@ -382,7 +382,7 @@ def _of_copies(
 
 
 def _expected_of_copies(state: CopiesState, settings: KelnerLevinSettings) -> float:
-    """Error to expect of copies (B10'): the least sampled degree is counted, not modelled."""
+    """Error to expect of copies (B10'): the least sampled degree is counted, not modeled."""
     degree = np.zeros(state.n_nodes)
     for end in (state.u, state.v):
         degree += np.bincount(end, state.copies, state.n_nodes)
@@ -401,7 +401,6 @@ def _external_ids(nodes: Nodes, kind: NodeKind) -> pa.Array | None:
 def _of_files(
     source: EdgeFiles, call: _Call, kind: NodeKind | None, scheduler: str | None
 ) -> Sparsified:
-    """Sparsifier of files, in parts, one file after the other."""
     files = source.list()
     for path in source.passed_over:
         warnings.warn(f"passed over {path}: the name of a file must be UTF-8", stacklevel=3)
@@ -517,7 +516,7 @@ def _result(
 
 
 def _table(edges: Edges) -> tuple[pa.Table, int | None]:
-    """Edges in memory as a table, and the number of nodes where the edges tell it."""
+    """Edges in memory as a table, and the number of nodes where the edges give it."""
     if sp.issparse(edges):
         edges = Graph.from_adjacency(edges)
     if isinstance(edges, Graph):
@@ -579,7 +578,7 @@ def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:
 
 
 def _kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
-    """Integers or strings, as the sources are; a column that is missing is told later."""
+    """Integers or strings, as the sources are; a missing column is reported later."""
     if columns.src not in schema.names:
         return "string"
     kind = schema.field(schema.names.index(columns.src)).type

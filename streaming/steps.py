@@ -1,7 +1,7 @@
-"""Steps: what a stream does at the moment, told by the work itself as it goes on.
+"""Steps: what a stream does at the moment, reported by the work itself as it goes on.
 
-A step is long work with a name. Who is told of one that neither ends nor moves on knows that the
-work stands still, which no thread beside it can tell.
+A step is long work with a name. One that neither ends nor moves on stands still, which only reports
+from the work itself can show, not a thread beside it.
 """
 
 from typing import Literal
@@ -30,18 +30,10 @@ Step = Literal[
 
 
 class Steps:
-    """Is told what is done; this one keeps it to itself."""
+    """Receives reports of steps; this base class ignores them."""
 
     def begin(self, step: Step, path: str | None = None) -> None:
-        """Note that a step begins, or that the present one moves on where it is the same.
-
-        Parameters
-        ----------
-        step : Step
-            What is done.
-        path : str, optional
-            The file that it is done with.
-        """
+        """Note that a step begins, or moves on where it is the same; ``path`` is its file."""
 
     def move_on(self) -> None:
         """Note progress within the present step: a block, an iteration, some mebibytes."""

@@ -1,4 +1,4 @@
-"""What networkx shows of this backend; it imports nothing, as networkx reads it at every start."""
+"""What networkx shows of this backend. It imports nothing: networkx reads it at every start."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _FURTHER = {"rtol : float, default 1e-10": "Relative residual asked of the linea
 
 
 def get_info() -> dict[str, Any]:
-    """The functions and what is to be known of each, as networkx documents backends."""
+    """The backend's functions and their documentation, in networkx's format."""
     return {
         "backend_name": "peewit",
         "project": "peewit",

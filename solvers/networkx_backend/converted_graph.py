@@ -1,4 +1,4 @@
-"""A networkx graph as this backend wants it: its adjacency matrix, and labels as they stand."""
+"""A networkx graph as this backend needs it: its adjacency matrix and its current labels."""
 
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,13 +14,8 @@ from peewit.solvers.graph import Graph
 class ConvertedGraph:
     """A networkx graph with its adjacency matrix.
 
-    networkx keeps converted graphs for later calls. So labels are read when they are asked for:
-    one that was changed since counts. Weights are those of the conversion.
-
-    Parameters
-    ----------
-    source : networkx.Graph or networkx.MultiGraph
-        What is converted; kept, as labels and all other attributes stay there.
+    networkx caches converted graphs: weights are those of the conversion, while labels and all
+    other attributes are read from ``source`` at each call, so changes to them count.
     """
 
     __networkx_backend__: ClassVar[str] = "peewit"
@@ -34,11 +29,11 @@ class ConvertedGraph:
         )
 
     def is_directed(self) -> bool:
-        """Whether edges have directions, as networkx asks."""
+        """Whether edges have directions."""
         return bool(self.source.is_directed())
 
     def is_multigraph(self) -> bool:
-        """Whether there may be parallel edges, as networkx asks; here their weights are summed."""
+        """Whether there may be parallel edges; their weights are summed here."""
         return bool(self.source.is_multigraph())
 
     def __len__(self) -> int:
@@ -48,10 +43,7 @@ class ConvertedGraph:
     def graph(self) -> Graph:
         """The graph without its loops.
 
-        Raises
-        ------
-        NotImplementedError
-            A weight is negative or not finite: networkx itself takes it.
+        Raises NotImplementedError for weights that are negative or not finite; networkx takes them.
         """
         weight = self.matrix.data
         wrong = weight[~(np.isfinite(weight) & (weight >= 0.0))]
@@ -64,17 +56,14 @@ class ConvertedGraph:
 
     @cached_property
     def degree(self) -> FloatArray:
-        """(n_nodes,) sums of weights, loops included, and 1 where there is none, as networkx."""
+        """(n_nodes,) sums of weights with loops, and 1 for isolated nodes, as in networkx."""
         sums: FloatArray = self.graph.degree + self.matrix.diagonal()
         return np.where(sums == 0.0, 1.0, sums)
 
     def labels(self, name: str) -> tuple[IntArray, IntArray, AnyArray]:
-        """Labeled nodes, the class of each by its place, and the classes as they first appear.
+        """Labeled nodes, the class code of each, and the classes in order of first appearance.
 
-        Raises
-        ------
-        networkx.NetworkXError
-            No node has the attribute.
+        Raises `networkx.NetworkXError` if no node has the attribute.
         """
         places: dict[Any, int] = {}
         nodes, codes = [], []

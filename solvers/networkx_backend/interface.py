@@ -1,9 +1,8 @@
 """The module that networkx calls: conversions, whether to run, and the two functions.
 
-Both functions are one linear system whose matrix has no positive entry beside its diagonal, and
-the class of a node is that of its largest score. Networkx iterates, from zero, towards the same
-scores. Where two scores of a node are closer than the solver can tell, ties and scores too small
-for it among them, that iteration decides.
+Each function solves one linear system with an M-matrix and gives each node the class of its largest
+score. networkx iterates towards the same scores from zero. That iteration decides here too where
+the two largest scores of a node differ by less than the solver's error, as for ties.
 """
 
 import warnings
@@ -21,10 +20,10 @@ from peewit.solvers.networkx_backend.converted_graph import ConvertedGraph
 from peewit.solvers.status import Status
 
 LEAST_EDGES: Final = 30_000
-"""Edges from about which on a solve is faster than networkx's 30 steps (measured)."""
+"""Number of edges from which a solve is faster than networkx's 30 steps (measured)."""
 
 _TOLD_APART: Final = 1e3
-"""Times the residual asked: scores of harmonic functions that differ by more are told apart."""
+"""Scores of harmonic functions are told apart if they differ by more than this times ``rtol``."""
 
 __all__ = [
     "can_run",
@@ -37,26 +36,26 @@ __all__ = [
 
 
 def convert_from_nx(graph: Any, **asked: Any) -> ConvertedGraph:
-    """The graph with its matrix; whatever ``asked`` to preserve is, as ``graph`` stays at hand."""
+    """The graph with its matrix; all attributes are preserved, as the source graph is kept."""
     del asked
     return graph if isinstance(graph, ConvertedGraph) else ConvertedGraph(graph)
 
 
 def convert_to_nx(result: Any, *, name: str | None = None) -> Any:
-    """A converted graph as a networkx graph again, all else as it is."""
+    """A copy of the source networkx graph; any other result as it is."""
     del name
     return result.source.copy() if isinstance(result, ConvertedGraph) else result
 
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-    """True, or the reason why a function does not run on these arguments."""
+    """True, or the reason why a function cannot run on these arguments."""
     del name
     graph = args[0] if args else kwargs["G"]
     return "directions of edges count in networkx" if graph.is_directed() else True
 
 
 def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-    """True, or the reason why networkx had better run it."""
+    """True, or the reason why networkx should run it itself."""
     del name
     graph = args[0] if args else kwargs["G"]
     if isinstance(graph, ConvertedGraph) or graph.number_of_edges() >= LEAST_EDGES:
@@ -69,24 +68,9 @@ def harmonic_function(
 ) -> list[Any]:
     """Class of each node by the harmonic function of the labels (D1).
 
-    Parameters
-    ----------
-    G : ConvertedGraph
-    max_iter : int
-        Limit on the iterations of the solver, and of networkx's where that decides; at least 1.
-    label_name : str
-        Attribute of nodes that holds labels.
-    rtol : float
-        Relative residual asked, in (0, 1).
-
-    Raises
-    ------
-    networkx.NetworkXNotImplemented
-        The graph is directed.
-    networkx.NetworkXError
-        No node has a label.
-    ValueError
-        An argument is out of its range.
+    ``max_iter`` limits the solver's iterations, and networkx's for nodes that those decide. Raises
+    `networkx.NetworkXNotImplemented` for directed graphs, `networkx.NetworkXError` if no node has a
+    label, and ValueError for arguments out of range.
     """
     _check(G, max_iter)
     nodes, codes, classes = G.labels(label_name)
@@ -114,18 +98,8 @@ def local_and_global_consistency(
 ) -> list[Any]:
     """Class of each node by the limit of label spreading, (1 - alpha) (I - alpha S)^-1 Y.
 
-    Parameters
-    ----------
-    G : ConvertedGraph
-    alpha : float
-        Part of a score that comes from neighbors, in [0, 1).
-    max_iter, label_name, rtol
-        As of `harmonic_function`.
-
-    Raises
-    ------
-    networkx.NetworkXNotImplemented, networkx.NetworkXError, ValueError
-        As of `harmonic_function`; also an ``alpha`` out of its range, where nothing converges.
+    ``max_iter`` and the errors are those of `harmonic_function`. Raises ValueError also for
+    ``alpha`` outside [0, 1), where the iteration has no limit.
     """
     _check(G, max_iter)
     if not 0.0 <= alpha < 1.0:
@@ -163,7 +137,7 @@ def _one_hot(nodes: IntArray, codes: IntArray, n_nodes: int, n_classes: int) -> 
 def _solved(
     graph: Graph, scale: float, shift: FloatArray, rhs: FloatArray, max_iter: int, rtol: float
 ) -> FloatArray:
-    """The solution of (scale L + diag(shift)) x = rhs, and a warning where it is not found."""
+    """The solution x of (scale L + diag(shift)) x = rhs; warns if it did not converge."""
     if graph.n_nodes == 0:
         return rhs
     solver = LaplacianSolver(graph, scale=scale, shift=shift, rtol=rtol, max_iter=max_iter)
@@ -180,7 +154,7 @@ def _solved(
 
 
 def _are_close(scores: FloatArray, told_apart: float) -> BoolArray:
-    """Whether the two largest scores of each node differ by no more than that."""
+    """Whether the two largest scores of each node differ by at most ``told_apart``."""
     if scores.shape[1] == 1:
         return np.zeros(scores.shape[0], bool)
     second, first = np.partition(scores, -2, axis=1)[:, -2:].T
@@ -196,11 +170,11 @@ def _named(
     given: FloatArray,
     max_iter: int,
 ) -> list[Any]:
-    """The class of each node; of those that are ``close`` by steps F <- step F + given."""
+    """The class of each node; that of ``close`` nodes by steps F <- step F + given."""
     reached = np.zeros(G.graph.n_components, bool)
     reached[G.graph.component[given.any(axis=1)]] = True
     best = scores.argmax(axis=1)
-    best[~reached[G.graph.component]] = 0  # as the largest of zeros
+    best[~reached[G.graph.component]] = 0  # argmax of zeros, as in networkx
     close &= reached[G.graph.component]
     if close.any():
         iterated = np.zeros_like(given)

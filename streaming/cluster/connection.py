@@ -30,10 +30,10 @@ from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.edges.blocks import excerpt
 
 CONNECT_SECONDS = 10.0
-"""A scheduler that does not answer by then is reported."""
+"""A scheduler that does not answer within this time is reported."""
 
 NO_WORKER_SECONDS = 60.0
-"""A cluster without any worker for so long is reported."""
+"""A cluster without any worker for this time is reported."""
 
 RETRIES = 2
 """How often a task that raised is tried again; one whose worker died is counted by dask."""
@@ -46,16 +46,8 @@ _T = TypeVar("_T")
 class Connection:
     """Connection to a dask scheduler, closed at the end of its ``with`` block.
 
-    Parameters
-    ----------
-    scheduler : str
-        Address, such as ``tcp://host:8786``. Workers need this package and must see the files
-        under the same paths as this process.
-
-    Raises
-    ------
-    ClusterError
-        The scheduler does not answer.
+    ``scheduler`` is an address such as ``tcp://host:8786``. Workers need this package and must see
+    the files under the same paths as this process. Raises ``ClusterError`` where nothing answers.
     """
 
     def __init__(self, scheduler: str) -> None:
@@ -84,7 +76,7 @@ class Connection:
         self._client.close(timeout=CONNECT_SECONDS)
 
     def submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
-        """Begin a task; futures among its arguments are tasks that it waits for.
+        """Future of a task; futures among its arguments are tasks that it waits for.
 
         ``options`` are those of ``distributed.Client.submit``.
         """
@@ -92,7 +84,7 @@ class Connection:
             return self._client.submit(function, *arguments, pure=False, retries=RETRIES, **options)
 
     def keep(self, value: Any) -> Future[Any]:
-        """Send a value that many tasks need, once to each worker that needs it.
+        """Future of a value that many tasks need, sent once to each worker that needs it.
 
         The scheduler keeps it until the future is gone, unlike scattered data, which die with a
         worker.
@@ -130,7 +122,7 @@ class Connection:
 
     @contextmanager
     def told_faults(self) -> Iterator[None]:
-        """What fails in the ``with`` block because of the cluster, as ClusterError.
+        """Faults of the cluster in the ``with`` block, as ClusterError.
 
         A file that is not there is the cluster's fault only where this process sees it.
         """
@@ -153,7 +145,7 @@ class Connection:
             raise
 
     def _is_done(self, future: Future[Any]) -> bool:
-        """Wait a moment for a task; tell whether it has ended."""
+        """Whether a task has ended, after waiting a moment for it."""
         with suppress(TimeoutError), self._client.as_current():
             wait([future], timeout=_POLL_SECONDS)
         return bool(future.done())

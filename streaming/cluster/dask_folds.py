@@ -1,8 +1,8 @@
 """Folds on a dask.distributed cluster: workers compute partial results and merge them.
 
-One result comes home, however many items there are. Which worker computes what depends on how many
-there are, never what comes out: an item or a whole group of them is a task, and the order of merges
-is that of `ordered_folds`.
+One result comes home, however many items there are. An item or a whole group of them is a task, and
+merges have the order of `ordered_folds`. The number of items decides which worker computes what,
+never what comes out.
 """
 
 from __future__ import annotations
@@ -45,11 +45,8 @@ class DaskExecutor(Connection):
     ) -> _PartialT:
         """See `FoldExecutor.fold`; rows count as done when their task is.
 
-        Raises
-        ------
-        ClusterError
-            The scheduler or all workers are lost, workers died of a task again and again, or they
-            do not see a file.
+        Raises ``ClusterError`` where the scheduler or all workers are lost, workers died of a task
+        again and again, or they do not see a file.
         """
         with self.told_faults():
             threads = [

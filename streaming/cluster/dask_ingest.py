@@ -1,21 +1,17 @@
 """Ingest on a dask.distributed cluster: workers sparsify shares, shares merge in a fixed tree.
 
-Decisions, each with what it led to:
-
-- Tasks are pure functions of (file, parts, block numbers, start), so a share that died with its
-  worker is computed again, anywhere, with the same result. Which worker has which share, and when,
-  enters nowhere: one worker and ten give the same sparsifier, bit for bit.
+- Tasks are pure functions of (file, parts, block numbers, start). A share that died with its worker
+  is computed again, anywhere; one worker and ten give the same sparsifier, bit for bit.
 - The shares of one *wave* start from one state and merge in one balanced tree, on the workers; the
   root is merged into the stream's state here. A wave is the unit of checkpoints. It depends on the
   parts of the file and on the state, so a stream that goes on after a kill meets the same waves.
 - Shares score with the stream's last embedding. Its resistances are not below those of the union
   (B5), and a share that had to find its own would keep O(n log n) edges however short it is.
 - Node ids that are not dense are numbered here, in the order of the parts, from the distinct ids
-  that each share sends: numbers are by first appearance, as without a cluster, and a part crosses
-  the network as its distinct ids and their numbers. Sharding the index by hash would number in an
-  order of its own; an index found in a pass before the first would read everything twice.
-- Only the files (or the staging directory, for copies of remote ones) must be visible to workers
-  under the same path.
+  that each share sends: by first appearance, as without a cluster. An index sharded by hash would
+  number in another order; one found in a pass before would read everything twice.
+- Workers need only the files (or the staging directory, for copies of remote ones), under the same
+  path.
 """
 
 from __future__ import annotations
@@ -59,21 +55,9 @@ _T = TypeVar("_T")
 class Cluster(DaskExecutor):
     """Connection to a dask scheduler whose workers sparsify shares, and compute folds over the log.
 
-    Parameters
-    ----------
-    scheduler : str
-        See `DaskExecutor`.
-    settings : ShareSettings
-        Of the stream.
-    wave_shares : int
-        Shares that start from one state and merge in one tree; part of what a result depends on.
-    stop_if_asked : callable
-        Called while waiting; what it raises ends the wait, and the work in hand is dropped.
-
-    Raises
-    ------
-    ClusterError
-        The scheduler does not answer.
+    ``wave_shares`` start from one state and merge in one tree; results depend on their number.
+    ``stop_if_asked`` is called while waiting; what it raises ends the wait, and the work in hand is
+    dropped. Raises ``ClusterError`` where the scheduler does not answer.
     """
 
     def __init__(
@@ -98,20 +82,11 @@ class Cluster(DaskExecutor):
     def next_wave(
         self, state: SparsifierState, staged: StagedFile, *, next_part: int
     ) -> list[tuple[Part, ...]]:
-        """Shares of a file to absorb next, from a part on; none at its end.
+        """Shares of a file to absorb next, from ``next_part`` on; none at its end.
 
-        Shares are those of the whole file, whatever ``next_part``. While the stream has no
-        embedding a wave holds no more shares than fill its buffer once: one embedding is found
+        Shares are cut from the whole file, whatever ``next_part``. While the stream has no
+        embedding a wave holds no more of them than fill its buffer once: one embedding is found
         sooner than one for each share.
-
-        Parameters
-        ----------
-        state : SparsifierState
-            Of the stream.
-        staged : StagedFile
-            The file.
-        next_part : int
-            Number of the first part that is not absorbed.
         """
         share_blocks = min(
             self._settings.group_blocks, max(1, len(staged.parts) // self._wave_shares)
@@ -143,18 +118,7 @@ class Cluster(DaskExecutor):
     ) -> SparsifierState:
         """State after one wave of a file; new ids are added to ``nodes``.
 
-        Parameters
-        ----------
-        state : SparsifierState
-            Of the stream.
-        nodes : Nodes
-            Index of the stream.
-        staged : StagedFile
-            The file.
-        wave : sequence of tuple of Part
-            From ``next_wave``.
-        cancelled, parallel
-            Of a resparsification here; the caller must drop the result of one that was cancelled.
+        Where the resparsification here was ``cancelled``, the caller must drop the result.
 
         Raises
         ------
@@ -178,7 +142,7 @@ class Cluster(DaskExecutor):
     def _root(
         self, state: SparsifierState, nodes: Nodes, shares: Sequence[Share]
     ) -> SparsifierState:
-        """The shares' sparsifiers merged on the workers, leaving out what is here already."""
+        """The shares' sparsifiers merged on the workers, without what is here already."""
         cards = self._cards_of(state)
         start = without_embedding(leaf(state, first_block=0))
         if isinstance(nodes, DenseNodes):
@@ -203,7 +167,7 @@ class Cluster(DaskExecutor):
     def _number_shares(
         self, start: SparsifierState, nodes: NodeIndex, shares: Sequence[Share], cards: Future[Any]
     ) -> list[Future[Any]]:
-        """Number the ids of the shares in order; each goes on as soon as its numbers are known."""
+        """Sparsified shares, ids numbered in order; each begins when its numbers are known."""
         coded = [self.submit(code_share, share, self._settings) for share in shares]
         distinct = [self.submit(distinct_ids, future) for future in coded]
         leaves = []

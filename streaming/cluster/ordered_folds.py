@@ -22,7 +22,7 @@ MAX_ITEMS: Final = GROUP * GROUP
 """Most items of a fold."""
 
 Advance: TypeAlias = Callable[[int], None]
-"""Told of rows that are done, none at a mere look; may raise, which ends the fold."""
+"""Called with the rows that are done, 0 at a mere look; may raise, which ends the fold."""
 
 
 class Item(Protocol):
@@ -30,7 +30,7 @@ class Item(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """How much work it is."""
+        """Rows: how much work it is."""
 
 
 _T = TypeVar("_T")
@@ -67,10 +67,7 @@ class FoldExecutor(Protocol):
 class ThreadExecutor:
     """Computes partial results in threads of this process.
 
-    Parameters
-    ----------
-    n_threads : int
-        Partial results that are in the making, or wait to be merged, at a time.
+    ``n_threads`` partial results at a time are computed or wait to be merged.
     """
 
     def __init__(self, n_threads: int) -> None:
@@ -94,7 +91,7 @@ class ThreadExecutor:
 def merge_in_order(partials: Iterable[_T], merge: Callable[[_T, _T], _T]) -> _T:
     """All partial results in one, merged in the fixed order as they come.
 
-    Cut into whole groups, and each merged by itself, they give the same.
+    Merging whole groups of them by themselves first gives the same.
     """
     remaining = iter(partials)
     total = _merged(islice(remaining, GROUP), merge)

@@ -1,8 +1,8 @@
 """Shares of a file: what one process sparsifies by itself, as pure functions of file and start.
 
-A share is some consecutive parts. Where it ends depends on the parts and on settings alone, and
-what comes out on nothing else either, so shares may be computed anywhere, by any number of
-processes, and again. No dask in here: ``distributed`` sends these functions to a cluster.
+A share is some consecutive parts. Its end depends on parts and settings alone, its result on these
+and the start, so shares may be computed anywhere, by any number of processes, and again. No dask in
+here: ``dask_ingest`` sends these functions to a cluster.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,66 +29,36 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, S
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify
 
 SHARE_ROWS = 1 << 23
-"""A row group is cut between shares only beyond this: whoever reads on skips what lies before."""
+"""A row group is cut between shares only beyond this: who reads on must skip what lies before."""
 
 _HASH_SEEDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSettings:
-    """What a share depends on, beside its edges.
-
-    Attributes
-    ----------
-    node_kind : {"string", "int64", "dense"}
-        Kind of the node ids.
-    max_nodes : int
-        More nodes than this are refused.
-    sparsifier : SparsifierSettings
-        Which edges stay.
-    group_blocks : int
-        Blocks scored against one embedding.
-    """
+    """What a share depends on, beside its edges."""
 
     node_kind: NodeKind
-    max_nodes: int
+    max_nodes: int  # more are refused
     sparsifier: SparsifierSettings
-    group_blocks: int
+    group_blocks: int  # blocks scored by one embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Consecutive parts of one file.
+    """Consecutive parts of one file."""
 
-    Attributes
-    ----------
-    staged : StagedFile
-        The file; its own list of parts is not used.
-    parts : tuple of Part
-        In order, at least one.
-    first_block : int
-        Number of the block that the first part becomes.
-    """
-
-    staged: StagedFile
-    parts: tuple[Part, ...]
-    first_block: int
+    staged: StagedFile  # its own list of parts is not used
+    parts: tuple[Part, ...]  # in order, at least one
+    first_block: int  # number of the block that the first part becomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodedShare:
-    """A share whose ids are not dense: edges between codes, which number its distinct ids.
+    """A share whose ids are not dense: edges between codes, which number its distinct ids."""
 
-    Attributes
-    ----------
-    blocks : tuple of EdgeBlock
-        One per part, ``u`` and ``v`` codes.
-    ids : pyarrow.Array
-        Id of each code, in order of first appearance.
-    """
-
-    blocks: tuple[EdgeBlock, ...]
-    ids: pa.Array
+    blocks: tuple[EdgeBlock, ...]  # one per part, u and v are codes
+    ids: pa.Array  # id of each code, in order of first appearance
 
 
 def cut_shares(parts: Sequence[Part], *, share_blocks: int) -> list[tuple[Part, ...]]:
@@ -114,16 +84,8 @@ def sparsify_dense(
 ) -> SparsifierState | BadEdges:
     """Sparsifier of a share of dense ids, or the first rule it breaks.
 
-    Parameters
-    ----------
-    share : Share
-        What to read.
-    settings : ShareSettings
-        Of the stream.
-    start : SparsifierState
-        From ``merge_tree.leaf``, without its embedding.
-    cards : NodeCards
-        The embedding of ``start``, which may be the same for many shares.
+    ``start`` comes from ``merge_tree.leaf``, without its embedding, which is ``cards`` and may be
+    the same for many shares.
     """
     nodes = DenseNodes(n_nodes=start.n_nodes, max_nodes=settings.max_nodes)
     try:
@@ -134,7 +96,7 @@ def sparsify_dense(
 
 
 def code_share(share: Share, settings: ShareSettings) -> CodedShare | BadEdges:
-    """Read a share of ids that are not dense, or tell the first rule it breaks."""
+    """Coded share of ids that are not dense, or the first rule it breaks."""
     for seed in range(_HASH_SEEDS):
         nodes = index_in_memory(settings.node_kind, hash_seed=seed)
         try:
@@ -172,16 +134,8 @@ def sparsify_coded(
 ) -> SparsifierState:
     """Sparsifier of a coded share.
 
-    Parameters
-    ----------
-    coded : CodedShare
-        From ``code_share``.
-    numbers : (n_codes,) int32
-        Dense id of every code.
-    n_nodes : int
-        Nodes known after the share.
-    settings, start, cards
-        As in ``sparsify_dense``.
+    ``numbers``, (n_codes,), are the dense ids of all codes, and ``n_nodes`` the nodes known after
+    the share. ``start`` and ``cards`` are as in ``sparsify_dense``.
     """
     numbered = (
         (replace(block, u=numbers[block.u], v=numbers[block.v]), n_nodes) for block in coded.blocks
@@ -218,18 +172,9 @@ def absorb_group(
     n_nodes: int,
     parallel: Parallel = map,
 ) -> SparsifierState:
-    """State after a group of blocks scored against one embedding, resparsified at the buffer cap.
+    """State after a group of blocks scored by one embedding, resparsified at the buffer cap.
 
-    Parameters
-    ----------
-    state, settings
-        The state before, and what decides which edges stay.
-    blocks : sequence of EdgeBlock
-        The group, in order.
-    n_nodes : int
-        Nodes known after the group.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
+    ``n_nodes`` are known after the group. The result does not depend on ``parallel``.
     """
     grown = absorb(state, settings, blocks, n_nodes=n_nodes, parallel=parallel)
     return resparsify(grown, settings, parallel=parallel) if is_full(grown, settings) else grown
@@ -262,7 +207,7 @@ def _absorb_blocks(
     start: SparsifierState,
     cards: NodeCards,
 ) -> SparsifierState:
-    """Absorb blocks in groups; an embedding that came from outside is not sent back."""
+    """State with blocks absorbed in groups; an embedding from outside is not sent back."""
     state = replace(start, cards=cards)
     remaining = iter(blocks)
     while group := list(islice(remaining, settings.group_blocks)):

@@ -16,7 +16,7 @@ _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 def named_faults(rule: str, *, argument: str | None = None, first_line: int = 2) -> Iterator[None]:
     """Turn Arrow's errors about a file or column that it cannot read into `BadUpload`.
 
-    Of CSV, ``first_line`` is the line of the first row; Arrow counts lines from 1.
+    ``first_line`` is the line of the first row of CSV; Arrow counts lines from 1.
     """
     try:
         yield

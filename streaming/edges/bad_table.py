@@ -8,16 +8,7 @@ _MAX_SHOWN: Final = 80
 class BadTable(ValueError):
     """A table breaks a rule of its contract; nothing of it is taken.
 
-    Attributes
-    ----------
-    reason : str
-        The rule that is broken.
-    argument : str or None
-        Name of the column that breaks it; None when the fault is not one column's.
-    row : int or None
-        Row of the table, from 0; None when the fault is not one row's.
-    value : str or None
-        What stands there.
+    ``argument``, the column, and ``row``, from 0, are None where the fault is not of a single one.
     """
 
     def __init__(

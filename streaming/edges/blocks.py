@@ -30,14 +30,14 @@ MAX_NODE_BYTES = 2000
 
 _MAX_SHOWN = 200
 _ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
-"""What blocks of edges without weights share."""
+"""Shared by blocks of edges without weights."""
 
 
 class BadEdges(BadTable):
     """Edges break a rule of the data contract; the file they came from is not taken."""
 
     def bare(self) -> "BadEdges":
-        """An equal error without a traceback, which holds the table it was raised for."""
+        """An equal error without a traceback, which would hold the table it was raised for."""
         bare = BadEdges(self.reason)
         vars(bare).update(vars(self))
         return bare
@@ -54,12 +54,6 @@ class RawBlock:
         ``dense``; no nulls.
     weight : (n_rows,) float32
         Finite and > 0; read-only where others may use the memory.
-    first_row : int
-        Row within the file of the first row here.
-    is_owned : bool
-        Whether nobody else uses the memory, so that it may be overwritten.
-    greatest_id, n_self_loops : int or None
-        Of dense ids: what was seen while they were checked (-1 without rows).
     op : (n_rows,) uint8 or None
         What each row does, by its number in `operations`; None where every row adds an edge.
     time : (n_rows,) int64 or None
@@ -69,10 +63,10 @@ class RawBlock:
     src: pa.Array
     dst: pa.Array
     weight: Float32Array
-    first_row: int = 0
-    is_owned: bool = False
-    greatest_id: int | None = None
-    n_self_loops: int | None = None
+    first_row: int = 0  # within the file
+    is_owned: bool = False  # nobody else uses the memory, so that it may be overwritten
+    greatest_id: int | None = None  # of dense ids, seen while they were checked; -1 without rows
+    n_self_loops: int | None = None  # of dense ids, seen while they were checked
     op: UInt8Array | None = None
     time: Int64Array | None = None
 
@@ -86,32 +80,20 @@ class RawBlock:
 class EdgeBlock:
     """Edges between dense ids, without self-loops; parallel edges and both orientations may occur.
 
-    Attributes
-    ----------
-    u, v : (n_edges,) int32
-        Endpoints, ``u != v``.
-    weight : (n_edges,) float32
-        Finite and > 0.
-    n_self_loops : int
-        Rows that were dropped because both endpoints were the same node.
-    n_rows : int
-        Rows before dropping.
-    time : (n_edges,) int64 or None
-        When each edge was, in microseconds since 1970; None where nobody asks.
-    bucket : int
-        Number of the stretch of time that they belong to, of graphs with a window.
+    Columns are (n_edges,), with ``u != v``, ``weight`` finite and > 0, and ``time`` in microseconds
+    since 1970, None where nobody asks.
     """
 
     u: Int32Array
     v: Int32Array
     weight: Float32Array
-    n_self_loops: int
-    n_rows: int
+    n_self_loops: int  # rows that were dropped
+    n_rows: int  # before dropping
     time: Int64Array | None = None
-    bucket: int = 0
+    bucket: int = 0  # number of the stretch of time that they belong to, of graphs with a window
 
     def where(self, is_taken: BoolArray | Int64Array) -> "EdgeBlock":
-        """The edges that are marked, (n_edges,), or named, as a block of no other rows."""
+        """The edges that are marked, (n_edges,), or numbered, as a block of no other rows."""
         u, v, weight = self.u[is_taken], self.v[is_taken], self.weight[is_taken]
         time = None if self.time is None else self.time[is_taken]
         return EdgeBlock(
@@ -120,7 +102,7 @@ class EdgeBlock:
 
 
 def check_node_kind(node_kind: str) -> NodeKind:
-    """Return ``node_kind`` if it is one; ValueError otherwise."""
+    """The node kind of that name; ValueError if there is none."""
     for kind in NODE_KINDS:
         if node_kind == kind:
             return kind
@@ -128,14 +110,14 @@ def check_node_kind(node_kind: str) -> NodeKind:
 
 
 def check_max_nodes(max_nodes: int) -> int:
-    """Return ``max_nodes`` if dense ids can hold it; ValueError otherwise."""
+    """``max_nodes``, if dense ids can hold it; ValueError otherwise."""
     if not 1 <= max_nodes <= MAX_NODES:
         raise ValueError(f"max_nodes must lie in [1, {MAX_NODES}], got {max_nodes}")
     return max_nodes
 
 
 def unit_weights(n_rows: int) -> Float32Array:
-    """Weights of edges that were given none."""
+    """Weights of edges that were given none; read-only where they are shared."""
     return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows, dtype=np.float32)
 
 
@@ -149,23 +131,9 @@ def drop_self_loops(
 ) -> EdgeBlock:
     """Edges whose endpoints differ, and the count of the others.
 
-    Parameters
-    ----------
-    u, v : (n_rows,) int32
-        Endpoints.
-    weight : (n_rows,) float32
-        Weights.
-    n_self_loops : int or None
-        How many rows have equal endpoints, where that is known.
-    time : (n_rows,) int64, optional
-        When each edge was.
-
-    Returns
-    -------
-    EdgeBlock
-        Without self-loops it holds the arrays given. Else the last edges take the places of the
-        self-loops, the others stay where they are; arrays that are writable are taken over, their
-        entries change.
+    All arrays are (n_rows,). Without self-loops the block holds them as given. Else the last edges
+    take the places of the self-loops, and writable arrays are taken over: their entries change.
+    With times, edges keep their order and are copied.
     """
     n_rows = len(u)
     if n_self_loops is None:

@@ -1,4 +1,4 @@
-"""Column mapping: which columns of a table are the ends and the weight of its edges."""
+"""Column mapping: which columns of a table are the ends, the weight and so on of its edges."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
 
 NO_COLUMN: Final = "\n(no column)"
-"""A name that no table has: of the weight where one that is there is left aside on purpose."""
+"""A name that no table has: for the weight where one that is there is left aside on purpose."""
 
 _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
 
@@ -33,40 +33,20 @@ _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
 class EdgeColumns:
     """Names that the columns of an edge table have where it comes from.
 
-    A name ``#k`` is the k-th column, from 1, of text without a header line.
-
-    Attributes
-    ----------
-    src, dst : str
-        The two ends of an edge.
-    weight : str
-        Its weight.
-    needs_weight : bool, optional
-        Whether a table must have the weight; without it every weight is 1. By default it must where
-        the weight has another name than the usual one.
-    op : str, optional
-        What a row does, see `operations`; without it every row adds an edge.
-    needs_op : bool, optional
-        Whether a table must have the operations.
-    time : str, optional
-        When an edge was, see `times`; a table must have it.
-    time_unit : {"s", "ms", "us", "ns"}
-        What a time counts that is a number.
-
-    Raises
-    ------
-    ValueError
-        A name is empty or stands twice, names and positions are mixed, or the unit is none.
+    A name ``#k`` is the k-th column, from 1, of text without a header line. Without weights every
+    edge weighs 1, without operations (see `operations`) every row adds an edge; a table must have
+    times (see `times`) that are named. Raises ``BadArgument`` where a name is empty or stands
+    twice, names and positions are mixed, or the unit is none.
     """
 
     src: str = "src"
     dst: str = "dst"
     weight: str = "weight"
-    needs_weight: bool | None = None
+    needs_weight: bool | None = None  # by default where the weight has not its usual name
     op: str | None = None
     needs_op: bool = False
     time: str | None = None
-    time_unit: TimeUnit = "s"
+    time_unit: TimeUnit = "s"  # of times that are numbers
 
     def __post_init__(self) -> None:
         if self.needs_weight is None:
@@ -140,7 +120,7 @@ class EdgeColumns:
 
 
 PLAIN: Final = EdgeColumns()
-"""The names that columns have when nobody says otherwise."""
+"""Usual names of the columns."""
 
 CHANGES: Final = EdgeColumns(op="op")
 """The same, where rows may say what they do."""

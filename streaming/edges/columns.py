@@ -1,8 +1,8 @@
 """Columns of edge tables, checked against the data contract.
 
 ``read_columns`` is the only gate through which edges enter, whatever brought them (files, pushes).
-It copies nothing that already has the right type, and reading threads do it, so that little is left
-to the one thread that maps blocks in order.
+It copies nothing that already has the right type. Reading threads run it, so that little is left to
+the one thread that maps blocks in order.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, 
 
 _MAX_INT64 = 2**63 - 1
 _DIGITS = 18
-"""So many decimal digits fit into 64 bits."""
+"""Decimal digits that fit into 64 bits."""
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 
 
@@ -41,26 +41,10 @@ def read_columns(
 ) -> RawBlock:
     """Columns of an edge table, checked against the data contract.
 
-    Parameters
-    ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        Two columns of ends and, optionally, one of weights (1.0 where missing), one of operations
-        and one of times.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are.
-    max_nodes : int
-        Bound of dense ids; the other kinds meet it when they are mapped.
-    columns : EdgeColumns
-        What the columns are called.
-    first_row : int
-        Row within the file of the table's first row; errors count from there.
-    is_owned : bool
-        Whether the table was made for this call alone: the block may then be overwritten.
-
-    Returns
-    -------
-    RawBlock
-        Shares the table's memory wherever the types allow.
+    The weights are 1.0 where their column is missing. ``max_nodes`` bounds dense ids; the other
+    kinds meet it when they are mapped. Errors count rows of the file from ``first_row``. The block
+    shares the table's memory wherever the types allow; with ``is_owned`` the table was made for
+    this call alone, and the block may be overwritten.
 
     Raises
     ------
@@ -124,27 +108,9 @@ def read_columns(
 
 
 def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: str) -> pa.Array:
-    """One contiguous array of node ids, nulls kept.
+    """One contiguous array of node ids, nulls kept: strings, or integers of any type.
 
-    Parameters
-    ----------
-    column : pyarrow.Array or pyarrow.ChunkedArray
-        Any string type for kind ``string``, any integer type for the others; a dictionary of these
-        is decoded.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are.
-    name : str
-        What errors call the column.
-
-    Returns
-    -------
-    pyarrow.Array
-        string or large_string, or an integer type.
-
-    Raises
-    ------
-    TypeError
-        The type does not fit.
+    Dictionaries of these are decoded. Raises TypeError where the type does not fit ``node_kind``.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if node_kind == "string":
@@ -178,23 +144,8 @@ def checked_ids(
 ) -> pa.Array:
     """Node ids of one column that fulfil the data contract, as ``nodes`` maps them.
 
-    Parameters
-    ----------
-    column : pyarrow.Array or pyarrow.ChunkedArray
-        Ids as they came.
-    name : str
-        What errors call the column.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are.
-    max_nodes : int
-        Bound of dense ids; the other kinds meet it when they are mapped.
-    first_row : int
-        Row within the file of the column's first row.
-
-    Raises
-    ------
-    BadEdges
-        The type does not fit, or an id is null, not UTF-8, too long or out of range.
+    ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Raises `BadEdges`
+    where the type does not fit, or an id is null, not UTF-8, too long or out of range.
     """
     ids = _ids(column, name, node_kind, first_row)
     if node_kind != "dense":
@@ -347,7 +298,7 @@ def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row
 
 
 def check_valid(column: pa.ChunkedArray, name: str, first_row: int) -> None:
-    """UTF-8, and offsets inside the bytes: an Arrow message from outside may be forged."""
+    """Raise BadEdges unless text is UTF-8 and offsets lie in the bytes: messages may be forged."""
     error = _fault(column)
     if error is None:
         return
@@ -372,7 +323,7 @@ def _fault(column: pa.ChunkedArray) -> str | None:
 
 
 def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bool) -> AnyArray:
-    """Weights as they were given, not null; what they are worth is not looked at."""
+    """Weights as they were given, not null; their values are not checked."""
     if pa.types.is_decimal(column.type):
         column = pc.cast(column, pa.float64())
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):

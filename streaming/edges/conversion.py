@@ -1,8 +1,8 @@
 """Conversion: text, Arrow files and tables with bad rows become checked Parquet copies.
 
 A copy holds the columns of edges alone, ids and weights as the graph has them, in row groups of a
-fixed size, so that a position in it means the same after a restart. Bad rows are left out of it, as
-many as somebody allowed, and reported with their places in the original.
+fixed size, so that a position in it means the same after a restart. Bad rows are left out, as many
+as are allowed, and reported with their places in the original.
 """
 
 from bisect import bisect_right
@@ -48,10 +48,10 @@ class _BadRows:
     allowed: int
     found: list[BadRow] = field(default_factory=list)
     kept_before: list[int] = field(default_factory=list)
-    """For each line that is no row of a table, how many of the lines before it are rows."""
+    """For each line that is no row of a table, how many lines before it are rows."""
 
     def add_damaged(self, row: int, reason: str, value: str) -> None:
-        """Leave out a line that cannot be read; `check_damaged` looks whether it may be."""
+        """Leave out a line that cannot be read; `check_damaged` tells whether it may be."""
         self.kept_before.append(row - len(self.kept_before))
         self.found.append(BadRow(row=row, reason=reason, value=value))
 
@@ -62,7 +62,7 @@ class _BadRows:
             raise self._too_many(last.reason, None, last.row, last.value)
 
     def add(self, fault: BadTable, row: int) -> None:
-        """Leave a row out, counted without damaged lines; raises BadEdges beyond the allowed."""
+        """Leave out a row, numbered without damaged lines; raises BadEdges beyond the allowed."""
         row += bisect_right(self.kept_before, row)
         if len(self.found) >= self.allowed:
             raise self._too_many(fault.reason, fault.argument, row, fault.value)
@@ -96,30 +96,11 @@ def convert(
     max_nodes: int,
     check: Callable[[], None],
 ) -> tuple[BadRow, ...]:
-    """Write the edges of a file as Parquet.
+    """Rows left out of a Parquet copy of a file's edges, in order; writes it to ``copy_path``.
 
-    Parameters
-    ----------
-    file : EdgeFile
-        Says the format by its path, the columns, and how many bad rows may be left out.
-    local_path, copy_path : str
-        Where its content lies, and where the copy comes.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Bound of dense ids.
-    check : callable
-        Called between batches; what it raises ends the work.
-
-    Returns
-    -------
-    tuple of BadRow
-        What was left out, in order.
-
-    Raises
-    ------
-    BadEdges
-        The file cannot be read, lacks a column, or has more bad rows than allowed.
+    ``max_nodes`` bounds dense ids. ``check`` is called between batches; what it raises ends the
+    work. Raises `BadEdges` where the file cannot be read, lacks a column, or has more bad rows than
+    allowed.
     """
     bad = _BadRows(allowed=file.max_bad_rows)
     waiting: list[pa.Table] = []
@@ -177,7 +158,7 @@ def _as_bad_edges() -> Iterator[None]:
 
 
 def _write_groups(writer: pq.ParquetWriter, table: pa.Table, least_rows: int) -> pa.Table:
-    """Write row groups of the fixed size while enough rows are left; returns the others."""
+    """Rows left over once whole row groups of the fixed size are written."""
     while table.num_rows >= least_rows:
         writer.write_table(table.slice(0, ROWS_PER_GROUP), row_group_size=ROWS_PER_GROUP)
         table = table.slice(ROWS_PER_GROUP)
@@ -288,9 +269,9 @@ class _Original:
 
 
 def _ipc_batches(local_path: str, content: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """Batches of an Arrow stream, or of an Arrow file (Feather), which has its own beginning.
+    """Batches of an Arrow stream, or of an Arrow file (Feather), which begins differently.
 
-    A damaged length may ask for more memory than there is. Such a file is refused, not tried again.
+    A damaged length may ask for more memory than there is; such a file is refused, not tried again.
     """
     with open_table(local_path, None) as stored:
         is_file = stored.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC

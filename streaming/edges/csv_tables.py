@@ -1,4 +1,4 @@
-"""CSV tables: the separator is told from the header; a value of the wrong type has its row named.
+"""CSV tables: the separator follows from the header; a value of the wrong type has its row named.
 
 Lines that begin with ``#`` or ``%`` before the header are comments. Text without a header line is
 read where all columns that are wanted are positions, ``#1`` being the first.
@@ -27,21 +27,11 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How a CSV is written.
+    """How a CSV is written."""
 
-    Attributes
-    ----------
-    names : list of str
-        Its columns, by position where it has no header line.
-    separator : str
-        Between two fields.
-    first_line : int
-        Line of the first row, from 1: after comments and header.
-    """
-
-    names: list[str]
+    names: list[str]  # columns, by position where there is no header line
     separator: str
-    first_line: int
+    first_line: int  # line of the first row, from 1: after comments and header
 
 
 class _Rejoined(io.RawIOBase):
@@ -71,7 +61,7 @@ def csv_edges(
     *,
     check: Callable[[Sequence[str]], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of the types that `read_columns` wants; a value that has another is named."""
+    """Batches of edges in the types that `read_columns` wants; a value of another type is named."""
     first_row = 0
     for batch in csv_batches(file, tuple(columns), check=check or columns.check):
         yield typed_edges(batch, node_kind, columns, first_row=first_row)
@@ -106,8 +96,8 @@ def csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of some columns, every value as it stands there; other columns may hold anything.
 
-    Lines with too few or too many fields are an error, or left out and told to ``on_damaged`` with
-    their row, the rule and their text; it may hear of them before their batch comes.
+    Lines with too few or too many fields are an error, or left out and passed to ``on_damaged``
+    with their row, the rule and their text, perhaps before their batch comes.
     """
     layout, file = _layout(file, wanted)
     check(layout.names)
@@ -126,7 +116,7 @@ def csv_header(
     *,
     on_damaged: Callable[[int, str, str], None] | None = None,
 ) -> tuple[list[str], int, "OpenCSV"]:
-    """Names of the columns, the line of the first row, and how to read rows of some columns.
+    """Names of the columns, the line of the first row, and a reader of the rows of some columns.
 
     ``on_damaged`` as of `csv_batches`.
     """
@@ -139,7 +129,7 @@ def csv_header(
 
 
 def n_csv_columns(file: BinaryIO) -> int:
-    """Columns of the header, 0 where there is none; the file is left where it stood."""
+    """Number of columns of the header, 0 where there is none; the file is left where it stood."""
     start = file.tell()
     try:
         return len(_layout(file, ())[0].names)
@@ -187,7 +177,7 @@ def _leave_out(
 
 
 def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
-    """How a file is written, by its first lines, and the file from its beginning."""
+    """Layout of a file by its first lines, and the file from its beginning."""
     with named_faults("the CSV is damaged"):
         head = file.read(_HEAD_BYTES)
     if len(head) == _HEAD_BYTES and b"\n" not in head:
@@ -229,7 +219,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    """The fields of a line; none where it cannot be cut so."""
+    """The fields of a line; none where it cannot be cut by this separator."""
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error:  # a field longer than any name
@@ -237,7 +227,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _is_data(fields: Sequence[str]) -> bool:
-    """Whether a line of numbers stands where names should."""
+    """Whether numbers stand where names should."""
     try:
         list(map(float, fields))
     except ValueError:
@@ -246,7 +236,7 @@ def _is_data(fields: Sequence[str]) -> bool:
 
 
 def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:
-    """A column of strings as another type; BadUpload with the first row that is none."""
+    """A column of strings as another type; BadUpload with the first row that does not fit."""
     if column.type == wanted:
         return column
     if _casts(column, wanted):

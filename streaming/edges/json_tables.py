@@ -62,7 +62,7 @@ def _json_values(lines: list[bytes], first_row: int, *, keeps_damaged: bool) -> 
 def json_edges(
     file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
 ) -> Iterator[pa.RecordBatch]:
-    """Objects of two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`."""
+    """Batches of objects: two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`."""
     first_row = 0
     for rows in json_rows(file):
         yield json_batch(rows, node_kind, columns, first_row=first_row)

@@ -21,12 +21,7 @@ def node_id(
 ) -> NodeId:
     """An external id of a graph's kind; integers may come as strings of digits.
 
-    Errors call the value ``name`` and say the ``row`` in which it stands.
-
-    Raises
-    ------
-    BadUpload
-        The value cannot be such an id.
+    Raises `BadUpload` where it is no such id, which calls it ``name`` and says its ``row``.
     """
     if node_kind == "string":
         if not isinstance(value, str) or not is_text(value):
@@ -55,12 +50,12 @@ def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
 
 
 def id_type(node_kind: NodeKind) -> pa.DataType:
-    """Type of external ids; ids as text are cast to it."""
+    """Arrow type of external ids; ids as text are cast to it."""
     return pa.large_string() if node_kind == "string" else pa.int64()
 
 
 def is_text(value: str) -> bool:
-    """JSON can name half of a surrogate pair, which is no text."""
+    """Whether UTF-8 can hold a string: JSON can name half of a surrogate pair, which is no text."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -69,5 +64,5 @@ def is_text(value: str) -> bool:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """JSON's true is no number, Python's is."""
+    """Whether a value is a 64-bit integer; booleans are none, as in JSON."""
     return isinstance(value, int) and not isinstance(value, bool) and -LIMIT <= value < LIMIT

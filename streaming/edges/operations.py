@@ -17,7 +17,7 @@ DELETIONS_OFF: Final = (
     "rows must insert in a graph whose deletions are off; offer the file to one that was created "
     "with --deletions exact"
 )
-"""The rule that a row breaks which deletes or sets."""
+"""Rule broken by rows that delete or set."""
 
 INSERT: Final = 0
 """Adds an edge; weights of parallel edges add up."""
@@ -44,10 +44,7 @@ def read_operations(
 ) -> UInt8Array | None:
     """(n_rows,) uint8 operations by number; None where every row inserts.
 
-    Raises
-    ------
-    BadEdges
-        The column holds no strings, or one that is no operation.
+    Raises `BadEdges` where the column holds no strings, or one that is no operation.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if kind not in (pa.string(), pa.large_string(), pa.string_view()):

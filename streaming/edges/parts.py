@@ -1,8 +1,8 @@
 """Parts of a Parquet file: consecutive rows that are read, checked and absorbed together.
 
 ``open_staged`` cuts a file into parts by its footer alone, so part numbers are positions. A part is
-some whole row groups, or a slice of a row group that is too large to be held at once. ``reader``
-reads them.
+some whole row groups, or a slice of a row group too large to be held at once. ``reader`` reads
+them.
 """
 
 import math
@@ -23,7 +23,7 @@ PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
 
 CUTTING = 2
-"""Number of the way files are cut into parts; another way gives part numbers another meaning."""
+"""Version of the way files are cut into parts; part numbers of another one mean something else."""
 
 PART_BYTES = 1 << 27
 """Most encoded bytes of a part, as the footer states them."""
@@ -40,39 +40,20 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 class EdgeFile:
     """One file of a source.
 
-    Attributes
-    ----------
-    path : str
-        Local path, or URL with its protocol.
-    size : int
-        Bytes.
-    version : str
-        Changes when the content does: modification time in nanoseconds, or entity tag.
-    storage_options : mapping
-        What fsspec needs to open it (keys, endpoints); no part of what the file is.
-    columns : EdgeColumns
-        What its columns are called.
-    max_bad_rows : int
-        Most rows that may be left out because they break a rule.
-    replaces : bool
-        Whether it takes the place of an earlier version of its path.
-    replaces_siblings : bool
-        Whether it takes the place of any file of its directory.
-    withheld : str or None
-        Digest of a content that is not to be taken, as it was retracted.
-    arrived : float or None
-        When it was listed or pushed, in seconds since 1970; None is when it is first read.
+    ``storage_options`` are what fsspec needs to open it (keys, endpoints), no part of what the file
+    is. ``arrived`` is when it was listed or pushed, in seconds since 1970; None is when it is first
+    read.
     """
 
-    path: str
-    size: int
-    version: str
+    path: str  # local, or a URL with its protocol
+    size: int  # bytes
+    version: str  # changes with the content: modification time in nanoseconds, or entity tag
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     columns: EdgeColumns = PLAIN
-    max_bad_rows: int = 0
-    replaces: bool = False
-    replaces_siblings: bool = False
-    withheld: str | None = None
+    max_bad_rows: int = 0  # most rows that may be left out because they break a rule
+    replaces: bool = False  # takes the place of an earlier version of its path
+    replaces_siblings: bool = False  # takes the place of any file of its directory
+    withheld: str | None = None  # digest of a retracted content, which is not to be taken
     arrived: float | None = field(default=None, compare=False)
 
     def takes_place_of(self, path: str) -> bool:
@@ -86,11 +67,6 @@ class FileUnreadable(OSError):
     """A file cannot be read now, which is no fault of its content; the cause says why.
 
     What came before it stays: ``Stream.ingest`` of the other files goes on.
-
-    Attributes
-    ----------
-    file : EdgeFile
-        Which one.
     """
 
     def __init__(self, file: EdgeFile, reason: Exception) -> None:
@@ -100,90 +76,40 @@ class FileUnreadable(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
-    """A row that was left out.
+    """A row that was left out."""
 
-    Attributes
-    ----------
-    row : int
-        Its place in the original, from 0.
-    reason : str
-        The rule that it breaks.
-    value : str or None
-        What stands there.
-    """
-
-    row: int
-    reason: str
+    row: int  # in the original, from 0
+    reason: str  # the rule that it breaks
     value: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Consecutive rows of a file: some whole row groups, or a slice of one.
+    """Consecutive rows of a file: some whole row groups, or a slice of one."""
 
-    Attributes
-    ----------
-    number : int
-        Position in the file, from 0.
-    row_group, n_groups : int
-        First row group and how many; 1 for a slice.
-    skipped_rows : int
-        Rows of the row group before the slice; 0 for whole row groups.
-    is_slice : bool
-        Whether the row group holds further parts.
-    first_row : int
-        Row within the file of the first row.
-    n_rows : int
-        Rows.
-    n_bytes : int
-        Encoded bytes of all columns, before compression; of a slice, its share.
-    """
-
-    number: int
-    row_group: int
-    n_groups: int
-    skipped_rows: int
-    is_slice: bool
-    first_row: int
+    number: int  # position in the file, from 0
+    row_group: int  # the first one
+    n_groups: int  # 1 for a slice
+    skipped_rows: int  # rows of the row group before a slice; 0 for whole row groups
+    is_slice: bool  # the row group holds further parts
+    first_row: int  # within the file
     n_rows: int
-    n_bytes: int
+    n_bytes: int  # encoded, of all columns, before compression; of a slice, its share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A file that can be read locally, cut into parts; leaving its ``with`` block releases it.
+    """A file that can be read locally, cut into parts; leaving its ``with`` block releases it."""
 
-    Attributes
-    ----------
-    file : EdgeFile
-        As it was when it was staged.
-    local_path : str
-        Where to read it.
-    is_copy : bool
-        Whether ``local_path`` is a copy that ``release`` deletes.
-    columns : EdgeColumns
-        What the columns are called at ``local_path``.
-    bad_rows : tuple of BadRow
-        Rows of the original that the copy lacks.
-    digest : str
-        ``blake3:`` and the hexadecimal BLAKE3 of the whole content.
-    n_rows : int
-        Rows of all parts.
-    parts : tuple of Part
-        In order; none for a file without rows.
-    stamp : tuple of int
-        What ``is_unchanged`` compares.
-    """
-
-    file: EdgeFile
+    file: EdgeFile  # as it was when it was staged
     local_path: str
-    is_copy: bool
-    digest: str
+    is_copy: bool  # local_path is a copy that release deletes
+    digest: str  # blake3: and the hexadecimal BLAKE3 of the whole content
     n_rows: int
-    parts: tuple[Part, ...]
-    stamp: Stamp
-    columns: EdgeColumns = PLAIN
-    bad_rows: tuple[BadRow, ...] = ()
+    parts: tuple[Part, ...]  # in order; none for a file without rows
+    stamp: Stamp  # what is_unchanged compares
+    columns: EdgeColumns = PLAIN  # names of the columns at local_path
+    bad_rows: tuple[BadRow, ...] = ()  # rows of the original that the copy lacks
 
     def __enter__(self) -> Self:
         return self
@@ -199,11 +125,11 @@ class StagedFile:
             return False
 
     def without_parts(self) -> Self:
-        """The file with no more than who reads given parts of it elsewhere needs."""
+        """The file with no more than a reader of given parts needs elsewhere."""
         return replace(self, parts=(), file=replace(self.file, storage_options={}))
 
     def release(self) -> None:
-        """Delete the copy, if it is one; the parts cannot be read after that."""
+        """Delete the copy, if it is one; its parts cannot be read after that."""
         if self.is_copy:
             Path(self.local_path).unlink(missing_ok=True)
 
@@ -224,14 +150,10 @@ def open_staged(
     part_rows: int,
     bad_rows: tuple[BadRow, ...] | None = None,
 ) -> StagedFile:
-    """Read the footer of a local file and cut the file into parts.
+    """A local file cut into parts, by its footer.
 
-    With ``bad_rows`` the local file is what `conversion.convert` made of the original.
-
-    Raises
-    ------
-    BadEdges
-        It is not a whole Parquet file, or lacks a column.
+    With ``bad_rows`` the local file is what `conversion.convert` made of the original. Raises
+    `BadEdges` where it is not a whole Parquet file, or lacks a column.
     """
     with (
         content_faults(f"{file.path} is not a readable Parquet file"),
@@ -259,10 +181,10 @@ def open_staged(
 
 
 def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """Open a file so that memory stays bounded; ``metadata`` saves reading its footer again.
+    """A file opened so that memory stays bounded; ``metadata`` saves reading its footer again.
 
-    Not memory-mapped: a file that is cut while it is mapped kills the process. With a small buffer
-    and no ``pre_buffer``, a row group of 12 M rows was read in 170 MB, as fast as mapped.
+    Not memory-mapped: a file that is cut while it is mapped kills the process. A small buffer
+    without ``pre_buffer`` reads a large row group in little memory, as fast as mapped.
     """
     return pq.ParquetFile(
         local_path,
@@ -334,8 +256,8 @@ def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:
 def _group_size(metadata: pq.FileMetaData, row_group: int) -> tuple[int, int]:
     """Rows of a row group, and encoded bytes of all its columns.
 
-    Not of those that are read: pyarrow 26 ends the process when ``group.column(i)`` meets a damaged
-    footer.
+    Those of single columns take ``group.column(i)``, which ends the process at a damaged footer in
+    pyarrow 26.
     """
     group = metadata.row_group(row_group)
     if not 0 <= group.num_rows <= _MAX_GROUP_ROWS:

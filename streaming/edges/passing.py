@@ -1,4 +1,4 @@
-"""Passing a window: blocks of a file are parted by buckets, and what is late is left out."""
+"""Passing a window: blocks of a file are split by buckets, and late edges are left out."""
 
 from dataclasses import dataclass, replace
 
@@ -14,44 +14,27 @@ from peewit.streaming.edges.windows import Window, whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passing:
-    """What a window does with the blocks of one file, in order.
-
-    Attributes
-    ----------
-    window : Window
-    watermark, horizon : int
-        Of the stream when the file began.
-    arrived : int
-        When the file was listed or pushed, in microseconds since 1970.
-    reached : int
-        The latest time of its rows so far; `NEVER` before the first.
-    n_late, n_expired : int
-        Rows so far that came behind the horizon, and that end with the file.
-    """
+    """What a window does with the blocks of a file, in order; times in microseconds since 1970."""
 
     window: Window
-    watermark: int
-    horizon: int
-    arrived: int
-    reached: int = NEVER
-    n_late: int = 0
-    n_expired: int = 0
+    watermark: int  # of the stream when the file began
+    horizon: int  # first bucket that lived when the file began
+    arrived: int  # when the file was listed or pushed
+    reached: int = NEVER  # latest time of its rows so far
+    n_late: int = 0  # rows so far behind the horizon
+    n_expired: int = 0  # rows so far that end with the file
 
     @property
     def least(self) -> int:
-        """The first bucket that lives when the file ends, as far as it is known."""
+        """First bucket that lives when the file ends, as far as it is known."""
         return max(self.horizon, self.window.horizon(self.reached))
 
     def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["Passing", list[EdgeBlock]]:
-        """What comes next, and the edges of a block that live, one block for each bucket.
+        """The next state, and the live edges of a block, one block for each bucket.
 
-        There is one at least, which counts all rows; buckets come in their order, rows in theirs.
-        Edges that are to leave at the end of the file, as rows before them in it say, never come.
-
-        Raises
-        ------
-        BadEdges
-            A row lies too far ahead.
+        There is at least one, which counts all rows; buckets come in their order, rows in theirs.
+        Edges that would leave at the end of the file, by rows before them in it, never come. Raises
+        `BadEdges` where a row lies too far ahead.
         """
         if self.window.by == "arrival" or block.time is None:
             return self._cut(block, np.full(block.u.size, self.arrived), self.arrived)
@@ -95,7 +78,7 @@ class Passing:
 
 
 def require_past(raw: RawBlock, latest: int, window: Window) -> None:
-    """Raise BadEdges with the first row that lies too far ahead of a time in microseconds."""
+    """Raise BadEdges with the first row too far ahead of ``latest``, in microseconds since 1970."""
     latest += whole(window.allowed_ahead)
     if raw.time is None or not raw.time.size or int(raw.time.max()) <= latest:
         return

@@ -44,34 +44,14 @@ def read_parts(
     max_nodes: int,
     n_threads: int,
 ) -> Generator[RawBlock, None, None]:
-    """Read parts through dask, in order.
+    """Rows of parts, in order, one block per part, read through dask.
 
     ``2 n_threads`` parts are read or wait for the caller, so that at most ``2 n_threads + 1`` are
-    in memory. What comes out does not depend on ``n_threads``. Slices of one row group are read
-    one after the other, their columns together.
+    in memory. What comes out does not depend on ``n_threads``. Slices of one row group are read one
+    after the other, their columns together.
 
-    Parameters
-    ----------
-    parts : sequence of (StagedFile, Part)
-        What to read.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Bound of dense ids.
-    n_threads : int
-        Parts that are read together.
-
-    Yields
-    ------
-    RawBlock
-        One per part.
-
-    Raises
-    ------
-    BadEdges
-        A part breaks a rule; those before it have come.
-    OSError
-        A file cannot be read, which is no fault of its content.
+    Raises `BadEdges` where a part breaks a rule, after those before it have come, and OSError where
+    a file cannot be read, which is no fault of its content.
     """
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
@@ -146,7 +126,7 @@ class _Turns:
         self._last: tuple[_RowGroup, _Turn] | None = None
 
     def next(self, staged: StagedFile, part: Part) -> _Turn | None:
-        """Return the turn of the next part; None if it need not wait for any other."""
+        """The turn of the next part; None if it need not wait for any other."""
         if not part.is_slice:
             return None
         key = _row_group(staged, part)
@@ -167,27 +147,11 @@ def read_part(
     """Rows of one part, checked.
 
     Whole row groups may be read in any order. Slices of one row group are cheap in ascending order,
-    as their reader waits for the next one; any other slice decodes all rows before it.
+    as their reader waits for the next one; any other slice decodes all rows before it. A slice that
+    is read beside others waits for its ``turn``.
 
-    Parameters
-    ----------
-    staged : StagedFile
-        From ``staging.stage``.
-    part : Part
-        One of its parts.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Bound of dense ids.
-    turn : optional
-        What a slice waits for that is read beside others, see `read_parts`.
-
-    Raises
-    ------
-    BadEdges
-        A page is damaged or a rule of the data contract is broken.
-    OSError
-        The file cannot be read, which is no fault of its content.
+    Raises `BadEdges` where a page is damaged or a rule of the data contract is broken, and OSError
+    where the file cannot be read, which is no fault of its content.
     """
     name = f"{_row_groups(part)} of {staged.file.path}"
     with content_faults(f"{name} cannot be decoded"):
@@ -255,7 +219,7 @@ class _SliceReader:
         self._rest: deque[pa.RecordBatch] = deque()
 
     def read(self, n_rows: int) -> pa.Table:
-        """Return the next ``n_rows`` rows, fewer at the end."""
+        """The next ``n_rows`` rows, fewer at the end."""
         taken: list[pa.RecordBatch] = []
         n_missing = n_rows
         while n_missing:
@@ -277,7 +241,7 @@ class _SliceReader:
 
     @property
     def key(self) -> _SliceKey:
-        """Of the next slice."""
+        """Row group and first row of the next slice."""
         return self._row_group, self.next_row
 
     @property
@@ -298,7 +262,7 @@ class _OpenSlices:
         self._readers: OrderedDict[_SliceKey, _SliceReader] = OrderedDict()
 
     def take(self, key: _SliceKey) -> _SliceReader | None:
-        """Return a reader that stands at the slice, if there is one."""
+        """The reader that stands at the slice, if there is one."""
         with self._lock:
             return self._readers.pop(key, None)
 

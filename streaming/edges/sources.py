@@ -40,32 +40,14 @@ class EdgeFiles:
     r"""Tables of a directory, a glob, a single file or any fsspec URL of these.
 
     Directories are walked recursively and give the files whose names end like those of tables (see
-    `table_formats.format_of_file`); names that begin with ``.`` or ``_`` (of directories too), end
-    like unfinished files or are no UTF-8 are skipped, and so is what is no regular file. A link is
-    followed, but not into a directory that leads to it. A glob gives every file it matches, but for
-    such names. A file that is named itself is taken whatever its name.
+    `table_formats.format_of_file`). Skipped are names that begin with ``.`` or ``_`` (of
+    directories too), end like unfinished files or are no UTF-8, and what is no regular file. A link
+    is followed, but not into a directory that leads to it. A glob gives every file it matches, but
+    for such names. A file that is named itself is taken whatever its name.
 
-    Parameters
-    ----------
-    url : str or Path
-        ``data/``, ``data/*.parquet``, ``s3://bucket/prefix`` and so on.
-    storage_options : mapping or None
-        Passed to the fsspec file system (keys, endpoints).
-    columns : EdgeColumns
-        What the columns of every file are called.
-    max_bad_rows : int
-        Most rows of each file that may be left out.
-
-    Attributes
-    ----------
-    passed_over : list of str
-        Paths of the files that the last `list` would have given, were their names UTF-8; what is
-        none stands as ``\xff``.
-
-    Raises
-    ------
-    ValueError
-        The protocol is unknown, or needs a package that is not installed.
+    ``storage_options`` go to the fsspec file system (keys, endpoints). ``passed_over`` has the
+    paths that the last `list` left out as they are no UTF-8, with ``\xff`` for what is none. Raises
+    ValueError where the protocol is unknown, or needs a package that is not installed.
     """
 
     def __init__(
@@ -86,10 +68,8 @@ class EdgeFiles:
     def list(self) -> list[EdgeFile]:
         """Files there are now, sorted by path.
 
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file or directory. A glob may match nothing yet.
+        Raises FileNotFoundError where there is no such file or directory; a glob may match nothing
+        yet.
         """
         file_system, root = self._file_system, self._root
         file_system.invalidate_cache()  # a poll must see new files
@@ -119,7 +99,7 @@ class EdgeFiles:
 
 
 def _found_below(file_system: Any, root: str) -> Iterator[str]:
-    """Files below a directory; of local ones regular files."""
+    """Files below a directory; regular files, where it is local."""
     if not isinstance(file_system, fsspec_local.LocalFileSystem):
         yield from file_system.find(root)
         return
@@ -155,6 +135,6 @@ def _escaped(path: str) -> str:
 
 
 def _before_magic(pattern: str) -> str:
-    """Return the directories of a glob before its first wildcard."""
+    """The directories of a glob before its first wildcard."""
     names = itertools.takewhile(lambda name: not has_magic(name), pattern.split("/"))
     return "/".join(names)

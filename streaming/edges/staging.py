@@ -51,26 +51,15 @@ def stage(
     part_rows: int = PART_ROWS,
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> StagedFile:
-    """Make one file readable, with its digest and its parts.
+    """One file made readable, with its digest and its parts.
 
     A local Parquet file is read in place. Another is copied into ``directory``, its digest taken
     meanwhile, and ``release`` deletes the copy; so is one of another format, or whose bad rows are
-    left out, as `conversion` writes it.
+    left out, as `conversion` writes it. What a killed process left there may be deleted.
 
-    Parameters
-    ----------
-    file : EdgeFile
-        From ``EdgeSource.list``. If it has changed since, ``StagedFile.file`` says what it is now.
-    directory : Path
-        Receives the copy; what a killed process left there may be deleted.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are, and what those of text become.
-    max_nodes : int
-        Bound of dense ids.
-    part_rows : int
-        Most rows of a part. Numbers of parts mean nothing without it.
-    is_abandoned : callable
-        Asked after every mebibyte; once true, it ends with ``Abandoned``.
+    If the file has changed since it was listed, ``StagedFile.file`` says what it is now. Numbers of
+    parts mean nothing without ``part_rows``, the most rows of one. ``is_abandoned`` is asked after
+    every mebibyte.
 
     Raises
     ------
@@ -78,6 +67,8 @@ def stage(
         It is no regular file, not a whole table, lacks a column, or changed meanwhile.
     OSError
         It cannot be read, which is no fault of its content: try again later.
+    Abandoned
+        ``is_abandoned`` said so.
     """
     if part_rows < 1:
         raise ValueError(f"part_rows must be at least 1, got {part_rows}")
@@ -149,15 +140,9 @@ class Staging:
     """Stages files in a thread, one ahead of the caller; leaving its ``with`` block ends that.
 
     At most two files are staged at any time: the one that the caller has and the one after it.
-
-    Parameters
-    ----------
-    directory, node_kind, max_nodes, part_rows
-        See ``stage``.
-    check : callable
-        Called ten times a second while a file is waited for; what it raises ends the waiting.
-    on_progress : callable
-        Called in the thread that stages, as ``stage`` asks ``is_abandoned``.
+    ``check`` is called ten times a second while a file is waited for; what it raises ends the
+    waiting. ``on_progress`` is called in the thread that stages, as often as ``stage`` asks
+    ``is_abandoned``.
     """
 
     def __init__(
@@ -187,10 +172,10 @@ class Staging:
         self._pool.shutdown()
 
     def take(self, file: EdgeFile, following: EdgeFile | None = None) -> StagedFile:
-        """Staged file, as ``stage`` gives it; then begin with the one that will follow.
+        """Staged file, as ``stage`` gives it; staging of ``following`` begins then.
 
-        A fault of a file that was staged ahead, or a change of it since, makes it be staged again:
-        what is said of it holds when it is taken.
+        A file that was staged ahead is staged again where it had a fault or has changed since: what
+        is said of it holds when it is taken.
         """
         staged = self._take_ahead(file)
         if staged is None:
@@ -250,7 +235,7 @@ class Staging:
 
 
 def _look_through(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:
-    """What a local file is, its digest, and the stamp under which it was read."""
+    """A local file as it is, its digest, and the stamp under which it was read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait
     with open(descriptor, "rb", buffering=0) as content:  # noqa: PTH123 - a Path takes no descriptor
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -267,7 +252,7 @@ def _copy_remote(
     copy_path: Path,
     is_abandoned: Callable[[], bool],
 ) -> tuple[EdgeFile, str]:
-    """What a remote file is, and the digest of its copy."""
+    """A remote file as it is, and the digest of its copy."""
     file_system.invalidate_cache()
     before = edge_file(file_system, path, file.storage_options)
     with file_system.open(path, "rb") as content, copy_path.open("wb") as copy:
@@ -301,7 +286,7 @@ def _is_local(file_system: Any) -> bool:
 
 
 def open_file_system(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system of an fsspec URL, and the path there; ValueError if there is none."""
+    """The file system of an fsspec URL, and the path there; ValueError if there is none."""
     if "://" not in url and "::" in url:  # a file's name, not a chain of file systems
         return fsspec_local.LocalFileSystem(), os.path.abspath(url)  # noqa: PTH100 - fsspec's way of writing it
     try:

@@ -1,4 +1,4 @@
-"""Formats of tables, told by media types and file names, and the compression of files."""
+"""Formats of tables, by media types and file names, and the compression of files."""
 
 import io
 import shutil
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 ROWS_PER_BATCH: Final = 1 << 16
 BYTES_PER_BATCH: Final = 1 << 24
-"""Most of a batch that is read from a file, as far as can be told beforehand."""
+"""Most bytes of a batch that is read from a file, as far as can be told beforehand."""
 
 
 class Format(StrEnum):
@@ -40,19 +40,13 @@ class Format(StrEnum):
 
     @classmethod
     def of_media_type(cls, media_type: str) -> "Format | None":
-        """The format that a media type without parameters names, or None."""
+        """The format of a media type without parameters, or None."""
         name = media_type.strip().lower()
         return next((each for each in cls if name in _MEDIA_TYPES[each]), None)
 
     @classmethod
     def of_path(cls, path: PurePath) -> "Format":
-        """The format that a file's suffix names.
-
-        Raises
-        ------
-        ValueError
-            The suffix names none.
-        """
+        """The format of a file's suffix; ValueError where it has none."""
         suffix = path.suffix.lower()
         for each in cls:
             if suffix in _SUFFIXES[each]:
@@ -87,16 +81,13 @@ _READ: Final = {suffix: each for each, suffixes in _SUFFIXES.items() for suffix 
     ".txt": Format.CSV,
     ".json": Format.NDJSON,
 }
-"""What file names end in, before `.gz` or `.zst`; CSV has whatever separator its header shows."""
+"""Suffixes of files before `.gz` or `.zst`; CSV has whatever separator its header shows."""
 
 
 def format_of_file(name: str) -> tuple[Format, str | None]:
     """Format of a file by its name, and its compression as Arrow calls it.
 
-    Raises
-    ------
-    ValueError
-        The name ends in no suffix of a table.
+    Raises ValueError where the name ends in no suffix of a table.
     """
     path = PurePath(name)
     compression = _COMPRESSIONS.get(path.suffix.lower())
@@ -121,14 +112,14 @@ def is_table(name: str) -> bool:
 
 
 def open_table(path: str, compression: str | None) -> BinaryIO:
-    """Open a file for reading from its start, decompressed on the way."""
+    """A file opened for reading from its start, decompressed on the way."""
     stream = pa.input_stream(path, compression=compression)
     return io.BufferedReader(stream, 1 << 20)
 
 
 @contextmanager
 def unpacked(path: Path, compression: str | None) -> Iterator[BinaryIO]:
-    """Open a file for reading anywhere in it, for tables that have to be looked at before."""
+    """A file opened for reading anywhere in it, for tables that have to be looked at before."""
     if compression is None:
         with path.open("rb") as file:
             yield file

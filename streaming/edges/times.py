@@ -27,23 +27,11 @@ def read_times(
 ) -> Int64Array:
     """(n_rows,) int64 microseconds since 1970-01-01 (UTC).
 
-    Parameters
-    ----------
-    column : pyarrow.Array or pyarrow.ChunkedArray
-        Timestamps (without a zone: of UTC), dates, numbers, or text: ISO 8601, or numbers.
-    name : str
-        What errors call the column.
-    unit : {"s", "ms", "us", "ns"}
-        What numbers count.
-    first_row : int
-        Row within the file of the column's first row; errors count from there.
-    is_free : (n_rows,) bool, optional
-        Rows that need no time; theirs is 0 where they have none.
-
-    Raises
-    ------
-    BadEdges
-        The type does not fit, or a time is missing, not one, or too far from today.
+    The column holds timestamps (without a zone: of UTC), dates, numbers that count ``unit``, or
+    text: ISO 8601, or numbers. Errors name it ``name`` and count rows of the file from
+    ``first_row``. Rows marked by ``is_free``, (n_rows,) bool, need no time and get 0 without one.
+    Raises `BadEdges` where the type does not fit, or a time is missing, not one, or too far from
+    today.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -81,7 +69,7 @@ def read_times(
 
 
 def moment(time: int) -> str:
-    """A time as people read it; what lies beyond the calendar as seconds."""
+    """A time as people read it; in seconds where it lies beyond the calendar."""
     try:
         return f"{np.datetime64(int(time) // SECOND, 's')}Z"
     except (OverflowError, ValueError):

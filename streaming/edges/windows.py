@@ -1,9 +1,9 @@
 """Windows: a graph of the edges of the last days, by when they were or by when they arrived.
 
-Time is cut into buckets of equal width. An edge belongs to the bucket of its time, and lives until
-the whole bucket lies farther back than the window is long: by the watermark, the latest time of
-the files that are in the graph. The horizon, the first bucket that lives, moves at file boundaries
-only, so that equal files in equal order give equal graphs.
+Time is cut into buckets of equal width. An edge lives until the whole bucket of its time lies
+farther back than the window is long, counted from the watermark: the latest time of the files in
+the graph. The horizon, the first bucket that lives, moves at file boundaries only, so that equal
+files in equal order give equal graphs.
 """
 
 import re
@@ -26,33 +26,16 @@ _GREATEST: Final = 2**62 // SECOND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which edges live.
+    """Which edges live; all lengths are in seconds.
 
-    Attributes
-    ----------
-    length : float
-        Seconds that an edge lives, at least; at most a bucket more.
-    by : {"time", "arrival"}
-        By the column of times, or by when their file was listed or pushed.
-    width : float
-        Seconds of a bucket, of which edges leave together.
-    allowed_ahead : float
-        Seconds that an edge may lie ahead of both the watermark and the arrival of its file; one
-        row with a wrong time would end all the others.
-    time_unit : {"s", "ms", "us", "ns"}
-        What a time counts that is a number.
-
-    Raises
-    ------
-    ValueError
-        A field breaks its rule.
+    Raises ``BadArgument`` where a field breaks its rule.
     """
 
-    length: float
+    length: float  # that an edge lives, at least; at most a bucket more
     by: WindowBy = "time"
-    width: float
-    allowed_ahead: float
-    time_unit: TimeUnit = "s"
+    width: float  # of a bucket, of which edges leave together
+    allowed_ahead: float  # of watermark and arrival; one wrong time would end all other edges
+    time_unit: TimeUnit = "s"  # of times that are numbers
 
     def __post_init__(self) -> None:
         for name in ("length", "width"):
@@ -80,7 +63,7 @@ class Window:
         allowed_ahead: float | None = None,
         time_unit: TimeUnit = "s",
     ) -> "Window":
-        """By a number of buckets; a time may lie ahead by one of them, by default."""
+        """Window of a number of buckets; by default a time may lie one bucket ahead."""
         if not 1 <= buckets <= _MOST_BUCKETS:
             raise BadArgument("window.buckets", f"must be 1 to {_MOST_BUCKETS}, got {buckets}")
         width = length / buckets
@@ -110,7 +93,7 @@ class Window:
 
 
 def seconds_of(given: float | str, name: str) -> float:
-    """A length of time: seconds, or text as 30d, 12h, 90m, 45s; BadArgument where it is none."""
+    """Seconds of a number, or of text as 30d, 12h, 90m, 45s; BadArgument where it is none."""
     found = _LENGTH.fullmatch(str(given).strip())
     if found is None:
         raise BadArgument(name, f"must be seconds, or as 30d, 12h, 90m or 45s, got {given!r}")

@@ -1,8 +1,8 @@
 """Checked tables of features: the data contract, and blocks of rows that keep it.
 
-``read_features`` is the only gate through which features enter, whatever brought them. Rows are
-dense (a column ``features`` of lists that are equally long) or sparse (``indices`` and ``values``),
-one kind in a set.
+All features enter through ``read_features``, whatever brought them. Rows are dense (a column
+``features`` of lists that are equally long) or sparse (``indices`` and ``values``), one kind in a
+set.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ COLUMNS: Final = (NODE, *DENSE_COLUMNS, *SPARSE_COLUMNS)
 """The columns of a table of features that are read; all others are ignored."""
 
 MAX_COLUMNS: Final = INT32_MAX
-"""Columns have int32 numbers."""
+"""Column numbers are int32."""
 
 _LISTS: Final = (
     pa.types.is_fixed_size_list,
@@ -41,27 +41,21 @@ _LISTS: Final = (
 
 
 class BadFeatures(BadTable):
-    """Features break a rule of the data contract; nothing of the set they came in is taken."""
+    """Features break a rule of the data contract; nothing of their set is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureBlock:
     """Some consecutive rows of a set of features, checked.
 
-    Attributes
-    ----------
-    nodes : pyarrow.Array
-        (n_rows,) external ids as `columns.checked_ids` returns them.
-    values : (n_rows, n_columns) float32 array or scipy.sparse.csr_array
-        Finite. A sparse block has as many columns as its own indices ask for, each at most once in
-        a row and in order.
-    first_row : int
-        Row within the set of the first row here.
+    ``nodes`` are (n_rows,) external ids from `columns.checked_ids`. ``values`` are finite: an
+    (n_rows, n_columns) float32 array, or a scipy.sparse.csr_array with as many columns as its own
+    indices need, each at most once in a row and in order.
     """
 
     nodes: pa.Array
     values: Any
-    first_row: int = 0
+    first_row: int = 0  # of the block, within the set
 
     @property
     def n_rows(self) -> int:
@@ -76,7 +70,7 @@ class FeatureBlock:
 
 @contextmanager
 def as_bad_features() -> Iterator[None]:
-    """Faults that the checks of edges find, as BadFeatures."""
+    """Raise BadFeatures for faults that the checks of edges find."""
     try:
         yield
     except BadEdges as error:
@@ -88,10 +82,7 @@ def as_bad_features() -> Iterator[None]:
 def is_sparse_schema(names: list[str]) -> bool:
     """Whether the columns of a table are those of sparse features.
 
-    Raises
-    ------
-    BadFeatures
-        They are those of neither kind, of both, or one of them stands twice.
+    Raises BadFeatures where they are those of neither kind, of both, or one of them stands twice.
     """
     held = ", ".join(excerpt(name) for name in names) or "no columns"
     for column in COLUMNS:
@@ -125,18 +116,9 @@ def read_features(
 ) -> FeatureBlock:
     """Rows of a table of features, checked against the data contract.
 
-    Parameters
-    ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        Columns ``node`` and ``features``, or ``node``, ``indices`` and ``values``.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are.
-    max_nodes : int
-        Bound of dense ids; the other kinds meet it when they are mapped.
-    first_row : int
-        Row within the set of the table's first row; errors count from there.
-    n_columns : int, optional
-        Length of the rows before, which dense ones must have too.
+    ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Errors count rows
+    from ``first_row``, the row of the set where the table begins. Dense rows must have
+    ``n_columns`` numbers, the length of the rows before.
 
     Raises
     ------
@@ -201,7 +183,7 @@ def dense_values(
 def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> Any:
     """Columns ``indices`` and ``values`` as a float32 scipy.sparse.csr_array.
 
-    See `read_features`; the array has as many columns as its largest index asks for.
+    See `read_features`; the array has as many columns as its largest index needs.
     """
     indices = _lists("indices", table.column("indices"), first_row)
     values = _lists("values", table.column("values"), first_row)
@@ -297,6 +279,6 @@ def _column_numbers(lists: pa.Array, starts: Int64Array, first_row: int) -> AnyA
 def bad_number(
     name: str, rule: str, value: object, entry: int, starts: AnyArray, first_row: int
 ) -> BadFeatures:
-    """Fault of one of the flat numbers of a column, which must follow a rule."""
+    """Fault of one of the flat numbers of a column, with the rule that it breaks."""
     row = first_row + int(np.searchsorted(starts, entry, side="right")) - 1
     return BadFeatures(f"column {name!r} must {rule}", argument=name, row=row, value=str(value))

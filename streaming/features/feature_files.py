@@ -1,7 +1,7 @@
 """Files of features: Parquet read in threads by blocks, and the file in which a set waits.
 
-Row groups that are small are read whole, some together in threads; one that is too large for that
-is decoded a piece at a time. In flight is a fixed number of blocks, never a whole file.
+Small row groups are read whole, several together in threads; one that is too large for that is
+decoded a piece at a time. A fixed number of blocks is in flight, never a whole file.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -46,15 +46,7 @@ _FLOAT_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetShape:
-    """How large a set of features is.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Rows, and numbers in each; of sparse rows, one more than the largest index.
-    is_sparse : bool
-        Whether the rows are sparse.
-    """
+    """Size of a set of features; sparse rows have one more column than the largest index."""
 
     n_rows: int
     n_columns: int
@@ -82,27 +74,11 @@ def read_blocks(
     n_threads: int = 1,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[FeatureBlock]:
-    """Blocks of the rows of some Parquet files, in order, checked.
+    """Blocks of the rows of some Parquet files, together one set, in order, checked.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Together one set.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of the graph are.
-    max_nodes : int
-        Bound of dense ids.
-    n_threads : int
-        Blocks that are read together; up to twice as many are in memory.
-    block_bytes : int
-        About how large a block is.
-
-    Raises
-    ------
-    BadFeatures
-        A file is damaged or a rule of the data contract is broken.
-    OSError
-        A file cannot be read, which is no fault of its content.
+    A block has about ``block_bytes``; ``n_threads`` blocks are read together, and up to twice as
+    many are in memory. Raises `BadFeatures` where a file is damaged or breaks the data contract,
+    OSError where it cannot be read, which is no fault of its content.
     """
     n_columns: int | None = None
     for first_row, table in read_tables(
@@ -155,14 +131,8 @@ def n_rows_of(paths: Sequence[Path]) -> int:
 def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
     """Publish blocks as the Arrow file of a waiting set; its directory must exist.
 
-    Writing Parquet instead takes ten times as long.
-
-    Raises
-    ------
-    BadFeatures
-        There is no row, some rows are sparse and others not, or sparse rows hold no entry at all.
-    OSError
-        The disk is full, or fails.
+    Writing Parquet instead takes ten times as long. Raises `BadFeatures` where there is no row,
+    some rows are sparse and others not, or sparse rows hold no entry at all.
     """
     shape = SetShape(n_rows=0, n_columns=0, is_sparse=False)
 
@@ -220,13 +190,6 @@ class ParquetFeatures:
 
     Feature models read it as they read `peewit.solvers.features.FeatureRows`, block by block, so
     that the rows need not fit in memory.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Rows, and numbers in each.
-    is_sparse : bool
-        Whether `blocks` gives scipy.sparse.csr_array; else arrays.
     """
 
     _paths: tuple[Path, ...]
@@ -245,19 +208,10 @@ class ParquetFeatures:
     ) -> "ParquetFeatures":
         """Features of some files, with a column ``features``, or ``indices`` and ``values``.
 
-        Parameters
-        ----------
-        paths : path or sequence of paths
-            Local files; the rows of the first come first. A column ``node`` is not looked at.
-        n_columns : int, optional
-            Of sparse rows; without it, all of them are read once to find the largest index.
-        n_threads : int
-            Blocks that are read together.
-
-        Raises
-        ------
-        BadFeatures
-            A file is no Parquet file of features, or there is no row.
+        ``paths`` are local files; the rows of the first come first, and a column ``node`` is
+        ignored. Sparse rows without ``n_columns`` are read once to find the largest index.
+        ``n_threads`` blocks are read together. Raises `BadFeatures` where a file is no Parquet file
+        of features, or there is no row.
         """
         listed = (paths,) if isinstance(paths, str | Path) else paths
         files = tuple(Path(path) for path in listed)
@@ -283,10 +237,7 @@ class ParquetFeatures:
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
         """All rows in order, some at a time: their places, and the rows as float32.
 
-        Raises
-        ------
-        BadFeatures
-            A row breaks a rule of the data contract.
+        Raises BadFeatures where a row breaks a rule of the data contract.
         """
         columns = SPARSE_COLUMNS if self.is_sparse else DENSE_COLUMNS
         n_columns = self.n_columns or None
@@ -304,7 +255,6 @@ class ParquetFeatures:
 
 
 def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
-    """Sparse rows with so many columns."""
     if rows.shape[1] > n_columns:
         entry = int(np.argmax(rows.indices >= n_columns))
         rule = f"lie in [0, {n_columns - 1}]"
@@ -315,7 +265,7 @@ def _widen(rows: Any, n_columns: int, first_row: int) -> Any:
 
 @contextmanager
 def _content_of(path: Path) -> Iterator[None]:
-    """Faults of a file's content as BadFeatures; those of the disk pass."""
+    """Raise BadFeatures for faults of a file's content; those of the disk pass."""
     with as_bad_features(), content_faults(f"{path.name} is not a readable Parquet file"):
         yield
 
@@ -380,7 +330,6 @@ def _n_entries(path: Path) -> int:
 
 
 def _projection(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:
-    """Columns of the file that are read."""
     wanted = COLUMNS if columns is None else columns
     return [name for name in wanted if name in parquet.schema_arrow.names]
 
@@ -413,7 +362,6 @@ def _decode(piece: _Piece, columns: Sequence[str] | None) -> Iterator[tuple[int,
 
 
 def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
-    """The shape with a block more."""
     if shape.n_rows and shape.is_sparse != block.is_sparse:
         kinds = ("sparse", "dense") if shape.is_sparse else ("dense", "sparse")
         raise BadFeatures(

@@ -43,51 +43,28 @@ class FeaturesNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesMeta:
-    """Description of one version.
+    """Description of one version."""
 
-    Attributes
-    ----------
-    version : int
-        Counts from 1 in each graph.
-    n_rows, n_columns : int
-        Nodes that have a row, and numbers in each row.
-    is_sparse : bool
-        Whether the rows are sparse.
-    n_values : int
-        Numbers stored.
-    created_at : float
-        Seconds since the epoch.
-    """
-
-    version: int
-    n_rows: int
+    version: int  # counts from 1 in each graph
+    n_rows: int  # nodes that have a row
     n_columns: int
     is_sparse: bool
-    n_values: int
-    created_at: float
+    n_values: int  # numbers stored
+    created_at: float  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NewRows:
     """Rows to be published.
 
-    Attributes
-    ----------
-    nodes : (n_rows,) int64
-        Dense id of each row, in the order of the blocks; see `require_distinct`.
-    n_columns : int
-        Numbers in each row.
-    lengths : (n_rows,) int64, optional
-        Entries of each row; None for dense rows.
-    blocks : iterable
-        (n_some, n_columns) float32 arrays, or scipy.sparse.csr_array with at most ``n_columns``
-        columns, all rows in order; read once.
+    ``blocks`` are (n_some, n_columns) float32 arrays, or scipy.sparse.csr_array with at most
+    ``n_columns`` columns: all rows in order, read once.
     """
 
-    nodes: Int64Array
+    nodes: Int64Array  # (n_rows,), dense id of each row, in the order of the blocks; distinct
     n_columns: int
     blocks: Iterable[Any]
-    lengths: Int64Array | None = None
+    lengths: Int64Array | None = None  # (n_rows,), entries of each row; None for dense rows
 
     @property
     def is_sparse(self) -> bool:
@@ -99,12 +76,8 @@ class FeatureStore:
     """Publishes, loads and retires the features of one graph; one process writes.
 
     ``FeatureStore(GraphPaths(root=...).features).load(version, n_nodes)`` is what a solver calls:
-    rows of the nodes of a snapshot of ``n_nodes`` nodes.
-
-    Parameters
-    ----------
-    directory : Path
-        Holds a directory for each version; need not exist.
+    rows of the nodes of a snapshot of ``n_nodes`` nodes. The directory has one for each version,
+    and need not exist.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -119,7 +92,7 @@ class FeatureStore:
         )
 
     def meta(self, version: int) -> FeaturesMeta:
-        """What one version holds; raises `FeaturesNotFound`."""
+        """Description of one version; raises `FeaturesNotFound`."""
         try:
             text = (self._directory_of(version) / _META).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -127,19 +100,11 @@ class FeatureStore:
         return FeaturesMeta(**json.loads(text))
 
     def load(self, version: int, n_nodes: int) -> FeatureRows:
-        """Rows of the nodes below ``n_nodes``, memory-mapped.
+        """Rows of the nodes below ``n_nodes``, memory-mapped; raises `FeaturesNotFound`.
 
-        Returns
-        -------
-        FeatureRows
-            ``values`` float32, an ``numpy.memmap`` or a csr_array over some; ``nodes`` None where
-            every node has a row. Nothing is read before it is used. The rows stay readable while
-            they are held, even when the version is retired meanwhile.
-
-        Raises
-        ------
-        FeaturesNotFound
-            No such version is kept.
+        ``values`` are float32, a ``numpy.memmap`` or a csr_array over some; ``nodes`` is None where
+        every node has a row. Nothing is read before it is used. The rows stay readable while they
+        are held, even when the version is retired meanwhile.
         """
         meta = self.meta(version)
         try:
@@ -158,23 +123,13 @@ class FeatureStore:
     ) -> FeaturesMeta:
         """Publish a version; replace an unannounced one of the same number.
 
-        Parameters
-        ----------
-        version : int
-            Its number.
-        rows : NewRows
-            What it holds.
-        onto : int, optional
-            A version whose rows stay where ``rows`` has none of the same node.
-        created_at : float
-            Seconds since the epoch.
-        guard : callable
-            Called before anything changes; if it raises, nothing does.
+        Rows of ``onto`` stay where ``rows`` has none of the same node. ``created_at`` is in seconds
+        since the epoch. ``guard`` is called before anything changes; if it raises, nothing changes.
 
         Raises
         ------
         BadFeatures
-            The rows are of another kind or length than those they come to.
+            The rows are of another kind or length than those of ``onto``.
         FeaturesNotFound
             ``onto`` is not kept.
         OSError
@@ -217,14 +172,10 @@ class FeatureStore:
         created_at: float,
         guard: Callable[[], None] = lambda: None,
     ) -> FeaturesMeta:
-        """Publish a version that has the rows of another but for those of some nodes.
+        """Publish a version with the rows of ``onto``, except those of some nodes.
 
-        Raises
-        ------
-        FeaturesNotFound
-            ``onto`` is not kept.
-        OSError
-            The disk is full, or fails; what was published before stays.
+        Raises `FeaturesNotFound` where ``onto`` is not kept. After an OSError what was published
+        before stays.
         """
         before, old = self.meta(onto), _Version(self._directory_of(onto))
         owners = old.array(_NODES)
@@ -245,7 +196,7 @@ class FeatureStore:
         return self.publish(version, rows, created_at=created_at, guard=guard)
 
     def retire(self, present: int, *, grace_seconds: float, now: float) -> list[int]:
-        """Remove versions that were replaced so long ago; return the removed.
+        """Remove versions that were replaced ``grace_seconds`` ago or earlier; return the removed.
 
         Newer ones than ``present`` stay: ingest may be publishing one.
         """
@@ -306,7 +257,6 @@ class _Version:
     directory: Path
 
     def array(self, name: str) -> AnyArray:
-        """One of them, memory-mapped."""
         array: AnyArray = np.load(self.directory / name, mmap_mode="r")
         return array
 

@@ -1,9 +1,9 @@
 """Passes over the columns of a block: check and count at once, narrow, drop self-loops.
 
-Ids and weights are looked at as unsigned integers. There a negative id is larger than any that is
-allowed, and ``bits - 1`` of a float32 is at most ``GREATEST_WEIGHT`` just where the float is finite
-and > 0, so that one running maximum per column tells whether all of it is good. Unsigned
-arithmetic wraps; without compilation numpy warns of it, see ``blocks``.
+Ids and weights are read as unsigned integers. There a negative id is larger than any allowed one,
+and ``bits - 1`` of a float32 is at most ``GREATEST_WEIGHT`` just where the float is finite and > 0,
+so that one running maximum per column tells whether all of it is good. Unsigned arithmetic wraps;
+without compilation numpy warns of it, see ``edges.columns``.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ _CHUNK = 1024  # rows that are looked at together
 
 @njit(cache=True, nogil=True)
 def survey_edges(u: AnyArray, v: AnyArray, weight: AnyArray) -> tuple[np.uint32, np.uint32, int]:
-    """What decides whether edges are good, and how many are self-loops.
+    """Greatest id, greatest ``bits - 1`` of a weight, and number of self-loops of some edges.
 
     Parameters
     ----------
@@ -73,19 +73,17 @@ def narrow_ids(values: AnyArray, narrow: Int32Array) -> np.uint64:
 def fill_self_loops(
     u: Int32Array, v: Int32Array, weight: Float32Array | None, n_self_loops: int
 ) -> None:
-    """Put the last edges in the place of self-loops; most rows are read only, none is moved.
+    """Replace the ``n_self_loops`` rows with ``u == v`` by the last edges, in place.
 
-    Closing the gaps instead would write all that follows the first one: ten times the time for a
-    few self-loops in a million rows.
+    Most rows are only read. Closing the gaps instead would write all rows after the first one: ten
+    times the time for a few self-loops in a million rows.
 
     Parameters
     ----------
     u, v : (n_rows,) int32, changed
-        Endpoints; the first ``n_rows - n_self_loops`` rows are edges afterwards.
+        The first ``n_rows - n_self_loops`` rows are edges afterwards.
     weight : (n_rows,) float32, changed, or None
-        Weights; None where all are equal.
-    n_self_loops : int
-        Rows with ``u == v``.
+        None where all weights are equal.
     """
     n_kept = len(u) - n_self_loops
     last = len(u)

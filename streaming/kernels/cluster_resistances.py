@@ -3,7 +3,7 @@
 Elimination keeps graphs graphs: what is left when a node goes is a graph of the nodes that remain,
 of conductances that are sums of positive numbers, and so is each degree (Grassmann, Taksar and
 Heyman 1985). Nothing is ever subtracted, so each entry of the inverse has a small relative error,
-whatever the weights are; a shift that would make the matrix definite is not needed.
+whatever the weights are, and no shift is needed to make the matrix definite.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def add_inside(
     first: int,
     blocks: FloatArray,
 ) -> None:
-    """Add the conductances inside some groups to their blocks.
+    """Add the conductances inside some groups to their blocks; only ``blocks`` changes.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def bound_groups(
     """Fill ``bounds`` with r so that ``r_u + r_v`` is at least any counted resistance in a group.
 
     The counted resistance of a pair is that inside its group, less ``1 - factor`` times what the
-    degrees tell of it (B16). No r is less than the ``factor`` th part of the inverse degree.
+    degrees tell of it (B16). No r is less than ``factor`` times the inverse degree.
 
     Parameters
     ----------

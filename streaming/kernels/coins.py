@@ -1,4 +1,4 @@
-"""Coins and scores of the sparsifier: who stays, with which probability.
+"""Coins and scores of the sparsifier: which records stay, and with which probability.
 
 Randomness is counter-based: a coin is a hash of (seed, stream, counter), so it depends on the
 record alone and never on the order of work or on the number of threads.
@@ -100,10 +100,11 @@ def pack_cards(
 
 @njit(cache=True, nogil=True, inline="always")
 def leaning(chance: Any, near: Any, far: Any, near_surplus: Any, far_surplus: Any) -> Any:
-    """``chance`` lowered by a pull, the sum over both ends of share times surplus; see `balancing`.
+    """``chance`` lowered by a pull, the sum over both ends of share times surplus.
 
-    The pull is weaker where one share is nearly all, so that no single coin before makes it so
-    strong that it must be cut: where a probability would leave [0, 1], on both sides alike.
+    See `dependent_rounding`. The pull is weaker where one share is nearly all, so that no single
+    coin before makes it so strong that it must be cut: where a probability would leave [0, 1], on
+    both sides alike.
     """
     other = np.float32(1.0) - chance
     most = np.float32(1.0) / max(chance, other)  # (B18): the bound of |f|
@@ -157,7 +158,7 @@ def _arrival_probabilities(
     size: int,
     chance: Any,
 ) -> None:
-    """Make keep-probabilities (B13) of ``chance``, the copies that local resistances ask for."""
+    """Turn ``chance``, the copies that local resistances ask for, into keep-probabilities (B13)."""
     one = np.float32(1.0)
     share = np.float32(1.0 / constant)
     if not is_local:
@@ -198,21 +199,21 @@ def sample_independent(
     kept_probability: Float32Array,
     kept_key: UInt32Array,
 ) -> int:
-    """Throw the coin of every arriving edge (B13), (B14), each by itself.
+    """Throw the coin of every arriving edge (B13), (B14), each independently.
 
     The leverage of an arriving edge is ``wR / (1 + wR)``, R the counted resistance on the cards.
     The edge stays with probability ``min(1, constant * leverage)``, and for certain unless both
     endpoints lay in one component of the embedded graph; a self-loop never stays.
 
     ``class_copies[node_class]`` is ``constant`` times the local resistance of a node or a little
-    more, infinite for one without a card or without edges: of the nodes (n_nodes,) a byte each,
-    which the cache holds. Where ``is_local`` that is all that counts: no coordinates, and one
-    component. ``degree`` (n_nodes,) grows by the weight of every edge at both ends. Fills the five
-    ``kept_*`` arrays (each as long as ``u``), the columns of a record, and returns how many entries
-    of them are used.
+    more, infinite for one without a card or without edges; ``node_class`` (n_nodes,) takes a byte a
+    node, so that the cache holds it. Where ``is_local`` nothing else counts: no coordinates, and
+    one component. ``degree`` (n_nodes,) grows by the weight of every edge at both ends. Fills the
+    five ``kept_*`` arrays (each as long as ``u``), the columns of a record, and returns how many of
+    their entries are used.
 
-    Edges are taken in batches, whose nodes are fetched by a first pass that waits for none of
-    them: 2.3 times the speed of one pass at 200,000 nodes.
+    Edges are taken in batches, whose nodes are fetched by a first pass that waits for none of them:
+    2.3 times the speed of one pass at 200,000 nodes.
     """
     key = stream_key(seed, stream)
     chance = np.empty(_BATCH, np.float32)
@@ -265,7 +266,7 @@ def sample_leaning(
     kept_probability: Float32Array,
     kept_key: UInt32Array,
 ) -> int:
-    """`sample_independent`, but coins lean against what those before them have left at a node.
+    """`sample_independent`, with coins that lean against what earlier ones have left at a node.
 
     ``node`` is one memory passed twice, 16 bytes a node: float64 (n_nodes, 2), whose first column
     is the degree, and float32 (n_nodes, 4), whose third column is the surplus, which is updated,
@@ -381,7 +382,7 @@ def stale_leverages(
     have ``weight * R``, infinite where the cards do not connect the ends.
 
     Where edges ``was_struck`` since coins were thrown, leverages may have grown: every card is
-    fetched, and of both the larger leverage is taken.
+    fetched, and the larger of both leverages is taken.
     """
     n_embedded = np.uint32(cards.shape[0])
     local = np.uintp(card_floats.shape[1] - 2)
@@ -463,13 +464,12 @@ def score_records(
 ) -> None:
     """Fill ``score`` with ``weight * R``, R the counted resistance between the ends of a record.
 
-    R is the sum of the local resistances and the distance on the cards. Where these are
-    ``local_factor`` times the inverse degrees, ``local_factor > 0``, the record's own share
-    ``2c/(d_u d_v)``, c its conductance, is taken off before that factor; where ``is_shortable`` too
-    (no ridge), the resistance is never less than what shorting all other nodes leaves, the local
-    part divided by ``1 - c^2/(d_u d_v)`` (B5). Where the local resistances are bounds,
-    ``local_factor`` is 0. Never more than 1/c; infinite where the cards do not connect the ends.
-    Batches as in `sample_arrivals`.
+    R is the sum of the local resistances and the distance on the cards; never more than 1/c, c the
+    record's conductance, and infinite where the cards do not connect the ends. Where the local
+    resistances are bounds, ``local_factor`` is 0. Where they are ``local_factor > 0`` times the
+    inverse degrees, the record's own share ``2c/(d_u d_v)`` is taken off before that factor. Where
+    ``is_shortable`` too (no ridge), R is never less than what shorting all other nodes leaves, the
+    local part divided by ``1 - c^2/(d_u d_v)`` (B5). Batches as in `sample_independent`.
     """
     n_embedded = np.uint32(cards.shape[0])
     local = np.uintp(card_floats.shape[1] - 2)
@@ -599,10 +599,10 @@ def degree_variance(
     degree: FloatArray,
     variance: FloatArray,
 ) -> None:
-    """Weighted degree of every node and an unbiased estimate of the variance of that degree.
+    """Add every node's weighted degree, and an unbiased estimate of its variance.
 
-    A record of weight a kept with probability p counts a/p in the degree and a^2 (1-p) / p^2 in the
-    variance. Adds to ``degree`` and ``variance``.
+    A record of weight a kept with probability p counts a/p in ``degree`` and a^2 (1-p) / p^2 in
+    ``variance``.
     """
     for record in range(u.size):
         probability = np.float64(keep_probability[record])

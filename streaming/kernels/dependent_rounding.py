@@ -1,22 +1,19 @@
 """Dependent rounding: coins that lean against what earlier coins have done to their nodes.
 
-Every edge survives with its own probability, nearly, but where coins so far have left a node more
-than its expectation, its next ones lean towards dropping, and the other way round. So the degree of
-a node strays by about one edge, however many coins were thrown for it, where independent coins let
-it stray by the square root of their number (B18).
+Every edge survives with its own probability, nearly. Where coins so far have left a node more than
+its expectation, its next ones lean towards dropping, and the other way round. So the degree of a
+node strays by about one edge, however many coins were thrown for it; independent coins let it stray
+by the square root of their number (B18).
 
 This is the self-balancing walk of Alweiss, Liu and Sawhney (arXiv:2006.14009) with the two ends of
 an edge as its vector. The survival probability is ``p - p (1 - p) f`` with f linear in the surplus
 of the two nodes; as the mean surplus is zero, so is the mean of f, and p is kept. Where f is so
-large that a probability would leave [0, 1] it is cut. That could move a mean, as surpluses of small
-probabilities are skew; 200,000 rounds between alike nodes, and between hubs and leaves, showed
-nothing beyond their noise of .2 to .7 % (`docs/benchmarks/fairness`).
+large that a probability would leave [0, 1] it is cut, which could move a mean, as surpluses of
+small probabilities are skew; none was seen to move (`docs/benchmarks/fairness`).
 
 Surpluses outlive a round of coins: where nodes arrive one after another the rounds are many, and
-what each left would add up (100 rounds: an error of 1.1 instead of .5). The price is that a record
-leans, a little, on what its own earlier coins did. Over 31 such rounds the total weight came out
-1.5 % low and the weight between two nodes 7 % off (root mean square), where independent coins were
-.3 % and 2 % off, which may be noise; over 8 rounds of a stream in random order nothing was seen.
+errors that each round left would add up. The price is that a record leans a little on its own
+earlier coins: over 31 such rounds the total weight came out 1.5 % low (.3 % by independent coins).
 """
 
 from typing import Any
@@ -45,26 +42,20 @@ def throw_leaning_coins(
 ) -> int:
     """Throw the coins of stored records in order: ``lowered`` becomes zero where one goes.
 
-    A record survives with probability ``lowered / keep_probability``, leaning.
+    A record survives with probability ``lowered / keep_probability``, leaning. Returns the number
+    of survivors.
 
     Parameters
     ----------
     u, v : (n_records,) int32
         Ends.
     weight, keep_probability, lowered : (n_records,) float32
-        Its weight if it survives is ``weight / lowered``.
+        The weight of a survivor is ``weight / lowered``.
     record_key : (n_records,) uint32
         Names a record for its coin.
     node : (n_nodes, 2) float32
-        Surplus of every node, of what survived over what was expected, in shares; and the share
-        of a node that a unit of weight is; none counts more than 1. Surpluses are updated.
-    seed, stream : uint64
-        Of the coins.
-
-    Returns
-    -------
-    int
-        Number of survivors.
+        First the surplus of every node, what survived over what was expected, in shares; it is
+        updated. Then the share of a node that a unit of weight is; none counts more than 1.
     """
     shares = np.empty((2, _BATCH), np.float32)
     ratio = np.empty(_BATCH, np.float32)
@@ -99,7 +90,7 @@ def lower_and_throw(
     """`throw_leaning_coins` where local resistances bound the whole: one pass instead of three.
 
     The new probability of a record is its weight times the shares that a unit of weight is at both
-    of its nodes, no more than what it had, and just that on the forest. Fills ``lowered``.
+    of its nodes, at most what it had, and exactly that on the forest. Fills ``lowered``.
     """
     shares = np.empty((2, _BATCH), np.float32)
     ratio = np.empty(_BATCH, np.float32)

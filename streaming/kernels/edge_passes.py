@@ -1,7 +1,7 @@
-"""Loops over raw edges that are met again and again: products with their Laplacian, components.
+"""Loops of passes over raw edges: products with their Laplacian, components.
 
 A lane is one accumulator of a pass: its first four columns hold the vectors, its last four take the
-sums. The row of a node is then one cache line of 64 bytes, the only one that an edge costs there:
+sums. So the row of a node is one cache line of 64 bytes, the only one that an edge costs there:
 with vectors and sums apart an edge took 1.5 times as long at a million nodes.
 """
 
@@ -40,8 +40,7 @@ def add_edge_differences(
 def join_ends(u: Int32Array, v: Int32Array, parent: Int32Array) -> int:
     """Join the trees of both ends of every edge in ``parent``; returns how many joins there were.
 
-    The root of a tree is the smallest node that the union made so; ``parent`` must start as
-    ``arange(n_nodes)``.
+    ``parent`` must start as ``arange(n_nodes)``; the root of a tree stays its smallest node.
     """
     n_joins = 0
     for edge in range(u.size):

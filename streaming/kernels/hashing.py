@@ -2,7 +2,7 @@
 
 Strings are hashed eight bytes at a time, in two independent lanes: one with the rounds of xxHash64,
 one with multiply-xorshift. Integers are scrambled by a bijection, so equal hashes mean equal ids.
-Unsigned arithmetic wraps; without compilation numpy warns of it, see ``node_table.HashTable``.
+Unsigned arithmetic wraps; without compilation numpy warns of it, see ``nodes.hash_table``.
 """
 
 import numpy as np
@@ -67,6 +67,8 @@ def hash_strings(
 ) -> None:
     """Fill in hash and fingerprint of every string ``data[offsets[i]:offsets[i + 1]]``.
 
+    String ``i`` has the entry ``begin + i step``: src and dst interleave with step 2.
+
     Parameters
     ----------
     offsets : (n_strings + 1,) int64
@@ -76,11 +78,9 @@ def hash_strings(
     seed : uint64
         Starts both lanes.
     hashes : (at least n_strings,) uint64, filled
-        Hash of each string; string ``i`` has the entry ``begin + i step``.
+        Hash of each string.
     fingerprints : like ``hashes``, filled
         Second hash in the upper 32 bits, zeros in the lower.
-    begin, step : int
-        Which entries to fill; src and dst interleave with step 2.
     """
     for row in range(len(offsets) - 1):
         first = np.uint64(offsets[row])

@@ -11,7 +11,7 @@ import numpy as np
 from peewit.solvers.kernels.compilation import njit
 
 BITS = 24
-"""Of a column or a row."""
+"""Bits of a column or a row."""
 
 _SIDE = float(1 << BITS)
 _SPREAD = (
@@ -72,20 +72,18 @@ def count_cells(
     share: Any,
     mean_doubt: Any,
 ) -> int:
-    """Fill the cells of a tile with what its nodes are; the number of nodes counted.
+    """Fill the cells of a tile with what its nodes are; returns the number of nodes counted.
 
     Parameters
     ----------
     first_node : (n_cells + 1,) int64
         Where the nodes of each cell begin, of cells along the curve, a power of 4 of them.
     color : (n,) int16
-        Of the nodes of the tile: place of the predicted class, -1 without one; -2 of nodes that are
-        not to be seen.
+        Predicted class of each node of the tile, -1 without one; -2 of hidden nodes.
     doubt : (n,) uint8
-    least_doubt : int
-        Nodes of less are left out.
+        Nodes with less than ``least_doubt`` are left out.
     tally : (n_colors + 2,) int64
-        Zeros, and left so; the first is for nodes that are not seen, the next without a class.
+        Zeros, and left so; the first is for hidden nodes, the next for those without a class.
     count : (n_cells,) uint32, row by row
     winner : (n_cells,) int16
         The most frequent color; -1 wins where it is as frequent.
@@ -125,9 +123,9 @@ def count_cells(
 
 @njit(cache=True, nogil=True)
 def most_doubtful(color: Any, doubt: Any, least_doubt: int, chosen: Any) -> int:
-    """Fill ``chosen``, (k,) int64, with places of the greatest doubts in order; how many are there.
+    """Fill ``chosen``, (k,) int64, with places of the greatest doubts in order; returns how many.
 
-    Nodes that are not to be seen or have no class, and those of less doubt, are passed over. Among
+    Hidden nodes, those without a class, and those below ``least_doubt`` are passed over. Among
     equal doubts the first places win.
     """
     n_of = np.zeros(256, np.int64)

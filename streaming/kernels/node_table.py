@@ -41,7 +41,7 @@ def map_rows(
     ids: Int32Array,
     added: Int64Array,
 ) -> tuple[int, int, int]:
-    """Dense ids of endpoints, giving unknown ones the next free ids in order of appearance.
+    """Dense ids of endpoints; unknown ones get the next free ids in order of appearance.
 
     Parameters
     ----------
@@ -102,14 +102,7 @@ def find_rows(
 ) -> None:
     """Fill ``ids`` with the dense ids of known endpoints, -1 for others; changes nothing else.
 
-    Parameters
-    ----------
-    slots, shift : (2 n_slots,) uint64, uint64
-        The table.
-    hashes, fingerprints : (n_endpoints,) uint64
-        Of the endpoints.
-    ids : (n_endpoints,) int32, filled
-        Dense ids or -1.
+    Arguments are as of `map_rows`.
     """
     for position in range(len(hashes)):
         entry = slots[_find(slots, shift, hashes[position]) + _ONE]
@@ -162,10 +155,12 @@ def gather_strings(
 ) -> None:
     """Append the strings at the endpoints ``added``, in that order, behind ``out_offsets[0]``.
 
+    Endpoint ``2 row`` is a string of src, endpoint ``2 row + 1`` one of dst.
+
     Parameters
     ----------
     src_offsets, dst_offsets : (n_rows + 1,) int64
-        Endpoint ``2 row`` is a string of src, endpoint ``2 row + 1`` one of dst.
+        Where each string begins and ends.
     src_data, dst_data : (n_bytes,) uint8
         Their bytes.
     added : (n_added,) int64

@@ -1,4 +1,4 @@
-"""Maps from pairs of nodes to the last place that deletes them, and the edges that die by it."""
+"""Maps from pairs of nodes to the last position that deletes them, and the edges that die by it."""
 
 from typing import Any
 
@@ -96,7 +96,7 @@ def mark_dead(
 def add_live_degrees(
     u: Int32Array, v: Int32Array, weight: Float32Array, is_dead: BoolArray, degree: FloatArray
 ) -> None:
-    """Add up the degrees of the edges that live."""
+    """Add the degrees of the edges that live to ``degree``."""
     for row in range(u.size):
         if not is_dead[row]:
             degree[u[row]] += np.float64(weight[row])
@@ -107,7 +107,7 @@ def add_live_degrees(
 def join_live_ends(u: Int32Array, v: Int32Array, is_dead: BoolArray, parent: Int32Array) -> None:
     """Join the ends of the edges that live in ``parent``.
 
-    It is a union-find of which each root is the smallest node of its component.
+    It is a union-find in which each root is the smallest node of its component.
     """
     for row in range(u.size):
         if is_dead[row]:

@@ -66,8 +66,8 @@ def mark_pairs(
 ) -> int:
     """Mark the records whose pair is in ``table``; returns how many.
 
-    Most records have an end that no pair touches: a byte tells, and the table is not asked. Nodes
-    beyond ``is_touched`` are touched by none.
+    Most records have an end that no pair touches: ``is_touched`` tells, and the table is not read.
+    Nodes beyond it are touched by none.
     """
     last = np.uint64(table.size - 1)
     n_known = np.uint32(is_touched.size)

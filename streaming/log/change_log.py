@@ -2,11 +2,9 @@
 
 One Arrow file of zstd batches for each file, a batch for each block of the stream, named by the
 digest of the content and published whole before the file counts. Rows of weight zero delete what
-stands before their block; they come first in it. What is dead is told by bitmaps beside the files
-(`DeadRows`), a new version whenever deletes are resolved, so that files never change. A file of
+stands before their block and come first in it. Bitmaps beside the files tell what is dead
+(`DeadRows`), in a new version whenever deletes are resolved, so that files never change. A file of
 which much is dead is written anew without it, as its next generation, which that version names.
-
-Measured: random ids and weights take 9 bytes an edge and 16 ns to write, equal weights 5.6 and 13.
 """
 
 import json
@@ -47,7 +45,7 @@ _DEAD_SCHEMA: Final = pa.schema(
 _GENERATIONS: Final = b"peewit.generations"
 _HORIZON: Final = b"peewit.horizon"
 _MOST_WAITING: Final = 2
-"""Blocks that wait to be written; more would take memory that the plan does not count."""
+"""Most blocks that wait to be written; more would take memory that the plan does not count."""
 
 NO_NODES: Final = frozen(np.empty(0, np.int32))
 """Ends of no pairs, for blocks that delete nothing."""
@@ -67,10 +65,7 @@ class LogWriter:
     def append(self, added: EdgeBlock, u: Int32Array, v: Int32Array) -> None:
         """Note a block: edges that it adds, and pairs that it deletes before.
 
-        Raises
-        ------
-        OSError
-            A block before could not be written.
+        Raises OSError where a block before could not be written.
         """
         if self._replaces:  # rows that add delete by themselves
             u, v = _without_pairs(u, v, added)
@@ -107,14 +102,10 @@ class LogWriter:
 
 
 class ChangeLog:
-    """The log of one graph, of which one process writes.
+    """The log of one graph, which a single process writes.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds it; made by the first file.
-    guard : callable
-        Called before every change on disk; raises where this process may not write any more.
+    ``guard`` is called before every change on disk, and raises where this process may no longer
+    write. The first file makes the directory.
     """
 
     def __init__(self, directory: Path, *, guard: Callable[[], None] = lambda: None) -> None:
@@ -126,7 +117,7 @@ class ChangeLog:
     def writing(
         self, digest: str, *, replaces: bool, has_buckets: bool = False, generation: int = 0
     ) -> Iterator[LogWriter]:
-        """Log one file; it is there once the block ends, and nothing is where that raises."""
+        """Writer of one file, which is there once the block ends; nothing is where that raises."""
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._path(digest, generation)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
@@ -153,10 +144,7 @@ class ChangeLog:
     def file(self, digest: str, dead: DeadRows | None = None) -> LoggedFile:
         """The changes of a committed file, of the generation that ``dead`` belongs to.
 
-        Raises
-        ------
-        LogFileMissing
-            It was never logged, or is no longer kept.
+        Raises `LogFileMissing` where it was never logged, or is no longer kept.
         """
         path = self._path(digest, 0 if dead is None else dead.generations.get(digest, 0))
         with present(path), pa.memory_map(str(path)) as source:
@@ -175,19 +163,16 @@ class ChangeLog:
         return self._buckets[digest]
 
     def keeps(self, version: int, digests: Collection[str] = ()) -> bool:
-        """Whether a version of the rows that are dead is kept, and some files as it has them."""
+        """Whether a version of the dead rows is kept, and some files as it has them."""
         if version and not self._dead_path(version).exists():
             return False
         generations = self.dead(version).generations
         return all(self._path(each, generations.get(each, 0)).exists() for each in digests)
 
     def dead(self, version: int) -> DeadRows:
-        """Rows that are dead in some version; none in version 0.
+        """Dead rows of some version; none in version 0.
 
-        Raises
-        ------
-        LogFileMissing
-            The version is no longer kept.
+        Raises `LogFileMissing` where the version is no longer kept.
         """
         if version == 0:
             return DeadRows({})
@@ -202,7 +187,7 @@ class ChangeLog:
         return DeadRows(dict(zip(keys, values, strict=True)), generations, horizon=horizon)
 
     def publish_dead(self, version: int, dead: DeadRows) -> None:
-        """Keep a version of the rows that are dead, whole."""
+        """Keep a version of the dead rows, whole."""
         self._directory.mkdir(parents=True, exist_ok=True)
         keys = sorted(dead.bits)
         generations = json.dumps(dead.generations, sort_keys=True).encode()
@@ -225,21 +210,10 @@ class ChangeLog:
         publish_file(self._dead_path(version), write)
 
     def retain(self, digests: Collection[str], version: int, *, also: Collection[int] = ()) -> None:
-        """Remove what belongs to other files and versions, and what a killed process left.
+        """Remove all but these files and this version, and what a killed process left.
 
-        Parameters
-        ----------
-        digests : collection of str
-            Files to keep.
-        version : int
-            Version to keep.
-        also : collection of int
-            Versions to keep, too, where they are there.
-
-        Raises
-        ------
-        LogFileMissing
-            The version is not there; nothing is removed.
+        Versions ``also`` stay where they are there. Raises `LogFileMissing`, and removes nothing,
+        where ``version`` is not there.
         """
         if not self._directory.exists():
             return

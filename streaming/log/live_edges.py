@@ -1,4 +1,4 @@
-"""Edges of a log that live: read block by block, or written anew without what is dead."""
+"""Live edges of a log: read block by block, or written anew without what is dead."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
@@ -28,19 +28,9 @@ def logged_blocks(
 ) -> Iterator[tuple[int, BatchKey, LoggedBlock]]:
     """Position in the whole log, key and content of every block from some file on.
 
-    Parameters
-    ----------
-    log : ChangeLog
-    digests : sequence of str
-        The committed files, in order.
-    dead : DeadRows
-        Tells the generation of each file.
-    first_file : int
-        Number of the file to begin with.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
-    on_block : callable
-        Called after each block that was read; what it raises ends the scan.
+    ``digests`` are the committed files, in order; ``dead`` tells the generation of each.
+    ``on_block`` is called after each block that was read; what it raises ends the scan. The result
+    does not depend on ``parallel``.
     """
     files = [log.file(digest, dead) for digest in digests]
     position = sum(file.n_batches for file in files[:first_file])
@@ -70,16 +60,10 @@ def live_blocks(
     parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, EdgeBlock]]:
-    """Digest and edges of each block that has some which live, in the order of the stream.
+    """Digest and live edges of each block that has any, in the order of the stream.
 
-    Parameters
-    ----------
-    log, digests, parallel, on_block
-        As for `logged_blocks`.
-    dead : DeadRows
-        What does not live.
-    at : (n_nodes,) bool, optional
-        Only edges with an end at one of these nodes.
+    ``at``, (n_nodes,) bool, asks only for edges with an end at one of these nodes. The rest is as
+    for `logged_blocks`.
     """
     reading = logged_blocks(log, digests, dead, parallel=parallel, on_block=on_block)
     for _, key, block in reading:
@@ -90,7 +74,7 @@ def live_blocks(
 def live_edges(
     block: LoggedBlock, is_dead: BoolArray, at: BoolArray | None = None
 ) -> EdgeBlock | None:
-    """Edges of a block that live, those at marked nodes where some are given; None without any."""
+    """Live edges of a block, at marked nodes where some are given; None where there are none."""
     is_taken = ~is_dead
     if at is not None:
         is_taken &= at[block.u] | at[block.v]
@@ -106,23 +90,11 @@ def compacted(
     parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
 ) -> DeadRows:
-    """Write some files anew without their dead rows and deletes; what is dead then.
+    """Dead rows that are left once some files are written anew without theirs, and without deletes.
 
-    Blocks keep their numbers, if they hold nothing, so that positions stay what they were.
-
-    Parameters
-    ----------
-    log : ChangeLog
-    digests : collection of str
-        Files whose deletes are resolved.
-    dead : DeadRows
-        What does not live.
-    generation : int
-        What to call them: the version that they are written for.
-    parallel : callable
-        Runs independent tasks, a file each.
-    on_block : callable
-        Called after each block, in any thread.
+    Deletes of the files must be resolved. Blocks keep their numbers, even where they hold nothing,
+    so that positions stay what they were. ``generation`` is the version that the files are written
+    for. ``on_block`` is called after each block, in any thread.
     """
     files = [log.file(digest, dead) for digest in sorted(digests)]
 

@@ -17,10 +17,10 @@ from peewit.streaming.edges.time_units import NEVER
 
 SCHEMA: Final = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float32())])
 BUCKET: Final = pa.field("bucket", pa.run_end_encoded(pa.int32(), pa.int64()))
-"""Column of the logs of graphs with a window; a batch is of one bucket, which takes no room."""
+"""Column of the logs of graphs with a window; a batch is of one bucket, so it takes no room."""
 
 REPLACES: Final = b"peewit.replaces"
-"""In the schema of a file, whether rows that add delete, too."""
+"""Key in the schema of a file: whether rows that add delete, too."""
 
 BatchKey: TypeAlias = tuple[str, int]
 """Digest of a file, and the number of a batch in it."""
@@ -34,13 +34,12 @@ class LogFileMissing(OSError):
         self.path = path
 
     def __reduce__(self) -> tuple[type["LogFileMissing"], tuple[Path]]:
-        """What makes it again, in another process."""
         return type(self), (self.path,)
 
 
 @contextmanager
 def present(path: Path) -> Iterator[None]:
-    """Tell that a file of the log is missing, which is no fault of whoever is being read."""
+    """Faults of a missing file as LogFileMissing, which is no fault of whoever is being read."""
     try:
         with naming(path):
             yield
@@ -50,25 +49,13 @@ def present(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoggedBlock:
-    """What one block of the stream changed.
-
-    Attributes
-    ----------
-    u, v : (n_rows,) int32
-        Ends.
-    weight : (n_rows,) float32
-        Weights; zero where a row deletes.
-    replaces : bool
-        Whether rows that add delete, too, what stands before their block.
-    bucket : int
-        Of the edges, in graphs with a window.
-    """
+    """What one block of the stream changed; its columns are (n_rows,)."""
 
     u: Int32Array
     v: Int32Array
-    weight: Float32Array
-    replaces: bool
-    bucket: int = 0
+    weight: Float32Array  # zero where a row deletes
+    replaces: bool  # rows that add delete, too, what stands before their block
+    bucket: int = 0  # of the edges, in graphs with a window
 
     @property
     def adds(self) -> BoolArray:
@@ -98,27 +85,15 @@ class LoggedBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedFile:
-    """What one file changed.
-
-    Attributes
-    ----------
-    path : Path
-        Where it lies.
-    digest : str
-        Of its content.
-    n_batches : int
-        Blocks it holds, in the order of the stream.
-    has_buckets : bool
-        Whether they are of buckets of a window.
-    """
+    """What one file changed."""
 
     path: Path
-    digest: str
-    n_batches: int
-    has_buckets: bool = False
+    digest: str  # of its content
+    n_batches: int  # blocks, in the order of the stream
+    has_buckets: bool = False  # of a window
 
     def block(self, number: int) -> LoggedBlock:
-        """Read one block; safe in any thread. Raises `LogFileMissing`."""
+        """One block; safe in any thread. Raises `LogFileMissing`."""
         with present(self.path), pa.memory_map(str(self.path)) as source:
             reader = open_log(source)
             batch = reader.get_batch(number)
@@ -139,18 +114,10 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiveFile:
-    """The edges of a file that live.
-
-    Attributes
-    ----------
-    file : LoggedFile
-        What it changed.
-    dead : DeadRows
-        Those of the file.
-    """
+    """The live edges of a file."""
 
     file: LoggedFile
-    dead: "DeadRows"
+    dead: "DeadRows"  # of this file alone
 
     @property
     def path(self) -> Path:
@@ -159,11 +126,11 @@ class LiveFile:
 
     @property
     def n_batches(self) -> int:
-        """Blocks it holds, in the order of the stream."""
+        """Number of blocks, in the order of the stream."""
         return self.file.n_batches
 
     def block(self, number: int) -> EdgeBlock:
-        """Edges of one block that live; safe in any thread."""
+        """Live edges of one block; safe in any thread."""
         block = self.file.block(number)
         return block.edges(~self.dead.mask((self.file.digest, number), block))
 
@@ -179,14 +146,9 @@ class LogDamaged(ValueError):
 class DeadRows:
     """Which rows of a log are no edges any more, by batch.
 
-    Attributes
-    ----------
-    bits : mapping of (digest, batch) to (n_bytes,) uint8
-        Packed masks of the batches that hold dead rows.
-    generations : mapping of str to int
-        How often files were written anew, by digest; those that are not named never were.
-    horizon : int
-        Blocks of buckets before it are dead.
+    ``bits`` holds the packed masks, (n_bytes,), of batches with dead rows. ``generations`` says by
+    digest how often files were written anew; files that it lacks never were. Blocks of buckets
+    before ``horizon`` are dead.
     """
 
     def __init__(
@@ -214,7 +176,7 @@ class DeadRows:
         return np.unpackbits(bits, count=block.u.size).view(np.bool_) | ~block.adds
 
     def of(self, digests: Collection[str]) -> "DeadRows":
-        """Those of some files."""
+        """Dead rows of some files."""
         return DeadRows(
             {key: bits for key, bits in self.bits.items() if key[0] in digests},
             {key: each for key, each in self.generations.items() if key in digests},
@@ -222,26 +184,26 @@ class DeadRows:
         )
 
     def only(self, *keys: BatchKey) -> "DeadRows":
-        """Those of some batches."""
+        """Dead rows of some batches."""
         bits = {key: self.bits[key] for key in keys if key in self.bits}
         return DeadRows(bits, horizon=self.horizon)
 
     def joined(self, bits: Mapping[BatchKey, UInt8Array]) -> "DeadRows":
-        """With the present masks of some batches."""
+        """Dead rows with the present masks of some batches."""
         return DeadRows({**self.bits, **bits}, self.generations, horizon=self.horizon)
 
     def since(self, horizon: int) -> "DeadRows":
-        """With all blocks dead that are of buckets before the horizon."""
+        """Dead rows with all blocks of buckets before the horizon among them."""
         return DeadRows(self.bits, self.generations, horizon=horizon)
 
     def without(self, file: LoggedFile) -> LiveFile:
-        """What lives of a file."""
+        """A file without its dead rows."""
         keys = ((file.digest, number) for number in range(file.n_batches))
         return LiveFile(file=file, dead=self.only(*keys))
 
 
 def open_log(source: Any, columns: list[int] | None = None) -> Any:
-    """Reader of an Arrow file that is mapped, of some columns, by default of all."""
+    """Reader of a mapped Arrow file, of some columns or of all."""
     # callers have threads of their own
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=columns)
     return pa.ipc.open_file(source, options=options)

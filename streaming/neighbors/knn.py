@@ -1,7 +1,8 @@
 """k-NN graph of a graph's features, as a Parquet file of ordinary edges.
 
-Lists first, on the disk; from them the edges, block by block. Whoever ingests the file need not
-know where it comes from. Memory: that of `search`, and the external ids of the nodes.
+Neighbor lists come first, on the disk; from them the edges, block by block. Whoever ingests the
+file need not know where it comes from. Memory: that of `neighbor_search`, and the external ids of
+the nodes.
 """
 
 import shutil
@@ -36,8 +37,8 @@ from peewit.streaming.neighbors.neighbor_search import EXACT_PRODUCTS, NeighborS
 from peewit.streaming.nodes.index import Nodes
 
 Method = Literal["auto", "exact", "approximate"]
-"""How neighbors are searched: among all rows, in the cells nearest to a row, or as their number
-asks for."""
+"""How neighbors are searched: among all rows, in the cells nearest to a row, or whichever their
+number asks for."""
 
 ROWS_PER_GROUP: Final = 1 << 18
 """Least edges of a row group but the last."""
@@ -47,36 +48,17 @@ ROWS_PER_GROUP: Final = 1 << 18
 class KnnSettings:
     """Settings of a k-NN graph.
 
-    Attributes
-    ----------
-    k : int
-        Neighbors of each node, at least 1 and below the number of nodes with features.
-    weights : {"self-tuned", "heat", "binary"}
-        Weight of a tie by its length; see `peewit.solvers.neighbors.neighbor_graph.WeightName`.
-    symmetrize : {"mean", "max"}
-        Weight of an edge by those of its two ties, 0 where there is none.
-    metric : {"euclidean", "cosine"}
-        Distance of two nodes; see `peewit.solvers.neighbors.neighbor_lists.Metric`.
-    width : float, optional
-        Of heat weights; None for the mean length of the edges.
-    method : {"auto", "exact", "approximate"}
-        "auto" is exact for sparse features, and where it takes a minute or two at most.
-    n_probes : int
-        Cells that the approximate method looks at, at least 1: more find more, and take longer.
-
-    Raises
-    ------
-    ValueError
-        A value breaks its rule.
+    Method "auto" is exact for sparse features, and where that takes a minute or two at most. Raises
+    ``BadArgument`` where a value breaks its rule.
     """
 
-    k: int = 10
-    weights: WeightName = "self-tuned"
-    symmetrize: Symmetrization = "mean"
+    k: int = 10  # neighbors of each node; fewer than the nodes with features
+    weights: WeightName = "self-tuned"  # of a tie by its length
+    symmetrize: Symmetrization = "mean"  # of the weights of two ties; a missing one counts 0
     metric: Metric = "euclidean"
-    width: float | None = None
+    width: float | None = None  # of heat weights; None for the mean length of the edges
     method: Method = "auto"
-    n_probes: int = 32
+    n_probes: int = 32  # cells of the approximate method: more find more, and take longer
 
     def __post_init__(self) -> None:
         for name in ("k", "n_probes"):
@@ -101,59 +83,30 @@ class KnnSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnSummary:
-    """Counts of the edges made.
+    """Counts of the edges made."""
 
-    Attributes
-    ----------
-    n_edges : int
-        Edges of the file, each once.
-    n_nodes : int
-        Nodes of the graph.
-    n_without_features : int
-        Nodes that have no features, hence no edges.
-    method : {"exact", "approximate"}
-        How neighbors were searched.
-    recall : float
-        Share of the true neighbors that were found; 1 where all rows were looked at.
-    recall_rows : int
-        Rows that it was measured on; 0 where it is known.
-    n_short : int
-        Nodes for which fewer than k neighbors were found.
-    n_least : int
-        Edges whose weight would have been 0 and is the least there is.
-    width : float, optional
-        Of heat weights.
-    """
-
-    n_edges: int
+    n_edges: int  # of the file, each once
     n_nodes: int
-    n_without_features: int
-    method: Method
-    recall: float
-    recall_rows: int
-    n_short: int
-    n_least: int
-    width: float | None
+    n_without_features: int  # hence without edges
+    method: Method  # how neighbors were searched
+    recall: float  # share of the true neighbors that were found; 1 by the exact method
+    recall_rows: int  # that it was measured on; 0 where it is known
+    n_short: int  # nodes for which fewer than k neighbors were found
+    n_least: int  # edges whose weight would have been 0 and is the least there is
+    width: float | None  # of heat weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnPlace:
     """Paths of one run, and the kind of ids that it writes.
 
-    Attributes
-    ----------
-    output : Path
-        The Parquet file; its directory exists.
-    work : Path
-        Directory for lists, made where it is missing and removed when the file is there. What a
-        killed run left in it is used by one that asks for the same.
-    node_kind : {"string", "int64", "dense"}
-        Kind of the external ids.
+    The directory of ``output`` exists. ``work`` holds the lists and is removed once the file is
+    there; what a killed run left in it is used by one that asks for the same.
     """
 
-    output: Path
+    output: Path  # the Parquet file
     work: Path
-    node_kind: NodeKind
+    node_kind: NodeKind  # of the external ids
 
 
 def make_knn(
@@ -166,24 +119,11 @@ def make_knn(
     seed: int,
     watch: Watch,
 ) -> KnnSummary:
-    """Write the edges of the k-NN graph; returns their counts.
+    """Counts of the edges of the k-NN graph, which are written to ``place``.
 
-    Parameters
-    ----------
-    rows : FeatureRows
-        Finite; may be memory-mapped.
-    nodes : Nodes
-        All nodes of the graph.
-    settings : KnnSettings
-        Which graph.
-    place : KnnPlace
-        Where it goes.
-    features_version : int
-        Of ``rows``; lists of another version are not used.
-    seed : int
-        Of the approximate search, and of the rows that its recall is measured on.
-    watch : Watch
-        Told and asked about once a second.
+    ``rows`` are finite and may be memory-mapped; lists of another ``features_version`` are not
+    used. ``seed`` draws the approximate search and the rows that its recall is measured on.
+    ``watch`` is called about once a second.
 
     Raises
     ------
@@ -285,7 +225,7 @@ def _write(
     place: KnnPlace,
     watch: Watch,
 ) -> tuple[int, int]:
-    """Write all edges; how many there are, and how many of the least weight."""
+    """How many edges were written, and how many of the least weight."""
     id_type = pa.large_string() if place.node_kind == "string" else pa.int64()
     schema = pa.schema([("src", id_type), ("dst", id_type), ("weight", pa.float32())])
     n_edges = n_least = 0

@@ -6,13 +6,12 @@ of it, a block of rows and their candidates, whatever the number of rows.
 
 Context: all pairs are too many for a million rows; a library must find most neighbors in a fraction
 of them, and find the same ones again. Decision: faiss-cpu's inverted files (cells of k-means). It
-is released several times a year with wheels for Linux, macOS and Windows under MIT; its cells are
-searched exhaustively, so that threads do not change the answer, and can be filled with one shard
-after the other. hnswlib, usearch and voyager are as fast and depend on the order in which threads
-insert; the first has no wheels. pynndescent took ten times as long and the most memory.
-Consequence: one OpenMP runtime more. On macOS two of them in a process can crash
-(faiss-wheels issue 73), so faiss is loaded only where an approximate search begins, and its 65 MB
-are the extra ``knn``.
+has frequent wheels for Linux, macOS and Windows under MIT; its cells are searched exhaustively, so
+that threads do not change the answer, and can be filled with one shard after the other. hnswlib,
+usearch and voyager are as fast but depend on the order in which threads insert; pynndescent is
+slower and takes the most memory. Consequence: one OpenMP runtime more. On macOS two of them in a
+process can crash (faiss-wheels issue 73), so faiss is loaded only where an approximate search
+begins, and its 65 MB are the extra ``knn``.
 """
 
 import json
@@ -53,7 +52,7 @@ _LEARNED_ROWS: Final = 40  # rows for each cell, of which k-means wants 39 at le
 _LEARN_STEPS: Final = 8
 _CELLS_PER_ROOT: Final = 4
 _CELL_SLOWNESS: Final = 4
-"""So much longer than a product of matrices a look at the rows of a cell takes."""
+"""A look at the rows of a cell takes so much longer than a product of matrices."""
 
 _EQUALLY_FAR: Final = 1e-9
 _POSITION: Final = "position.json"
@@ -106,16 +105,8 @@ class AllPairs:
 class Cells:
     """Looks at the rows in the cells nearest to a query.
 
-    Parameters
-    ----------
-    sample : (n_sample, n_columns) float32
-        Rows that the cells are learned from.
-    n_cells : int
-        Centers of k-means.
-    n_probes : int
-        Cells looked at for each query.
-    seed : int
-        Draws the first centers.
+    Cells are ``n_cells`` clusters of k-means, learned from ``sample``, (n_sample, n_columns)
+    float32; ``n_probes`` of them are looked at for each query. ``seed`` draws the first centers.
     """
 
     def __init__(self, sample: Float32Array, *, n_cells: int, n_probes: int, seed: int) -> None:
@@ -160,50 +151,24 @@ class Cells:
 class NeighborSearch:
     """k-NN search for all rows.
 
-    Attributes
-    ----------
-    rows : FeatureRows
-        Finite, none zero where the metric is "cosine"; may be memory-mapped.
-    n_neighbors : int
-        Below the number of rows.
-    metric : {"euclidean", "cosine"}
-        See `peewit.solvers.neighbors.neighbor_lists.Metric`.
-    n_probes : int, optional
-        Cells looked at for each row; None to look at all rows.
-    seed : int
-        Of every random choice.
-    shard_bytes : int
-        Most bytes of a shard.
-    save_seconds : float
-        How often to save what a search that goes on needs.
+    ``rows`` are finite, and none is zero where the metric is "cosine"; they may be memory-mapped.
     """
 
     rows: FeatureRows
-    n_neighbors: int
+    n_neighbors: int  # below the number of rows
     metric: Metric
-    n_probes: int | None
-    seed: int
-    shard_bytes: int = SHARD_BYTES
-    save_seconds: float = 30.0
+    n_probes: int | None  # cells looked at for each row; None to look at all rows
+    seed: int  # of every random choice
+    shard_bytes: int = SHARD_BYTES  # most bytes of a shard
+    save_seconds: float = 30.0  # how often to save what a search that goes on needs
 
     def lists(self, directory: Path, asked: dict[str, Any], watch: Watch) -> NeighborLists:
-        """The lists, memory-mapped in a directory.
+        """The lists, memory-mapped in a directory, which exists.
 
-        Parameters
-        ----------
-        directory : Path
-            Exists. A search that was killed goes on from what it saved there.
-        asked : dict
-            Whatever the lists depend on, as JSON values; what was left for others is not used.
-        watch : Watch
-            Told and asked about once a second.
-
-        Raises
-        ------
-        peewit.solvers.iteration_loop.Stopped
-            It was told to stop.
-        OSError
-            The disk is full, or fails.
+        A search that was killed goes on from what it saved there, where ``asked`` is the same:
+        whatever the lists depend on, as JSON values. ``watch`` is called about once a second.
+        Raises `peewit.solvers.iteration_loop.Stopped` where it says so, and OSError where the disk
+        fails.
         """
         done = _position(directory, asked)
         searcher = self._searcher(watch) if done < self._n_searches else None
@@ -230,7 +195,7 @@ class NeighborSearch:
         return lists[(self._n_shards - 1) % len(lists)]
 
     def recall(self, lists: NeighborLists, watch: Watch) -> tuple[float, int]:
-        """Share of the true neighbors of some rows that are in their lists, and of how many rows.
+        """Share of the true neighbors in the lists of sampled rows, and the number of these rows.
 
         Of equally far neighbors any will do.
         """
@@ -255,7 +220,7 @@ class NeighborSearch:
 
     @property
     def _n_searches(self) -> int:
-        """Searches of one row in one shard."""
+        """Number of searches of one row in one shard."""
         return self.rows.n_rows * self._n_shards
 
     @property
@@ -301,14 +266,14 @@ class NeighborSearch:
 
 
 def row_length(rows: FeatureRows) -> int:
-    """Numbers of a row that a product looks at: columns, or the mean of the entries there are."""
+    """Numbers of a row that a product looks at: columns, or the mean of the entries if sparse."""
     if rows.is_sparse:
         return 1 + int(rows.values.nnz) // max(1, rows.n_rows)
     return rows.n_columns
 
 
 def _position(directory: Path, asked: dict[str, Any]) -> int:
-    """How many searches the lists in a directory hold; 0 where they are of another kind."""
+    """Number of searches that the lists in a directory hold; 0 where they are of another kind."""
     try:
         position = json.loads((directory / _POSITION).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -329,7 +294,7 @@ def _save(directory: Path, lists: list[NeighborLists], asked: dict[str, Any], do
 
 
 def _places_in(rows: Int64Array, first: int, n_points: int) -> Int64Array:
-    """Where rows stand in a shard, -1 for those that do not."""
+    """Places of rows in a shard, -1 for those outside."""
     places = rows - first
     return np.where((places >= 0) & (places < n_points), places, -1)
 

@@ -15,24 +15,12 @@ _MIN_BITS = 10
 
 
 class Mapped(NamedTuple):
-    """Result of ``HashTable.map``.
+    """Result of ``HashTable.map``."""
 
-    Attributes
-    ----------
-    ids : (n_endpoints,) int32
-        Dense ids; the entries from ``n_mapped`` on are undefined.
-    added : (n_added,) int64
-        Positions of the endpoints whose ids are new.
-    n_mapped : int
-        Endpoints mapped before it ended.
-    status : int
-        ``kernels.node_table.DONE``, ``COLLISION`` or ``FULL``.
-    """
-
-    ids: Int32Array
-    added: Int64Array
-    n_mapped: int
-    status: int
+    ids: Int32Array  # (n_endpoints,), undefined from ``n_mapped`` on
+    added: Int64Array  # (n_added,), positions of the endpoints whose ids are new
+    n_mapped: int  # endpoints mapped before it ended
+    status: int  # ``kernels.node_table.DONE``, ``COLLISION`` or ``FULL``
 
 
 class HashTable:
@@ -71,7 +59,7 @@ class HashTable:
         return ids
 
     def remove(self, hashes: UInt64Array) -> None:
-        """Forget the entries with these hashes, which must be there, each once."""
+        """Remove the entries with these hashes, which must be there, each once."""
         node_table.remove_keys(self._slots, self._shift, hashes)
         self.n_entries -= len(hashes)
 

@@ -1,7 +1,7 @@
 """External ids as columns: how each kind is hashed, and the tail that no segment holds yet.
 
-``StringIds`` and ``IntegerIds`` have the same methods; ``nodes.NodeIndex`` holds one of them. Ids
-that are not published yet are the tail.
+``StringIds`` and ``IntegerIds`` have the same methods; a ``NodeIndex`` holds one of them. The tail
+is the ids that are not published yet.
 """
 
 from typing import TypeAlias
@@ -43,7 +43,7 @@ class StringIds:
             hash_strings(offsets, data, self._seed, hashes, fingerprints, begin, step)
 
     def append(self, src: pa.Array, dst: pa.Array, added: Int64Array) -> None:
-        """Put the strings at endpoints ``added`` behind the tail (2 row: src, 2 row + 1: dst)."""
+        """Append the strings at endpoints ``added`` to the tail (2 row: src, 2 row + 1: dst)."""
         src_offsets, src_data = _string_buffers(src)
         dst_offsets, dst_data = _string_buffers(dst)
         row, is_dst = added >> 1, (added & 1).astype(bool)
@@ -99,7 +99,7 @@ class IntegerIds:
         fingerprints[begin::step] = 0
 
     def append(self, src: pa.Array, dst: pa.Array, added: Int64Array) -> None:
-        """Put the integers at endpoints ``added`` behind the tail, as `StringIds` does."""
+        """Append the integers at endpoints ``added`` to the tail, as `StringIds` does."""
         row, is_dst = added >> 1, (added & 1).astype(bool)
         n_tail = self.n_tail + len(added)
         self._values = _with_room(self._values, n_tail)

@@ -1,8 +1,8 @@
 """Node index: external id -> dense id, in order of first appearance.
 
-The truth is a directory of append-only segments (``segments``); the hash table in memory is
-rebuilt from them. One process writes, with ``map``, ``publish`` and ``truncate``; readers follow
-what is published. ``DenseNodes`` does the same for graphs whose ids are dense already.
+The truth is a directory of append-only segments (``segments``); the hash table in memory is rebuilt
+from them. One process writes, with ``map``, ``publish`` and ``truncate``; readers follow what is
+published. ``DenseNodes`` does the same for graphs whose ids are dense already.
 """
 
 import secrets
@@ -45,7 +45,7 @@ _MAP_ROWS = 1 << 15  # rows mapped at once: hashes and ids of a chunk stay in th
 _REBUILD_ROWS = 1 << 16
 _FEW_IDS = 1_000
 _MOST_SCANS = 4
-"""Lookups of few ids that read all ids of a reader once; the next one builds the table."""
+"""Lookups of few ids that a reader makes by reading all ids; the next one builds the table."""
 
 _ERASED = "erased.npy"
 _ERASED_SEED = 0x657261736564
@@ -60,17 +60,9 @@ class NodeCollision(RuntimeError):
 
 
 class NodeIndex:
-    """External ids of one graph, kind ``string`` or ``int64``.
+    """External ids of one graph, kind ``string`` or ``int64``; made by ``NodeIndex.open``.
 
-    Use ``NodeIndex.open``. Memory: 27 to 54 bytes per id for the table, and the ids that no segment
-    holds yet.
-
-    Attributes
-    ----------
-    n_nodes : int
-        Ids known; the next new one becomes dense id ``n_nodes``.
-    n_published : int
-        Ids that segments hold.
+    Memory: 27 to 54 bytes per id for the table, and the ids that no segment holds yet.
     """
 
     def __init__(self, directory: Path, *, ids: IdColumn, max_nodes: int, writable: bool) -> None:
@@ -93,24 +85,12 @@ class NodeIndex:
         writable: bool = True,
         hash_seed: int | None = None,
     ) -> "NodeIndex":
-        """Index of the ids that ``directory`` holds.
+        """Index of the ids that ``directory`` holds; a writer makes a missing directory.
 
-        Parameters
-        ----------
-        directory : Path
-            Holds the segments; a writer makes it if it is missing.
-        kind : {"string", "int64"}
-            What the ids are.
-        n_nodes : int or None
-            Only the first ``n_nodes`` ids; None for all that are published. A writer deletes the
-            others, which a checkpoint older than they are does not know.
-        max_nodes : int
-            ``map`` refuses to pass it.
-        writable : bool
-            Whether to write. One process may at a time; a reader builds its table at the first
-            lookup.
-        hash_seed : int or None
-            64 bits that start the hashes; None draws them. Dense ids do not depend on it.
+        One process may write at a time; a reader builds its table at the first lookup. With
+        ``n_nodes`` only the first so many ids count; a writer deletes the others, which are newer
+        than the checkpoint. ``map`` refuses to pass ``max_nodes``. ``hash_seed``, 64 bits, starts
+        the hashes and is drawn where None; dense ids do not depend on it.
 
         Raises
         ------
@@ -148,7 +128,7 @@ class NodeIndex:
 
     @property
     def n_nodes(self) -> int:
-        """Ids known."""
+        """Ids known; the next new one becomes dense id ``n_nodes``."""
         return self.n_published + self._ids.n_tail
 
     @property
@@ -161,26 +141,10 @@ class NodeIndex:
     ) -> tuple[Int32Array, Int32Array]:
         """Dense ids of both endpoints of every row; new ids are added in order of appearance.
 
-        That order is src of row 0, dst of row 0, src of row 1 and so on.
-
-        Parameters
-        ----------
-        src, dst : pyarrow.Array
-            (n_rows,) as ``columns.read_columns`` returns them: without nulls, of the index's kind.
-        first_row : int
-            Row within the file of the first row here; errors count from there.
-
-        Returns
-        -------
-        u, v : (n_rows,) int32
-            Dense ids.
-
-        Raises
-        ------
-        BadEdges
-            More than ``max_nodes`` ids. Nothing was added.
-        NodeCollision
-            Two ids have the same hash. Nothing was added.
+        That order is src of row 0, dst of row 0, src of row 1 and so on. ``src`` and ``dst``,
+        (n_rows,), come from ``columns.read_columns``: without nulls, of the index's kind. Errors
+        count rows from ``first_row``. Raises `BadEdges` where there would be more than
+        ``max_nodes`` ids, `NodeCollision` where two have the same hash; then nothing was added.
         """
         self._check_writable()
         for ids in (src, dst):
@@ -211,7 +175,7 @@ class NodeIndex:
         return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
 
     def add(self, nodes: pa.Array, *, first_row: int = 0) -> Int32Array:
-        """Dense ids of one column; see ``map``, which this costs as much as with two."""
+        """Dense ids of one column; see ``map``, at the cost of two columns."""
         return self.map(nodes, nodes, first_row=first_row)[0]
 
     def map_block(self, block: RawBlock) -> EdgeBlock:
@@ -225,13 +189,8 @@ class NodeIndex:
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids, -1 where an id is unknown or null; adds nothing.
 
-        The first few lookups of few ids do without a table, which takes longer to build, and numba
-        to load, than ids are read.
-
-        Raises
-        ------
-        TypeError
-            ``ids`` are not of the index's kind.
+        The first few lookups of few ids scan all ids instead of building a table, which takes
+        longer, as does loading numba. Raises TypeError where ``ids`` are not of the index's kind.
         """
         ids.validate(full=True)
         kind: NodeKind = "string" if isinstance(self._ids, StringIds) else "int64"
@@ -296,14 +255,14 @@ class NodeIndex:
         return self.n_published
 
     def truncate(self, n_nodes: int) -> None:
-        """Forget the ids from dense id ``n_nodes`` on, in memory and on disk."""
+        """Remove the ids from dense id ``n_nodes`` on, in memory and on disk."""
         self._check_writable()
         if not 0 <= n_nodes <= self.n_nodes:
             raise ValueError(f"n_nodes must lie in [0, {self.n_nodes}], got {n_nodes}")
         self._forget(n_nodes)
 
     def erase(self, nodes: Int32Array) -> None:
-        """Forget the external ids of some published nodes, on disk and in memory.
+        """Remove the external ids of some published nodes, on disk and in memory.
 
         Their dense ids are not given again; an external id that comes again is a new node. Readers
         that opened the index before still know them.
@@ -323,10 +282,7 @@ class NodeIndex:
     def refresh(self, n_nodes: int) -> None:
         """Follow the writer to ``n_nodes`` ids, which must be committed (never taken back).
 
-        Raises
-        ------
-        ValueError
-            Fewer than ``n_nodes`` ids are published.
+        Raises ValueError where fewer are published.
         """
         if self._writable:
             raise ValueError("refresh is for readers; this index is the writer's")
@@ -354,7 +310,7 @@ class NodeIndex:
         return self._table
 
     def _verify(self) -> None:
-        """Read again what a reader has mapped, which was not verified yet."""
+        """Read again, with checksums, what a reader has mapped without."""
         if not self._writable:
             self._published = self._read(0, self.n_published, verify=True)
 
@@ -425,22 +381,9 @@ class NodeIndex:
 class DenseNodes:
     """Nodes of a graph whose ids are dense: ids in [0, max_nodes) stand for themselves.
 
-    Has the methods of ``NodeIndex``; ``n_nodes`` lives in the checkpoint. A number that was erased
-    is never used again: its edges come back as self-loops, which are dropped and counted.
-
-    Parameters
-    ----------
-    n_nodes, max_nodes : int
-        Ids seen, and a bound of them.
-    directory : Path, optional
-        Keeps the numbers that were erased; without it there are none.
-
-    Attributes
-    ----------
-    n_nodes, n_published : int
-        One more than the largest id seen.
-    erased : (n_erased,) int64
-        Numbers that were erased, increasing.
+    Has the methods of ``NodeIndex``; ``n_nodes``, one more than the largest id seen, is kept in the
+    checkpoint. The directory, if any, keeps ``erased``, the (n_erased,) erased numbers, increasing.
+    These are never used again: their edges come back as self-loops, which are dropped and counted.
     """
 
     def __init__(
@@ -564,7 +507,7 @@ class DenseNodes:
 
 
 Nodes: TypeAlias = NodeIndex | DenseNodes
-"""What maps the ids of a graph, whatever their kind."""
+"""Index of a graph's nodes, whatever the kind of their ids."""
 
 
 def open_nodes(
@@ -577,8 +520,8 @@ def open_nodes(
 ) -> Nodes:
     """Node index of the given kind; see ``NodeIndex.open``.
 
-    ``dense`` keeps only numbers that were erased in ``directory``, so that ``n_nodes`` None means
-    none seen yet.
+    ``dense`` keeps only erased numbers in ``directory``, so that ``n_nodes`` None means none seen
+    yet.
     """
     if check_node_kind(kind) == "dense":
         return DenseNodes(n_nodes=n_nodes or 0, max_nodes=max_nodes, directory=directory)

@@ -1,10 +1,9 @@
 """External ids on disk: append-only Arrow segments, named by the dense ids they hold.
 
 ``00000000000-00000001000.arrow`` holds the external ids of the dense ids 0 to 999, in one column,
-and is published whole. A new segment swallows the small ones before it, so that publishing often
-leaves few files; those inside it are superseded and deleted once it is there. Readers may keep a
-deleted segment mapped as long as they like. The id of an erased node is null: its dense id is never
-given again.
+and is published whole. A new segment absorbs the small ones before it, so that frequent publishing
+leaves few files; those inside it are superseded, and deleted once it is there. Readers may keep a
+deleted segment mapped. An erased node has a null id: its dense id is never given again.
 """
 
 import re
@@ -31,15 +30,7 @@ class CorruptSegment(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Segment:
-    """One file of ids.
-
-    Attributes
-    ----------
-    start, stop : int
-        Dense ids ``start .. stop - 1``.
-    path : Path
-        The file.
-    """
+    """One file of the ids of ``start .. stop - 1``."""
 
     start: int
     stop: int
@@ -48,15 +39,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MappedIds:
-    """External ids of consecutive dense ids, memory-mapped.
-
-    Attributes
-    ----------
-    start, stop : int
-        Dense ids ``start .. stop - 1``.
-    ids : pyarrow.Array
-        (stop - start,) external ids.
-    """
+    """External ids of the dense ids ``start .. stop - 1``, memory-mapped."""
 
     start: int
     stop: int
@@ -64,7 +47,7 @@ class MappedIds:
 
 
 def segment_path(directory: Path, start: int, stop: int) -> Path:
-    """Where the ids of the dense ids ``start .. stop - 1`` belong."""
+    """Path of the ids of ``start .. stop - 1``."""
     return directory / f"{start:011d}-{stop:011d}.arrow"
 
 
@@ -83,12 +66,8 @@ def list_segments(directory: Path) -> list[Segment]:
 def require_ids(directory: Path, n_nodes: int) -> None:
     """Raise unless segments hold the first ``n_nodes`` ids; their content is not read.
 
-    Raises
-    ------
-    CorruptSegment
-        Ids between two segments are missing.
-    ValueError
-        Fewer than ``n_nodes`` ids are published.
+    `CorruptSegment` where ids between two segments are missing, ValueError where fewer are
+    published.
     """
     _chain(list_segments(directory), start=0, stop=n_nodes)
 
@@ -96,32 +75,10 @@ def require_ids(directory: Path, n_nodes: int) -> None:
 def read_ids(
     directory: Path, arrow_type: pa.DataType, *, start: int, stop: int | None, verify: bool
 ) -> list[MappedIds]:
-    """Ids of the dense ids ``start .. stop - 1``, in order.
+    """Ids of the dense ids ``start .. stop - 1`` (None: all published), in order without gaps.
 
-    Parameters
-    ----------
-    directory : Path
-        Holds the segments.
-    arrow_type : pyarrow.DataType
-        Type of the ids.
-    start : int
-        First dense id wanted.
-    stop : int or None
-        One past the last; None for all that is published.
-    verify : bool
-        Read every byte and compare the checksums.
-
-    Returns
-    -------
-    list of MappedIds
-        Without gaps, beginning at ``start``.
-
-    Raises
-    ------
-    CorruptSegment
-        A segment is damaged, or ids between two segments are missing.
-    ValueError
-        Fewer than ``stop`` ids are published.
+    ``verify`` reads every byte and compares checksums. Raises `CorruptSegment` where a segment is
+    damaged or ids between two are missing, ValueError where fewer than ``stop`` ids are published.
     """
     for attempt in range(_LIST_ATTEMPTS):
         try:
@@ -135,16 +92,7 @@ def read_ids(
 def publish_ids(directory: Path, ids: pa.Array, *, start: int, published: list[MappedIds]) -> None:
     """Write ``ids`` as the segment that begins at ``start``, with the small segments before it.
 
-    Parameters
-    ----------
-    directory : Path
-        Receives the segment.
-    ids : pyarrow.Array
-        External ids of the dense ids from ``start`` on.
-    start : int
-        Number of ids published before.
-    published : list of MappedIds
-        The ids before ``start``; not changed.
+    ``published`` are the ids before ``start``; not changed.
     """
     stop = start + len(ids)
     merged = [ids]
@@ -166,17 +114,11 @@ def publish_ids(directory: Path, ids: pa.Array, *, start: int, published: list[M
 
 
 def truncate_ids(directory: Path, arrow_type: pa.DataType, n_nodes: int | None) -> None:
-    """Forget the ids from ``n_nodes`` on (None: forget none), and superseded segments.
+    """Remove the ids from ``n_nodes`` on (None: none), and superseded segments.
 
     What remains is written before anything is deleted, and the last ids are deleted first: killed
-    at any line, the first ``n_nodes`` ids are there and no gap is.
-
-    Raises
-    ------
-    CorruptSegment
-        The segment to be cut is damaged.
-    ValueError
-        Fewer than ``n_nodes`` ids are published.
+    at any line, the first ``n_nodes`` ids are there and no gap is. Raises `CorruptSegment` where
+    the segment to be cut is damaged, ValueError where fewer than ``n_nodes`` ids are published.
     """
     kept = _chain(list_segments(directory), start=0, stop=n_nodes)
     if n_nodes is not None and kept and kept[-1].stop > n_nodes:
@@ -190,15 +132,10 @@ def truncate_ids(directory: Path, arrow_type: pa.DataType, n_nodes: int | None) 
 
 
 def erase_ids(directory: Path, arrow_type: pa.DataType, nodes: Int32Array) -> None:
-    """Write null over the external ids of some dense ones, all published, segment by segment.
+    """Write null over the external ids of some published nodes, segment by segment.
 
-    Each segment is replaced whole; done again after it was killed, it does what is left. Segments
-    of another cut, which may hold the ids too, are deleted.
-
-    Raises
-    ------
-    CorruptSegment
-        A segment is damaged or missing.
+    Each segment is replaced whole; called again after it was killed, it does the rest. Segments of
+    another cut, which may hold the ids too, are deleted. Raises `CorruptSegment`.
     """
     chain = _chain(list_segments(directory), start=0, stop=None)
     kept = {segment.path for segment in chain}
@@ -216,7 +153,7 @@ def erase_ids(directory: Path, arrow_type: pa.DataType, nodes: Int32Array) -> No
 
 
 def _blanked(ids: pa.Array, is_erased: BoolArray) -> pa.Array:
-    """Copy of some ids with null where they are erased, of which no byte is left."""
+    """Copy of ids with null where they are erased, of which no byte is left."""
     kept = ids.filter(pa.array(~is_erased))
     place = np.cumsum(~is_erased) - 1
     return kept.take(pa.array(place, mask=is_erased))

@@ -1,7 +1,7 @@
 """Certificates: how far a snapshot is from the raw graph that it stands for, and their store.
 
-What is certified are the outer bounds, which hold with a stated probability, never the Ritz values.
-A certificate is a small file beside its snapshot; `certify` measures one.
+A certificate states the outer bounds, which hold with a given probability, never the Ritz values.
+It is a small file beside its snapshot; `certify` measures one.
 """
 
 import json
@@ -25,7 +25,7 @@ MESSAGES: Final[dict[CertificateStatus, str]] = {
     "components-differ": "the snapshot and the raw graph have different components: no accuracy "
     "can be certified",
 }
-"""What a status means, and what to try."""
+"""What each status means, and what to try next."""
 
 _FILE: Final = "certificate.json"
 _FORMAT: Final = 1
@@ -33,27 +33,13 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifySettings:
-    """Limits of one certification, and its probability.
+    """Limits of one certification, and its probability."""
 
-    Attributes
-    ----------
-    passes : int
-        Most passes over the raw edges, at least 2: the first finds the components.
-    n_vectors : int
-        Vectors of one pass, at least 1; four cost a pass hardly more than one.
-    gap : float
-        The certified accuracy may exceed the least possible one by this part of it, in (0, 1).
-    probability : float
-        The outer bounds hold with it, in (0, 1).
-    seed : int
-        Draws the start, in [0, 2^63).
-    """
-
-    passes: int = 40
-    n_vectors: int = 4
-    gap: float = 0.1
-    probability: float = 0.99
-    seed: int = 0
+    passes: int = 40  # at most, over the raw edges; at least 2, the first finds components
+    n_vectors: int = 4  # of one pass, at least 1; four cost hardly more than one
+    gap: float = 0.1  # by this share epsilon may exceed the least possible one, in (0, 1)
+    probability: float = 0.99  # of both outer bounds, in (0, 1)
+    seed: int = 0  # draws the start, in [0, 2^63)
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -77,35 +63,12 @@ class CertifySettings:
 class Certificate:
     """The measured accuracy of one snapshot.
 
-    Attributes
-    ----------
-    snapshot : int
-        Number of the snapshot.
-    status : str
-        How it ended; see `MESSAGES`.
-    epsilon_certified : float or None
-        (1 - epsilon) L_G <= L_H <= (1 + epsilon) L_G holds with ``probability``; None where
-        nothing can be certified.
-    epsilon_least : float or None
-        For certain it holds for no smaller epsilon; from the Ritz values.
-    ritz_min, ritz_max : float or None
-        Extreme Ritz values of L_H^+ L_G: inside its spectrum.
-    residual_min, residual_max : float or None
-        Their residuals: an eigenvalue is as near.
-    outer_min, outer_max : float or None
-        With ``probability`` no eigenvalue lies outside; None for an infinite bound.
-    probability : float
-        Of both outer bounds together.
-    n_edges : int
-        Raw edges, self-loops not counted.
-    n_passes, n_vectors : int
-        Passes over them and vectors of one.
-    seed : int
-        Drew the start.
-    seconds : float
-        Time it took; of a run that was resumed, since then.
-    created_at : float
-        Seconds since the epoch.
+    (1 - epsilon) L_G <= L_H <= (1 + epsilon) L_G holds for ``epsilon_certified`` with
+    ``probability``, and certainly for no epsilon below ``epsilon_least``. The extreme Ritz values
+    of L_H^+ L_G lie inside its spectrum, each with an eigenvalue within its residual. With
+    ``probability`` no eigenvalue lies outside both outer bounds. ``n_edges`` counts raw edges,
+    self-loops left out. None stands for what cannot be certified and, as an outer bound, for
+    infinity.
     """
 
     snapshot: int
@@ -123,8 +86,8 @@ class Certificate:
     n_passes: int
     n_vectors: int
     seed: int
-    seconds: float
-    created_at: float
+    seconds: float  # of a resumed run, since it was resumed
+    created_at: float  # seconds since the epoch
 
     @property
     def message(self) -> str:
@@ -133,13 +96,7 @@ class Certificate:
 
 
 class CertificateStore:
-    """Certificates of one graph's snapshots.
-
-    Parameters
-    ----------
-    directory : Path
-        Of the snapshots.
-    """
+    """Certificates of one graph's snapshots, in the directory of the snapshots."""
 
     def __init__(self, directory: Path) -> None:
         self._snapshots = SnapshotStore(directory)
@@ -147,10 +104,7 @@ class CertificateStore:
     def get(self, number: int) -> Certificate | None:
         """Return the certificate of a snapshot, None where there is none.
 
-        Raises
-        ------
-        SnapshotNotFound
-            No such snapshot is kept.
+        Raises `SnapshotNotFound`.
         """
         path = self._snapshots.companion(number, _FILE)
         try:
@@ -164,7 +118,7 @@ class CertificateStore:
     def put(self, certificate: Certificate) -> None:
         """Store a certificate beside its snapshot.
 
-        It takes the place of an earlier one, unless that has converged and this has not.
+        It replaces an earlier one, unless that has converged and this one has not.
         """
         earlier = self.get(certificate.snapshot)
         has_converged = certificate.status == "converged"
@@ -184,7 +138,7 @@ class CertificateStore:
         return found
 
     def numbers(self) -> set[int]:
-        """Return the numbers of the snapshots that have one."""
+        """Return the numbers of the snapshots that have a certificate."""
         return set(self.list())
 
     def newest(self) -> Certificate | None:

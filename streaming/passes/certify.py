@@ -1,7 +1,7 @@
 """Certification of a snapshot: the extreme eigenvalues of L_H^+ L_G, by block Lanczos.
 
-One pass over the raw edges per step (`peewit.solvers.laplacian.extreme_eigenvalues`). The state
-after each pass is on the disk, so a run that was killed goes on where it was.
+Each step is one pass over the raw edges (`peewit.solvers.laplacian.extreme_eigenvalues`). The state
+after each pass is on the disk, so a killed run resumes where it was.
 """
 
 import json
@@ -69,30 +69,10 @@ def certify(
 ) -> Certificate:
     """Measure a snapshot against its raw edges and store the certificate beside it.
 
-    Parameters
-    ----------
-    paths : GraphPaths
-        The graph.
-    number : int
-        The snapshot.
-    settings : CertifySettings or None
-        How hard to try.
-    keep_raw : bool
-        Whether spooled edges stay for later passes; otherwise they go in the end.
-    owner : str or None
-        Who runs it, as part of a file name; needed where two equal runs may go on at once. The
-        same owner goes on with its own run, another one with a run that was stopped.
-    n_threads : int
-        Threads; the result does not depend on it.
-    scheduler : str or None
-        Address of a dask scheduler whose workers compute the passes, with the same result; linear
-        solves stay here.
-    progress : callable or None
-        Told about every pass.
-    cancelled : callable
-        Asked often.
-    clock, wall_clock : callable
-        Monotonic seconds, and seconds since the epoch.
+    The result does not depend on ``n_threads``, nor on ``scheduler``, a dask scheduler whose
+    workers compute the passes; linear solves stay here. Without ``keep_raw`` spooled edges are
+    removed at the end. ``owner``, part of a directory name, is needed where two equal runs may go
+    on at once: it resumes its own run, or takes over one that was stopped.
 
     Raises
     ------
@@ -101,9 +81,9 @@ def certify(
     RawEdgesGone
         Raw edges are missing or changed, with the list of files.
     PassStopped
-        ``cancelled()`` was true; the next call goes on after the last whole pass.
+        ``cancelled()`` was true; the next call resumes after the last whole pass.
     ClusterError
-        The scheduler or its workers fail; the next call goes on likewise.
+        The scheduler or its workers fail; the next call resumes likewise.
     OSError
         A file cannot be read or written.
     """
@@ -165,8 +145,6 @@ def certify(
 
 
 class _Reporter:
-    """Progress reports by phase."""
-
     def __init__(self, progress: Progress | None, passes: int) -> None:
         self._progress = progress
         self._passes = passes
@@ -179,7 +157,6 @@ class _Reporter:
             self._progress(report)
 
     def of(self, phase: str, n_passes: int = 0) -> Callable[[float], None]:
-        """Callback that reports the fraction of one phase."""
         self(phase, n_passes, 0.0)
         return lambda fraction: self(phase, n_passes, fraction)
 
@@ -252,17 +229,17 @@ class _Run:
         return certified - least <= max(self._settings.gap * least, _SMALLEST_GAP)
 
     def _stop_if_asked(self) -> None:
-        """A solve that was cut short must not enter the state."""
+        """Raise where the run is cancelled: a solve that was cut short must not enter the state."""
         if self._cancelled():
             raise PassStopped
 
 
 class _Work:
-    """The state of a run on the disk, so that a run that was killed goes on after its last pass.
+    """The state of a run on the disk, from which a killed run resumes after its last pass.
 
     One directory per snapshot, block size, seed and owner. The same run writes the same bytes
-    whoever owns it: one that is stopped leaves its directory to the next owner, who takes it by
-    renaming, as only one can. What other runs have left for a day is removed.
+    whoever owns it. A stopped run leaves its directory to the next owner, who takes it by renaming,
+    as only one can. What other runs have left untouched for a day is removed.
     """
 
     def __init__(
@@ -318,7 +295,7 @@ class _Work:
         shutil.rmtree(self.edges, ignore_errors=True)
 
     def hand_over(self) -> None:
-        """Leave the run to whoever comes next; forget it where another one was left already."""
+        """Leave the run to its next owner, or remove it where another one was left already."""
         self.forget_edges()
         try:
             self.directory.rename(self._left)
@@ -326,7 +303,6 @@ class _Work:
             self.remove()
 
     def remove(self) -> None:
-        """Forget the run."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
@@ -348,7 +324,7 @@ def _matrix(stored: dict[str, Any]) -> FloatArray:
 
 
 def _same_components(graph: Graph, raw: RawComponents) -> bool:
-    """Whether both have the same components: as many, and no raw one in two of the graph."""
+    """Whether both have as many components, and no raw one lies in two of the graph's."""
     is_inside = np.array_equal(graph.component[raw.component], graph.component)
     return is_inside and raw.n_components == graph.n_components
 

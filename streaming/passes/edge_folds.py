@@ -1,8 +1,8 @@
 """Folds over raw edges: the product with their Laplacian, degrees, components; and their spans.
 
-A span is some consecutive chunks of opened files. Where it ends depends on the files and the number
-of nodes alone, and what comes out of it on nothing else either, so spans are what threads and dask
-workers compute by themselves.
+A span is a run of consecutive chunks of opened files. Where it ends depends on the files and the
+number of nodes alone, and so does its result: spans are the units that threads and dask workers
+compute.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -34,10 +34,10 @@ from peewit.streaming.passes.raw_edge_spool import SpooledFile
 
 MAX_LANES: Final = 4
 LANE_BYTES: Final = 1 << 30
-"""Lanes take no more than this together; one is always there, 64 bytes per node."""
+"""Bound on the bytes of all lanes together, 64 bytes per node each; one lane is always there."""
 
 SPAN_EDGES: Final = 8
-"""A span has so many edges for every node, so that its work is ten times that of its sums."""
+"""Edges of a span per node, so that its work is ten times that of its sums."""
 
 _CACHE_LINE: Final = 64
 
@@ -50,40 +50,18 @@ Sums: TypeAlias = tuple[FloatArray, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Rows that are read at once.
-
-    Attributes
-    ----------
-    file : OpenedFile
-        Where they are, in dense ids.
-    number : int
-        Of the block of a spooled file, or the part of a staged one.
-    n_rows : int
-        How many; of a spooled file about so many.
-    position : int
-        Place among the chunks of all files.
-    part : Part or None
-        The part of a staged file.
-    """
+    """Rows that are read at once."""
 
     file: OpenedFile
-    number: int
-    n_rows: int
-    position: int
-    part: Part | None = None
+    number: int  # of the block of a spooled file, or of the part of a staged one
+    n_rows: int  # approximate for a spooled file
+    position: int  # among the chunks of all files
+    part: Part | None = None  # of a staged file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Consecutive chunks.
-
-    Attributes
-    ----------
-    chunks : tuple of Chunk
-        In order.
-    n_rows : int
-        Their rows.
-    """
+    """Consecutive chunks, and the sum of their rows."""
 
     chunks: tuple[Chunk, ...]
     n_rows: int
@@ -91,13 +69,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplacianProduct:
-    """Fold of the Laplacian of the raw graph times a block of vectors, (A1) edge by edge.
-
-    Attributes
-    ----------
-    n_nodes : int
-        Nodes of the graph.
-    """
+    """Fold of the Laplacian of the raw graph times a block of vectors, (A1) edge by edge."""
 
     n_nodes: int
 
@@ -121,7 +93,7 @@ class LaplacianProduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Degrees:
-    """Fold of the weights and numbers of edges at every node; attributes as of the product."""
+    """Fold of the weights and numbers of edges at every node."""
 
     n_nodes: int
 
@@ -141,26 +113,16 @@ class Degrees:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawComponents:
-    """Connected components of the raw graph, and its number of edges.
+    """Connected components of the raw graph; a node without edges is one."""
 
-    Attributes
-    ----------
-    n_edges : int
-        Edges, self-loops not counted, parallel ones each.
-    n_components : int
-        Connected components; a node without edges is one.
-    component : (n_nodes,) int32
-        The smallest node of each node's component.
-    """
-
-    n_edges: int
+    n_edges: int  # without self-loops, each parallel edge counted
     n_components: int
-    component: Int32Array
+    component: Int32Array  # (n_nodes,), the smallest node of each node's component
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Fold of the connected components; attributes as of the product."""
+    """Fold of the connected components."""
 
     n_nodes: int
 
@@ -187,12 +149,9 @@ class Components:
 
 
 def joined(a: Int32Array, b: Int32Array) -> tuple[Int32Array, int]:
-    """Smallest node of each node's component by the edges of both, and how many more it joins.
+    """Smallest node of each node's component by the edges of both, and the number of new joins.
 
-    Parameters
-    ----------
-    a, b : (n_nodes,) int32
-        The same by the edges of either.
+    ``a`` and ``b``, (n_nodes,) each, name the smallest nodes by the edges of either.
     """
     parent, root = a.copy(), np.empty_like(a)
     nodes, smallest = frozen_all(np.arange(a.size, dtype=np.int32), b)
@@ -202,7 +161,7 @@ def joined(a: Int32Array, b: Int32Array) -> tuple[Int32Array, int]:
 
 
 def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Span]:
-    """Spans of opened files, each with its number of rows; at least one, if without chunks.
+    """Spans of opened files, each given with its number of rows; at least one, even without chunks.
 
     A span ends at the end of a row group, if there is one within ``SHARE_ROWS`` rows: slices of a
     row group are cheap only for whoever has read the slices before them.
@@ -223,7 +182,7 @@ def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Spa
 
 
 def n_lanes(n_nodes: int) -> int:
-    """Spans that one process adds up at a time; the number of nodes alone decides."""
+    """Spans that one process adds up at a time; depends on the number of nodes alone."""
     return max(1, min(MAX_LANES, LANE_BYTES // (_CACHE_LINE * max(n_nodes, 1))))
 
 
@@ -261,7 +220,7 @@ def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
 
 
 def _blocks(span: Span, n_nodes: int, advance: Advance) -> Iterator[EdgeBlock]:
-    """The edges of every chunk of a span, in order; BadEdges or OSError where one is not there."""
+    """The edges of every chunk of a span, in order; raises BadEdges or OSError."""
     for file, chunks in groupby(span.chunks, lambda chunk: chunk.file):
         in_file = list(chunks)
         reading = (
@@ -285,7 +244,7 @@ def _read_blocks(
 def _read_staged(
     file: StagedFile, chunks: Sequence[Chunk], n_nodes: int
 ) -> Generator[EdgeBlock, None, None]:
-    """Edges of parts, which are read ahead in another thread."""
+    """Edges of parts, which another thread reads ahead."""
     path = Path(file.local_path)
     n_bytes = path.stat().st_size
     if n_bytes != file.stamp[0]:  # inode and device are others on another machine

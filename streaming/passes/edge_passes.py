@@ -1,7 +1,7 @@
 """Passes over the edges of one snapshot, in the memory of a few blocks per thread.
 
 Passes are folds over spans of opened files (`edge_folds`), run by threads of this process or by the
-workers of a dask scheduler, with the same bits. What is opened is whoever inherits's business.
+workers of a dask scheduler, with the same bits. Subclasses decide which files are opened.
 """
 
 from abc import ABC, abstractmethod
@@ -39,10 +39,7 @@ _PartialT = TypeVar("_PartialT")
 class RawEdgesGone(ValueError):
     """Files of the snapshot are missing or hold other content than was absorbed.
 
-    Attributes
-    ----------
-    files : tuple of (str, str)
-        Path and fault of every such file.
+    ``files`` has the path and fault of every such file.
     """
 
     def __init__(self, files: Sequence[tuple[str, str]]) -> None:
@@ -57,26 +54,14 @@ class RawEdgesGone(ValueError):
 
 
 class PassStopped(Exception):
-    """A pass was asked to stop and has no result."""
+    """A pass was cancelled and has no result."""
 
 
 class EdgePasses(ABC):
     """Edges of one snapshot, read anew for every pass.
 
-    Parameters
-    ----------
-    n_nodes : int
-        Nodes of the snapshot.
-    n_threads : int
-        Threads that read and multiply; results do not depend on it.
-    executor : FoldExecutor or None
-        Computes the passes; None does it in ``n_threads`` threads, as far as their memory allows.
-        Results do not depend on it either.
-
-    Raises
-    ------
-    ValueError
-        ``n_threads`` < 1.
+    ``executor`` computes the passes; None does it in ``n_threads`` threads, as far as their memory
+    allows. Results depend on neither.
     """
 
     def __init__(self, *, n_nodes: int, n_threads: int, executor: FoldExecutor | None) -> None:
@@ -91,7 +76,7 @@ class EdgePasses(ABC):
     @property
     @abstractmethod
     def n_edges(self) -> int:
-        """Edges of all files, as they were counted beforehand."""
+        """Edges of all files, as counted before any pass."""
 
     @abstractmethod
     def open(
@@ -100,16 +85,11 @@ class EdgePasses(ABC):
         on_fraction: OnFraction = lambda _fraction: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make everything ready to be read; to be called before the other methods.
+        """Make all files ready to be read; to be called before the other methods.
 
-        Raises
-        ------
-        RawEdgesGone
-            Files are missing or changed, with the list of them.
-        PassStopped
-            ``cancelled()`` was true.
-        OSError
-            A file cannot be read, which is no fault of its content.
+        Raises `RawEdgesGone` with the list of missing or changed files, `PassStopped` once
+        ``cancelled()`` is true, and OSError where a file cannot be read, which is no fault of its
+        content.
         """
 
     def _cut(self, opened: Sequence[tuple[OpenedFile, int]]) -> None:
@@ -125,10 +105,7 @@ class EdgePasses(ABC):
     ) -> RawComponents:
         """Connected components of the raw graph, in one pass.
 
-        Raises
-        ------
-        RawEdgesGone, PassStopped, OSError
-            As `open`; also when there are more or fewer edges than were absorbed.
+        Raises as `open`, and `RawEdgesGone` when there are more or fewer edges than were absorbed.
         """
         found = self._fold(Components(n_nodes=self._n_nodes), None, on_fraction, cancelled)
         if found.n_edges != self.n_edges:
@@ -144,33 +121,13 @@ class EdgePasses(ABC):
         on_fraction: OnFraction = lambda _fraction: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> FloatArray:
-        """The Laplacian of the raw graph times ``block``, in one pass.
+        """(n_nodes, k) Laplacian of the raw graph times ``block`` of that shape, in one pass.
 
-        Differences are summed edge by edge, so that constant vectors give exactly zero. Memory:
-        `edge_folds.product_bytes`.
-
-        Parameters
-        ----------
-        block : (n_nodes, k) float64
-            Vectors.
-        on_fraction : callable
-            Told the part of the pass that is done, in [0, 1]; in any thread, one at a time.
-        cancelled : callable
-            Asked between chunks; several times a second where others compute.
-
-        Returns
-        -------
-        (n_nodes, k) float64
-            The same bits whatever the threads and the executor.
-
-        Raises
-        ------
-        ValueError
-            ``block`` has another shape.
-        RawEdgesGone, PassStopped, OSError
-            As `open`.
-        ClusterError
-            Of an executor that is a cluster.
+        Differences are summed edge by edge, so that constant vectors give exactly zero; the bits
+        are the same whatever the threads and the executor. Memory: `edge_folds.product_bytes`.
+        ``on_fraction`` takes the part of the pass that is done, in any thread, one at a time.
+        ``cancelled`` is called between chunks; several times a second where others compute. Raises
+        as `open`, ValueError for another shape, and ClusterError of an executor that is a cluster.
         """
         if block.ndim != 2 or block.shape[0] != self._n_nodes:
             raise ValueError(f"block must have shape ({self._n_nodes}, k), got {block.shape}")
@@ -189,10 +146,7 @@ class EdgePasses(ABC):
     ) -> FullDegrees:
         """Weights and numbers of the edges at every node, in one pass.
 
-        Raises
-        ------
-        RawEdgesGone, PassStopped, OSError
-            As `open`.
+        Raises as `open`.
         """
         return self._fold(Degrees(n_nodes=self._n_nodes), None, on_fraction, cancelled)
 
@@ -203,7 +157,6 @@ class EdgePasses(ABC):
         on_fraction: OnFraction,
         cancelled: Callable[[], bool],
     ) -> _PartialT:
-        """One pass: the fold of all spans."""
         self._require_unchanged()
         n_rows = max(sum(span.n_rows for span in self._spans), 1)
         n_done = 0
@@ -225,7 +178,7 @@ class EdgePasses(ABC):
 
     @contextmanager
     def _content_faults(self) -> Iterator[None]:
-        """What a file that changes during a pass leads to, as RawEdgesGone."""
+        """Raise RawEdgesGone for what a file that changes during a pass leads to."""
         try:
             yield
         except (BadEdges, FileNotFoundError) as error:
@@ -233,7 +186,7 @@ class EdgePasses(ABC):
             raise RawEdgesGone([("a file", str(error))]) from error
 
     def _require_unchanged(self) -> None:
-        """Raise RawEdgesGone where a file that is read in place is no longer what it was."""
+        """Raise RawEdgesGone where a file that is read in place has changed."""
         raise_if_any(
             [
                 (file.file.path, "it is missing, or has changed since it was checked")
@@ -244,6 +197,6 @@ class EdgePasses(ABC):
 
 
 def raise_if_any(faults: Sequence[tuple[str, str]]) -> None:
-    """Raise RawEdgesGone with the path and fault of some files, if there are any."""
+    """Raise RawEdgesGone with the paths and faults of files, if there are any."""
     if faults:
         raise RawEdgesGone(faults)

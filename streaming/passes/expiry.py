@@ -1,4 +1,4 @@
-"""Expiry: what the edges weigh that leave a window, told by their own part of the log."""
+"""Expiry: the weights of the edges that leave a window, read from their own part of the log."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,9 @@ _AHEAD = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Expired:
-    """Edges that leave a window.
+    """Edges that leave a window."""
 
-    Attributes
-    ----------
-    degree : (n_nodes,) float64
-        What they weigh at each node.
-    n_edges : int
-        How many there are.
-    """
-
-    degree: FloatArray
+    degree: FloatArray  # (n_nodes,), their weight at each node
     n_edges: int
 
 
@@ -42,25 +34,11 @@ def expired_edges(
     parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
 ) -> Expired:
-    """Edges that live by ``dead``, and belong to buckets before the horizon.
+    """Edges that live by ``dead`` and belong to buckets before the horizon, the first that stays.
 
-    Only their blocks are read, so that over its life every edge is read once for this.
-
-    Parameters
-    ----------
-    log : ChangeLog
-    digests : sequence of str
-        The committed files, in order.
-    dead : DeadRows
-        What does not live; knows the horizon before.
-    horizon : int
-        The first bucket that stays.
-    n_nodes : int
-        Nodes known.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
-    on_block : callable
-        Called after every block; what it raises ends the work.
+    Only their blocks are read, so that over its life every edge is read once for this. ``dead``
+    knows the horizon before, ``digests`` are the committed files in order, and the result does not
+    depend on ``parallel``. An exception of ``on_block``, called after every block, ends the work.
     """
     degree = np.zeros(n_nodes)
     n_edges = 0

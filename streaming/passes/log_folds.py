@@ -1,9 +1,9 @@
-"""Folds over the log of a graph: its edges that live, thrown anew or handed over.
+"""Folds over the log of a graph: its living edges, thrown anew or handed over.
 
-The spans are those of edge passes (`edge_folds`), of every block of the log, dead or not, so that a
-block has the same position wherever it is read. Which of its rows are dead travels with a span: an
-eighth of a byte for each row of blocks that have some. Workers do not look for it on the disk,
-where a version is written once more, and may be another, after a crash.
+The spans are those of edge passes (`edge_folds`), over every block of the log, dead or not, so that
+a block has the same position wherever it is read. Dead rows travel with a span, an eighth of a byte
+for each row of blocks that have some: workers must not look for them on the disk, where a version
+is written again after a crash and may differ.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ LiveBlocks: TypeAlias = list[tuple[str, EdgeBlock]]
 
 
 def by_batches(files: Sequence[LiveFile], n_edges: int) -> list[tuple[OpenedFile, int]]:
-    """Files of a log that hold so many edges together, each with what its batches make likely."""
+    """Files of a log with ``n_edges`` edges together, each with its share by number of batches."""
     n_batches = max(sum(file.n_batches for file in files), 1)
     return [(file, n_edges * file.n_batches // n_batches) for file in files]
 
@@ -44,7 +44,7 @@ def log_spans(
 def read_span(
     span: Span, advance: Advance
 ) -> Iterator[tuple[int, BatchKey, LoggedBlock, BoolArray]]:
-    """Position, key and content of every block of a span of a log, and its rows that are dead."""
+    """Position, key and content of every block of a span of a log, and its mask of dead rows."""
     for chunk in span.chunks:
         if not isinstance(chunk.file, LiveFile):
             raise TypeError(f"spans must be of a log, got {type(chunk.file).__name__}")
@@ -57,9 +57,9 @@ def read_span(
 def live_at(
     executor: FoldExecutor, spans: Sequence[Span], at: BoolArray, on_block: Callable[[], None]
 ) -> Iterator[tuple[str, EdgeBlock]]:
-    """Edges that live at marked nodes: what `live_blocks` yields, looked for by an executor.
+    """Edges that live at marked nodes: what `live_blocks` yields, found by an executor.
 
-    Some spans are looked through at a time, so that what they hold, and no more, is in memory.
+    A few spans are searched at a time, so that no more than they hold is in memory.
     """
     for first in range(0, len(spans), GROUP):
         some = spans[first : first + GROUP]
@@ -77,20 +77,11 @@ def rebuilt(
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> SparsifierState:
-    """State into which all edges that live were thrown, each span scored by the cards of ``state``.
+    """State into which all living edges were thrown, each span scored by the cards of ``state``.
 
-    Parameters
-    ----------
-    executor : FoldExecutor
-        Sparsifies spans, and merges them in order; the result does not depend on it.
-    spans : sequence of Span
-        From `log_spans`.
-    state : SparsifierState
-        Without records.
-    settings, group_blocks, cancelled, parallel
-        As for `repair`.
-    on_block : callable
-        Called as blocks are read, in any thread; what it raises ends the work.
+    ``state`` comes without records and ``spans`` from `log_spans`; other arguments are as for
+    `repair`. The executor sparsifies spans and merges them in order; the result does not depend on
+    it. ``on_block`` is called in any thread as blocks are read; what it raises ends the work.
     """
     runs = None if state.runs is None else EMPTY_RUNS
     start = replace(leaf(state, first_block=state.n_blocks), runs=runs)
@@ -105,7 +96,6 @@ class _LiveAt:
     """Fold of the edges that live at marked nodes."""
 
     def partial(self, item: Span, shared: BoolArray, advance: Advance) -> LiveBlocks:
-        """Those of a span."""
         found = (
             (key[0], live_edges(block, is_dead, shared))
             for _, key, block, is_dead in read_span(item, advance)
@@ -113,13 +103,12 @@ class _LiveAt:
         return [(digest, edges) for digest, edges in found if edges is not None]
 
     def merge(self, a: LiveBlocks, b: LiveBlocks) -> LiveBlocks:
-        """Those of both."""
         return a + b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Thrown:
-    """Fold of the sparsifiers of what lives, as shares of a wave are (`dask_ingest`)."""
+    """Fold of the sparsifiers of living edges, as shares of a wave are (`dask_ingest`)."""
 
     settings: SparsifierSettings
     group_blocks: int
@@ -140,5 +129,4 @@ class _Thrown:
         return without_embedding(state) if state.cards is shared.cards else state
 
     def merge(self, a: SparsifierState, b: SparsifierState) -> SparsifierState:
-        """Sparsifier of both."""
         return merge(a, b, self.settings)

@@ -1,9 +1,9 @@
 """Node embedding of a snapshot by effective resistances, kept in one file for each graph.
 
-Context: which nodes to label next depends on what is close to what, which takes minutes to compute
-on a large snapshot and changes little from one to the next. Decision: one embedding for each graph,
-with the snapshot it is of, replaced whole when it is made again. Consequence: it outlives its
-snapshot, and costs 256 bytes of disk a node at most.
+Context: which nodes to label next depends on distances, which take minutes to compute on a large
+snapshot and change little from one to the next. Decision: one embedding for each graph, marked with
+its snapshot, replaced whole when it is made again. Consequence: it outlives its snapshot, and costs
+at most 256 bytes of disk a node.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ N_PROBES: Final = 64
 """Coordinates of a node; distances have a standard deviation of 18 %."""
 
 N_PROBES_LARGE: Final = 32
-"""The same of a graph with so many nodes that 64 would take more than half a gibibyte."""
+"""Coordinates of a node where 64 of each would take more than half a gibibyte."""
 
 RTOL: Final = 0.1
 """Relative error allowed in every direction."""
@@ -38,69 +38,38 @@ _FORMAT: Final = 1
 
 
 class EmbeddingStopped(RuntimeError):
-    """The embedding was given up because somebody asked for that."""
+    """The embedding was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingMeta:
-    """Provenance of an embedding.
+    """Provenance of an embedding."""
 
-    Attributes
-    ----------
-    snapshot : int
-        Number of the snapshot.
-    n_nodes, edges_seen : int
-        Its nodes, and the rows it was made from.
-    n_deleted : int
-        Edges that had been deleted.
-    n_coordinates : int
-        Numbers of each node.
-    status : str
-        Of the linear solves.
-    preconditioner : str
-        What they were solved with.
-    n_iter : int
-        Most steps of any.
-    """
-
-    snapshot: int
+    snapshot: int  # its number
     n_nodes: int
-    edges_seen: int
+    edges_seen: int  # rows that the snapshot was made from
     n_coordinates: int
-    status: str
+    status: str  # of the linear solves
     preconditioner: str
-    n_iter: int
-    n_deleted: int = 0
+    n_iter: int  # most of any solve
+    n_deleted: int = 0  # edges deleted before the snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeEmbedding:
     """An embedding, memory-mapped.
 
-    Attributes
-    ----------
-    meta : EmbeddingMeta
-        What it is of.
-    points : (n_nodes, n_coordinates) float32
-        Centred on the origin in each component; squared distances estimate effective resistances
-        but for the part that degrees tell.
-    component : (n_nodes,) int32
-        Connected component of each node.
+    Squared distances between points estimate effective resistances, except for the part that
+    degrees tell.
     """
 
     meta: EmbeddingMeta
-    points: Float32Array
-    component: Int32Array
+    points: Float32Array  # (n_nodes, n_coordinates), centered in each component
+    component: Int32Array  # (n_nodes,), connected component of each node
 
 
 class EmbeddingStore(ReplacedTable):
-    """The embedding of one graph.
-
-    Parameters
-    ----------
-    paths : GraphPaths
-        Of the graph.
-    """
+    """The embedding of one graph."""
 
     def __init__(self, paths: GraphPaths) -> None:
         super().__init__(paths.embedding / _FILE, _FORMAT)
@@ -139,29 +108,10 @@ def embed(
 ) -> EmbeddingMeta:
     """Embed the nodes of a snapshot, and keep that as the embedding of the graph.
 
-    Parameters
-    ----------
-    paths : GraphPaths
-        The graph.
-    number : int
-        The snapshot.
-    on_phase : callable
-        Told what begins: loading, embedding, writing.
-    cancelled : callable
-        Asked often.
-    progress : callable, optional
-        Told how far the equations are, see `peewit.solvers.iteration_loop.iterate`.
-    parallel : callable
-        ``map`` of a thread pool; the result does not depend on it.
-
-    Raises
-    ------
-    SnapshotNotFound
-        No such snapshot is kept.
-    EmbeddingStopped
-        ``cancelled()`` was true; what was there before stays.
-    OSError
-        A file cannot be read or written.
+    ``on_phase`` takes what begins: loading, embedding, writing; ``progress`` is as in
+    `peewit.solvers.iteration_loop.iterate`. The result does not depend on ``parallel``. Raises
+    `SnapshotNotFound`, OSError, and `EmbeddingStopped` once ``cancelled()`` is true; then the
+    embedding before stays.
     """
     on_phase("loading")
     snapshot = SnapshotStore(paths.snapshots).load(number)
@@ -199,15 +149,9 @@ def locate(
     progress: Progress | None = None,
     parallel: Parallel = map,
 ) -> Embedding:
-    """Points of the nodes of a graph, around the origin in each component.
+    """Points of the nodes of a graph, centered in each component; ``seed`` draws the projection.
 
-    Parameters
-    ----------
-    graph : Graph
-    seed : int
-        Of the projection.
-    cancelled, progress, parallel : callable
-        As in `embed`.
+    Other arguments are as in `embed`.
     """
     u, v, weight = graph.edges()
     found = resistance_embedding(
@@ -227,7 +171,7 @@ def locate(
 
 
 def _center(vectors: Float32Array, component: Int32Array) -> Float32Array:
-    """The same around the origin of each component, where only nearly so before."""
+    """Vectors centered in each component, where they were only nearly so."""
     n_components = int(component.max(initial=-1)) + 1
     size = np.bincount(component, minlength=n_components)
     points = np.empty_like(vectors)

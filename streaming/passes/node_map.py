@@ -1,10 +1,9 @@
 """Map of a snapshot: where each node lies in the plane, kept in one file for each graph.
 
 Context: a layout takes seconds to minutes, predictions change with every label. Decision: a map has
-the places of nodes and nothing of their classes, which are joined when a part of it is looked at;
-its nodes stand in the order of a curve through the square, so that a part is a slice. One map for
-each graph, replaced whole when it is made again. Consequence: it outlives its snapshot and any
-number of solves, and takes 12 bytes of disk a node.
+only the places of nodes; classes are joined when a part of it is looked at. Nodes stand in the
+order of a curve through the square, so that a part is a slice. Each graph has one map, replaced
+whole. Consequence: it outlives its snapshot and any number of solves, at 12 bytes of disk a node.
 """
 
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from peewit.streaming.passes.replaced_table import ReplacedTable
 from peewit.streaming.snapshots.store import Snapshot
 
 TILE_POINTS: Final = 4096
-"""A tile with more nodes than this is told by cells."""
+"""A tile with more nodes than this is drawn by cells."""
 
 CELL_BITS: Final = 6
 """A tile has 2 ** CELL_BITS cells a side."""
@@ -39,47 +38,23 @@ UInt64Array = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapMeta:
-    """Provenance of a map.
+    """Provenance of a map; each component is drawn apart."""
 
-    Attributes
-    ----------
-    snapshot : int
-        Number of the snapshot.
-    n_nodes, n_edges : int
-        Its nodes and edges.
-    n_components : int
-        Its components, each drawn apart.
-    max_zoom : int
-        The first zoom at which no tile has more than `TILE_POINTS` nodes, or `LAST_ZOOM`.
-    made_at : float
-        Seconds since the epoch.
-    """
-
-    snapshot: int
+    snapshot: int  # its number
     n_nodes: int
     n_edges: int
     n_components: int
-    max_zoom: int
-    made_at: float
+    max_zoom: int  # first with at most `TILE_POINTS` nodes in each tile, or `LAST_ZOOM`
+    made_at: float  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeMap:
-    """A map, memory-mapped.
-
-    Attributes
-    ----------
-    meta : MapMeta
-        What it is of.
-    code : (n_nodes,) uint64
-        Places of the nodes as `peewit.streaming.kernels.map_cells` counts them, increasing.
-    node : (n_nodes,) int32
-        Dense ids in the order of ``code``.
-    """
+    """A map, memory-mapped."""
 
     meta: MapMeta
-    code: UInt64Array
-    node: Int32Array
+    code: UInt64Array  # (n_nodes,), places as `kernels.map_cells` counts them, increasing
+    node: Int32Array  # (n_nodes,), dense ids in the order of ``code``
 
     def tile(self, zoom: int, column: int, line: int) -> slice:
         """The nodes of one of the 4 ** zoom equal squares."""
@@ -87,23 +62,14 @@ class NodeMap:
         return slice(int(bounds[0]), int(bounds[1]))
 
     def cells(self, zoom: int, column: int, line: int, bits: int = CELL_BITS) -> Int64Array:
-        """Where the nodes of each of 4 ** bits cells of a tile begin, and the last ends.
-
-        The cells stand along the curve.
-        """
+        """First node of each of a tile's 4 ** bits cells, along the curve, and the tile's end."""
         first = _interleaved(column, line) << 2 * bits
         prefix = np.arange(first, first + (1 << 2 * bits) + 1, dtype=np.uint64)
         return np.searchsorted(self.code, prefix << np.uint64(2 * (BITS - zoom - bits)))
 
 
 class MapStore(ReplacedTable):
-    """The map of one graph.
-
-    Parameters
-    ----------
-    paths : GraphPaths
-        Of the graph.
-    """
+    """The map of one graph."""
 
     def __init__(self, paths: GraphPaths) -> None:
         super().__init__(paths.map / _FILE, _FORMAT)
@@ -134,7 +100,7 @@ def drawn(
 
 
 def map_of(points: Float32Array, snapshot: Snapshot, *, made_at: float) -> NodeMap:
-    """The map of a snapshot with its nodes at some points of the unit square.
+    """The map of a snapshot with its nodes at points of the unit square.
 
     ``made_at`` is in seconds since the epoch.
     """
@@ -151,7 +117,7 @@ def map_of(points: Float32Array, snapshot: Snapshot, *, made_at: float) -> NodeM
 def in_order(
     points: Float32Array, *, snapshot: int, n_edges: int, n_components: int, made_at: float
 ) -> NodeMap:
-    """The map with nodes at some points of the unit square; other arguments as of `MapMeta`."""
+    """The map with nodes at points of the unit square; other arguments as of `MapMeta`."""
     code = np.empty(len(points), np.uint64)
     codes_of(points, code)
     order = np.argsort(code, kind="stable").astype(np.int32)

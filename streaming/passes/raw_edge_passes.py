@@ -1,13 +1,11 @@
 """Raw-edge passes over the files of one snapshot, in the memory of a few blocks per thread.
 
 The raw edges are those of the files that the stream had absorbed when the snapshot was published.
-Each file is the file that was absorbed, by its digest, or it is named as missing or changed and
-nothing is computed. Files whose ids are dense already and that lie on this machine are read where
-they are; all others (ids to look up, copies from an object store) are spooled by the first pass.
-
-Files are checked and spooled by this process alone, which has the node index; workers of a dask
-scheduler must see files and spool under the same paths. Graphs whose deletes are exact have a log,
-which is read instead of all files.
+Each file must still have the digest that was absorbed; else it is named as missing or changed and
+nothing is computed. Files on this machine with dense ids are read in place; all others (ids to look
+up, copies from an object store) are spooled by the first pass. This process alone, which has the
+node index, checks and spools; dask workers must see files and spool under the same paths. A graph
+with exact deletes has a log, which is read instead.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -51,12 +49,7 @@ from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, Sna
 class RawEdgesMovedOn(ValueError):
     """Files of the snapshot were retracted or replaced since, or its edges were deleted by rows.
 
-    Attributes
-    ----------
-    snapshot : int
-        Which one.
-    newest : int or None
-        The newest snapshot that passes over raw edges can be made for; None where there is none.
+    ``newest`` is the newest snapshot whose raw edges can be passed over; None where there is none.
     """
 
     def __init__(self, reason: str, *, snapshot: int, newest: int | None) -> None:
@@ -69,32 +62,10 @@ class RawEdgesMovedOn(ValueError):
 class RawEdges(EdgePasses):
     """Raw edges of one snapshot, read anew for every pass.
 
-    Parameters
-    ----------
-    files : sequence of AbsorbedFile
-        From `CheckpointStore.first_files`.
-    nodes : Nodes
-        The graph's index, open for reading; looked up only where the ids are not dense.
-    node_kind : {"string", "int64", "dense"}
-        Kind of the ids.
-    n_nodes : int
-        Nodes of the snapshot.
-    spool : Spool
-        Keeps dense ids for later passes.
-    staging : Path
-        Receives copies of remote files while they are spooled.
-    n_threads : int
-        Threads that read and multiply; results do not depend on it.
-    executor : FoldExecutor or None
-        Computes the passes; None does it in ``n_threads`` threads, as far as their memory allows.
-        Results do not depend on it either.
-    chunk_rows : int
-        Most rows that are read at once; sums depend on it in their last bits.
-
-    Raises
-    ------
-    ValueError
-        ``n_threads`` < 1.
+    ``files`` come from `CheckpointStore.first_files`; ``nodes`` are open for reading and searched
+    only where ids are not dense. ``spool`` keeps dense ids for later passes, ``staging`` copies of
+    remote files while they are spooled. At most ``chunk_rows`` rows are read at once; sums depend
+    on it in their last bits. Other arguments are as of `EdgePasses`.
     """
 
     def __init__(
@@ -120,7 +91,7 @@ class RawEdges(EdgePasses):
 
     @property
     def n_edges(self) -> int:
-        """Edges, as they were counted when they were absorbed."""
+        """Edges, as counted when they were absorbed."""
         return sum(file.n_rows - file.n_self_loops for file in self._files)
 
     def open(
@@ -129,19 +100,10 @@ class RawEdges(EdgePasses):
         on_fraction: OnFraction = lambda _fraction: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Check every file and spool those that need it; to be called before the other methods.
+        """Check every file and spool those that need it; raises as `EdgePasses.open`.
 
-        A look at the names comes first, so that what is gone is told at once; digests follow. A
-        newer version of a file is no fault while its content is the same.
-
-        Raises
-        ------
-        RawEdgesGone
-            Files are missing or changed, with the list of them.
-        PassStopped
-            ``cancelled()`` was true.
-        OSError
-            A file cannot be read, which is no fault of its content.
+        Names are checked first, so that missing files are reported at once; digests follow. A newer
+        version of a file is no fault while its content is the same.
         """
         spooled = {file.edges_key: self._spool.find(file.edges_key) for file in self._files}
         missing = [file for file in self._files if spooled[file.edges_key] is None]
@@ -213,18 +175,9 @@ class RawEdges(EdgePasses):
 
 
 class LoggedEdges(EdgePasses):
-    """Edges of one snapshot that live, from the log of a graph whose deletes are exact.
+    """Living edges of one snapshot, from the log of a graph whose deletes are exact.
 
-    Parameters
-    ----------
-    log : ChangeLog
-        Of the graph.
-    files : sequence of AbsorbedFile
-        Files of the snapshot, in order.
-    meta : SnapshotMeta
-        Of the snapshot.
-    n_threads, executor
-        As of `EdgePasses`.
+    ``files`` are those of the snapshot, in order.
     """
 
     def __init__(
@@ -264,7 +217,7 @@ class LoggedEdges(EdgePasses):
 
     @contextmanager
     def _content_faults(self) -> Iterator[None]:
-        """What a log leads to that has let go of edges of the snapshot, as RawEdgesGone."""
+        """Raise RawEdgesGone for what a log leads to that has lost edges of the snapshot."""
         try:
             with super()._content_faults():
                 yield
@@ -279,19 +232,15 @@ def spool_directory(paths: GraphPaths, own: Path, *, keep_raw: bool) -> Path:
 
 
 def require_files(files: Sequence[AbsorbedFile]) -> None:
-    """Raise RawEdgesGone or FileUnreadable where some are not there, by a look at their names."""
+    """Raise RawEdgesGone or FileUnreadable where files are not there, by a look at their names."""
     raise_if_any([(file.path, "it is missing") for file in files if _is_missing(file)])
 
 
 def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile, ...]:
     """The files that a snapshot was made of, in order.
 
-    Raises
-    ------
-    RawEdgesMovedOn
-        Some were retracted or replaced since.
-    ValueError
-        The state of the graph was lost, and fewer files are known.
+    Raises `RawEdgesMovedOn` where some were retracted or replaced since, and ValueError where the
+    state of the graph was lost and fewer files are known.
     """
     try:
         return CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
@@ -300,7 +249,7 @@ def snapshot_files(paths: GraphPaths, meta: SnapshotMeta) -> tuple[AbsorbedFile,
 
 
 def require_raw_edges(paths: GraphPaths, meta: SnapshotMeta) -> None:
-    """Raise as `snapshot_files`, also where the log as it was then is no longer kept."""
+    """Raise as `snapshot_files`, also where the log of the snapshot is no longer kept."""
     try:
         _require_known(paths, meta)
     except FilesMovedOn as error:
@@ -342,19 +291,10 @@ def snapshot_edges(
 ) -> Iterator[EdgePasses]:
     """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
-    Where deletions are on they are those of the log that live.
-
-    With ``scheduler``, the address of a dask scheduler, its workers compute the passes; there is no
-    going back to threads where it fails.
-
-    Raises
-    ------
-    ClusterError
-        The scheduler does not answer.
-    RawEdgesMovedOn
-        As `snapshot_files`.
-    ValueError
-        ``scheduler`` needs a package that is missing.
+    Where deletions are on these are the living ones of the log. With ``scheduler``, the address of
+    a dask scheduler, its workers compute the passes, with no going back to threads where it fails.
+    Raises as `snapshot_files`, ClusterError where the scheduler does not answer, and ValueError
+    where a package for it is missing.
     """
     files = snapshot_files(paths, meta)
     if meta.n_erased and not meta.has_log:  # a log has lost them

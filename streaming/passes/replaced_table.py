@@ -1,6 +1,6 @@
 """A table of one graph with its provenance, kept in one file and replaced whole.
 
-What takes long to make and outlives the snapshot it was made of, such as an embedding or a map.
+For what takes long to make and outlives its snapshot, such as an embedding or a map.
 """
 
 import json
@@ -18,12 +18,7 @@ _META_KEY: Final = b"peewit"
 class ReplacedTable:
     """An Arrow file of one batch, memory-mapped by readers.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    version_of_format : int
-        What this release writes, and reads.
+    ``version_of_format`` is the one that this release writes and reads.
     """
 
     def __init__(self, path: Path, version_of_format: int) -> None:

@@ -1,9 +1,8 @@
-"""Resolution: which edges of a log live, told from the deletes that came since the last time.
+"""Resolution: which edges of a log live, by the deletes that came since the last resolution.
 
-One pass over the log marks what is dead by now, and adds up the exact degrees and components of
-what lives: a fold over spans of it, by threads or by the workers of a dask scheduler, with the same
-bits. All of it follows from the stream alone, never from what the sparsifier kept: what is to be
-sampled anew may be chosen by it (B24).
+One pass over the log marks dead rows and adds up the exact degrees and components of what lives: a
+fold over its spans, by threads or dask workers, with the same bits. All of it follows from the
+stream alone, never from what the sparsifier kept, so that it may choose what is sampled anew (B24).
 """
 
 from collections import Counter
@@ -42,7 +41,7 @@ from peewit.streaming.passes.log_folds import log_spans, read_span
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a resolution tells beyond what is dead."""
+    """What a resolution computes beyond the dead rows."""
 
     degree: bool
     component: bool
@@ -51,39 +50,21 @@ class Survey:
 ALL: Final = Survey(degree=True, component=True)
 
 MOST_PAIRS: Final = 1 << 23
-"""Pairs that are looked for in one scan, which take 36 bytes each; more take more scans."""
+"""Pairs, of 36 bytes each, that one scan looks for; more take more scans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resolution:
-    """What lives in a log.
-
-    Attributes
-    ----------
-    dead : DeadRows
-        Which rows do not.
-    degree : (n_nodes,) float64 or None
-        Weight at each node that lives, if asked for.
-    killed : (n_nodes,) float64
-        Weight that died since the resolution before.
-    component : (n_nodes,) int32 or None
-        The smallest node of each node's component of what lives, if asked for.
-    n_live, n_killed : int
-        Edges that live, and that died since.
-    n_unmatched : int
-        Different pairs that were deleted since, and of which no edge was there.
-    dead_share : mapping of str to float
-        Part of the rows of each file that are no edges, or no edges any more.
-    """
+    """What lives in a log; "killed" is what died since the resolution before."""
 
     dead: DeadRows
-    dead_share: Mapping[str, float]
-    degree: FloatArray | None
-    killed: FloatArray
-    component: Int32Array | None
+    dead_share: Mapping[str, float]  # by file, share of rows that are no edges (any more)
+    degree: FloatArray | None  # (n_nodes,), living weight at each node, if surveyed
+    killed: FloatArray  # (n_nodes,), weight that died at each node
+    component: Int32Array | None  # (n_nodes,), smallest node of the living component, if surveyed
     n_live: int
     n_killed: int
-    n_unmatched: int
+    n_unmatched: int  # different pairs deleted since without an edge
 
 
 def resolve(
@@ -101,35 +82,15 @@ def resolve(
     executor: FoldExecutor | None = None,
     on_block: Callable[[], None] = lambda: None,
 ) -> Resolution:
-    """Resolve the deletes of all files but the first ones, whose deletes are resolved already.
+    """Resolve the deletes of all files but the first ``n_resolved``, which are resolved already.
 
-    The new deletes are read here, what they kill is looked for by the executor.
-
-    Parameters
-    ----------
-    log : ChangeLog
-    digests : sequence of str
-        The committed files, in order.
-    n_resolved : int
-        How many of them are resolved.
-    version : int
-        Of the rows that these left dead.
-    n_nodes : int
-        Nodes known.
-    n_edges : int
-        Edges of the log, about; spans are cut by it, so that sums depend on it in their last bits.
-    retracted : collection of str
-        Files of which all edges die, too; their deletes stay.
-    erased : (n_nodes,) bool, optional
-        Nodes of which all edges die.
-    survey : Survey
-        What else to find out: each makes the pass take a few times as long.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
-    executor : FoldExecutor, optional
-        Looks through the log, by default one thread; the result does not depend on it either.
-    on_block : callable
-        Called as blocks are read, in any thread; what it raises ends the resolution.
+    New deletes are read here; the executor finds what they kill. The result does not depend on
+    ``parallel`` or ``executor`` (one thread by default), but in the last bits of sums on
+    ``n_edges``, about the number of edges of the log, by which spans are cut. ``digests`` are the
+    committed files in order; ``version`` is that of the rows that the resolved ones left dead. All
+    edges of ``retracted`` files, whose deletes stay, and of ``erased``, an (n_nodes,) mask, die
+    too. Each part of ``survey`` makes the pass take a few times as long. ``on_block`` is called as
+    blocks are read, in any thread; what it raises ends the resolution.
     """
     executor = executor or ThreadExecutor(1)
     dead = log.dead(version)
@@ -190,7 +151,7 @@ def _deleted_pairs(reading: Iterator[tuple[int, BatchKey, LoggedBlock]]) -> Iter
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Table:
-    """Pairs that are deleted, and the last position that deletes each of them."""
+    """Deleted pairs, and the last position that deletes each of them."""
 
     pairs: UInt64Array
     positions: Int64Array
@@ -229,7 +190,7 @@ class _Deletes:
 
     @cached_property
     def table(self) -> _Table:
-        """The pairs, as edges are looked for; four times as large, so that workers make it."""
+        """The pairs as a lookup table, four times as large, so that workers make it themselves."""
         return _Table.of(self.pairs, self.n_nodes)
 
     def kill(
@@ -241,7 +202,7 @@ class _Deletes:
         is_matched: UInt8Array,
         killed: FloatArray,
     ) -> int:
-        """Mark the rows of a block that die, and note what they weigh; returns how many lived."""
+        """Mark the rows of a block that die and add up their weights; returns how many lived."""
         n_killed = 0
         if self.erased is not None:
             n_killed += _kill(block, self.erased[block.u] | self.erased[block.v], is_dead, killed)
@@ -267,31 +228,17 @@ class _Deletes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Found:
-    """What lives of some spans, and what died.
-
-    Attributes
-    ----------
-    degree, killed, component, n_killed
-        As of `Resolution`.
-    bits : mapping of (digest, batch) to (n_bytes,) uint8
-        Dead rows of the batches of which some died.
-    matched : (n_bytes,) uint8
-        Places of the table that something died by, packed.
-    n_rows, n_live : Counter of str
-        Rows of each file, and edges that live.
-    n_pairs : int
-        Different pairs of the table.
-    """
+    """What lives of some spans, and what died; see `Resolution`."""
 
     degree: FloatArray | None
     killed: FloatArray
     component: Int32Array | None
-    bits: dict[BatchKey, UInt8Array]
-    matched: UInt8Array
-    n_rows: Counter[str]
-    n_live: Counter[str]
+    bits: dict[BatchKey, UInt8Array]  # dead rows of the batches of which some died, packed
+    matched: UInt8Array  # places of the table that something died by, packed
+    n_rows: Counter[str]  # by file
+    n_live: Counter[str]  # by file
     n_killed: int
-    n_pairs: int
+    n_pairs: int  # different pairs of the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +248,6 @@ class _Resolving:
     survey: Survey
 
     def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Found:
-        """What lives of one span."""
         n_nodes = shared.n_nodes
         killed = np.zeros(n_nodes)
         degree = np.zeros(n_nodes) if self.survey.degree else None
@@ -336,7 +282,6 @@ class _Resolving:
         )
 
     def merge(self, a: _Found, b: _Found) -> _Found:
-        """What lives of the spans of both."""
         degree = component = None
         if a.degree is not None and b.degree is not None:
             degree = a.degree + b.degree
@@ -356,7 +301,7 @@ class _Resolving:
 
 
 def _kill(block: LoggedBlock, is_hit: BoolArray, is_dead: BoolArray, killed: FloatArray) -> int:
-    """Have rows die that are hit; returns how many lived."""
+    """Mark hit rows as dead and add up their weights; returns how many lived."""
     is_killed = is_hit & ~is_dead
     for ends in (block.u, block.v):
         np.add.at(killed, ends[is_killed], block.weight[is_killed])

@@ -1,10 +1,9 @@
 """Checkpoints of one graph's stream: the newest one and the last at a file boundary (clean).
 
 A checkpoint is a directory published whole; ``current.json`` names both and is replaced in one
-step, so that a process killed at any line resumes from a matching pair. What two checkpoints have
-in common is written once and linked: records, embedding, and the list of absorbed files, which is
-kept in the segments of the node index. What the numbers mean is
-`settings_and_state`'s and `graph_stream`'s business.
+step, so that a process killed at any line resumes from a matching pair. What two checkpoints share
+is written once and linked: records, embedding, and the list of absorbed files, which has the format
+of node index segments. `settings_and_state` and `graph_stream` define what the numbers mean.
 """
 
 import hashlib
@@ -57,52 +56,31 @@ _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 5
 _OLDER_FORMATS = (3, 4)
-"""Formats that are read, too: 4 has no runs and nothing was struck, 3 has no degrees either."""
+"""Formats that are read, too: 4 has no runs and no struck records, 3 has no degrees either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsorbedFile:
-    """One file whose every part is in the sparsifier.
-
-    Attributes
-    ----------
-    path, version : str
-        Where it came from, and its modification time or entity tag there.
-    digest : str
-        Digest of the whole content.
-    n_rows, n_self_loops : int
-        Rows that were taken, and those of them dropped as self-loops.
-    n_bad_rows : int
-        Rows that were left out because they break a rule.
-    columns : EdgeColumns
-        What its columns are called.
-    max_bad_rows : int
-        Most rows that could be left out.
-    has_removals : bool
-        Whether some of its rows deleted edges of other files, or set their weights.
-    last_bucket : int or None
-        Of graphs with a window, the last bucket that its edges belong to, or until which others
-        may live that it deletes.
-    """
+    """One file whose every part is in the sparsifier."""
 
     path: str
-    version: str
-    digest: str
-    n_rows: int
-    n_self_loops: int
-    n_bad_rows: int = 0
+    version: str  # modification time or entity tag at the source
+    digest: str  # of the whole content
+    n_rows: int  # taken, self-loops included
+    n_self_loops: int  # of these, dropped
+    n_bad_rows: int = 0  # left out because they break a rule
     columns: EdgeColumns = PLAIN
-    max_bad_rows: int = 0
-    has_removals: bool = False
-    last_bucket: int | None = None
+    max_bad_rows: int = 0  # most rows that could be left out
+    has_removals: bool = False  # rows deleted edges of other files, or set their weights
+    last_bucket: int | None = None  # of its edges, or of others' that it deletes; window only
 
     def lives(self, horizon: int) -> bool:
-        """Whether edges of it may live in a graph whose window begins with a bucket."""
+        """Whether edges of it may live in a graph whose window begins at bucket ``horizon``."""
         return self.last_bucket is None or self.last_bucket >= horizon
 
     @property
     def edges_key(self) -> str:
-        """What tells its edges from those of all others: the content, and how that was read."""
+        """Key of its edges among those of all files: the content, and how that was read."""
         if self.columns == PLAIN and not self.max_bad_rows:
             return self.digest
         reading = json.dumps([self.columns.reading, self.max_bad_rows])
@@ -119,7 +97,7 @@ class FilesMovedOn(ValueError):
 
 
 def digest_of_files(files: Sequence[AbsorbedFile]) -> str:
-    """What names some files, in order, by which a snapshot knows its own."""
+    """Digest of files in their order, by which a snapshot knows its own."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.edges_key.encode() + b"\n")
@@ -130,62 +108,32 @@ def digest_of_files(files: Sequence[AbsorbedFile]) -> str:
 class FilePosition:
     """A file of which only the first parts are in the sparsifier.
 
-    Attributes
-    ----------
-    path, digest : str
-        The file and its content.
-    part_rows : int
-        Most rows of a part; part numbers mean nothing without it.
-    next_part : int
-        Number of the first part that is not absorbed.
-    self_loops_before, removals_before : int
-        Self-loops, and pairs that rows removed, of the stream before the file.
-    cutting : int
-        Which way of cutting files into parts gave them their numbers, see `parts.CUTTING`; 1 in
-        checkpoints that do not say.
-    reading : str or None
-        How its rows are read: columns, most bad rows, what a further edge of a pair does, and the
-        window; None in checkpoints that do not say.
-    arrived, reached : int
-        When the file was listed or pushed, and, of graphs with a window, the latest time of its
-        rows so far, in microseconds since 1970; `NEVER` where that is not known.
+    Part numbers mean nothing without ``part_rows`` and ``cutting``. ``arrived`` is when the file
+    was listed or pushed, ``reached`` the latest time of its rows so far in graphs with a window:
+    both in microseconds since 1970, `NEVER` where unknown.
     """
 
     path: str
     digest: str
-    part_rows: int
-    next_part: int
-    self_loops_before: int
-    cutting: int = 1
-    removals_before: int = 0
-    reading: str | None = None
+    part_rows: int  # most rows of a part
+    next_part: int  # first one that is not absorbed
+    self_loops_before: int  # of the stream before the file
+    cutting: int = 1  # how files are cut into parts, see `parts.CUTTING`
+    removals_before: int = 0  # pairs that rows removed, of the stream before the file
+    reading: str | None = None  # how rows are read; None in checkpoints that do not say
     arrived: int = NEVER
     reached: int = NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checkpoint:
-    """All that a resumed stream needs.
-
-    Attributes
-    ----------
-    state : SparsifierState
-        Records, embedding and counters.
-    n_nodes : int
-        Length of the node index.
-    files : tuple of AbsorbedFile
-        Absorbed files, in order.
-    position : FilePosition or None
-        The file in hand; None at a file boundary (clean).
-    n_removed_files : int
-        How often a file was retracted or replaced.
-    """
+    """All that a resumed stream needs."""
 
     state: SparsifierState
-    n_nodes: int
-    files: tuple[AbsorbedFile, ...] = ()
-    position: FilePosition | None = None
-    n_removed_files: int = 0
+    n_nodes: int  # length of the node index
+    files: tuple[AbsorbedFile, ...] = ()  # absorbed, in order
+    position: FilePosition | None = None  # in the half-absorbed file; None if clean
+    n_removed_files: int = 0  # how often a file was retracted or replaced
 
     @property
     def is_clean(self) -> bool:
@@ -199,19 +147,7 @@ EMPTY = Checkpoint(state=SparsifierState(), n_nodes=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _OnDisk:
-    """What the checkpoint of that name holds, for the next one to link.
-
-    Attributes
-    ----------
-    name : str or None
-        None before the first checkpoint.
-    records : SavedRecords
-        Segments of the buffer.
-    cards : ArrayIdentity or None
-        Array of the cards.
-    files : tuple of AbsorbedFile
-        Absorbed files.
-    """
+    """Content of a checkpoint on disk, for the next one to link; no name before the first one."""
 
     name: str | None = None
     records: SavedRecords = field(default_factory=SavedRecords)
@@ -222,7 +158,7 @@ class _OnDisk:
 class CheckpointStore:
     """Keeps the newest and the clean checkpoint of one graph in a directory.
 
-    One process writes; others may ask for `n_nodes`, `n_clean_nodes` and `first_files` meanwhile.
+    One process writes; others may call `n_nodes`, `n_clean_nodes` and `first_files` meanwhile.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -250,14 +186,9 @@ class CheckpointStore:
         return 0 if name is None else int(self._meta(name)["n_nodes"])
 
     def rename_files(self, renamed: Callable[[str], str]) -> None:
-        """Give the files that the checkpoints know other paths, as when the graph has moved.
+        """Change the paths of the files in the checkpoints, as when the graph has moved.
 
-        For a copy that nobody reads yet: it is changed in place.
-
-        Parameters
-        ----------
-        renamed : callable
-            From a path to the present one.
+        Changed in place: for a copy that nobody reads yet. ``renamed`` maps a path to the new one.
         """
         for name in {name for name in self._names().values() if name is not None}:
             directory, meta = self._directory / name, self._meta(name)
@@ -275,22 +206,10 @@ class CheckpointStore:
     def first_files(self, n_files: int, digest: str | None = None) -> tuple[AbsorbedFile, ...]:
         """Return the first absorbed files of the clean checkpoint, without loading the rest.
 
-        Looks again when the writer replaces the checkpoint meanwhile.
-
-        Parameters
-        ----------
-        n_files : int
-            How many.
-        digest : str, optional
-            What `digest_of_files` must be of them; without it they are taken for those of a
-            snapshot as long as no file was ever removed.
-
-        Raises
-        ------
-        FilesMovedOn
-            They are others.
-        ValueError
-            Fewer files are there, as when the graph's state was lost.
+        Looks again when the writer replaces the checkpoint meanwhile. Their `digest_of_files` must
+        be ``digest``; without one they count as those of a snapshot while no file was ever removed.
+        Raises `FilesMovedOn` where they are other files, ValueError where fewer are there, as when
+        the graph's state was lost.
         """
         while True:
             name = self._names()["clean"]
@@ -317,10 +236,7 @@ class CheckpointStore:
     def clear(self) -> None:
         """Remove what a killed process left unfinished or behind; for the writer, before it begins.
 
-        Raises
-        ------
-        ValueError
-            The checkpoints have a format of another version.
+        Raises ValueError where the checkpoints have a format of another version.
         """
         remove_unfinished(self._directory)
         self._retire(self._names())
@@ -334,21 +250,11 @@ class CheckpointStore:
     ) -> None:
         """Publish a checkpoint as the newest, and as the clean one when it is clean.
 
-        Takes the time and room of what is not in the checkpoint saved or loaded last.
-
-        Parameters
-        ----------
-        checkpoint : Checkpoint
-            Its arrays are told by identity from those saved before, so nobody may change them.
-        guard : callable
-            Called when all is written and nothing yet changed; if it raises, nothing does.
-        on_flushed : callable
-            Called whenever some of it has reached the disk.
-
-        Raises
-        ------
-        OSError
-            The disk is full, or fails; says which file. The checkpoints before stay.
+        Takes the time and room of what is not in the checkpoint saved or loaded last. Arrays are
+        compared by identity with those saved before, so nobody may change them. ``guard`` is called
+        when all is written and nothing yet changed; if it raises, nothing changes. ``on_flushed``
+        is called whenever some of it has reached the disk. An OSError names the file that cannot be
+        written, and the checkpoints before stay.
         """
         remove_unfinished(self._directory)
         names = self._names()
@@ -361,7 +267,7 @@ class CheckpointStore:
         self._on_disk = on_disk
 
     def return_to_clean(self) -> Checkpoint:
-        """Forget the newest checkpoint in favor of the clean one, and return that."""
+        """Drop the newest checkpoint in favor of the clean one, and return that."""
         clean = self._names()["clean"]
         self._point(newest=clean, clean=clean)
         return self._load(clean)
@@ -506,7 +412,7 @@ def _write_files(
     before: Path,
     known: tuple[AbsorbedFile, ...],
 ) -> None:
-    """Keep the list of files as segments, those of ``before`` linked, which hold ``known``."""
+    """Keep the list of files as segments, linking those of ``before``, which hold ``known``."""
     for segment in list_segments(before) if known else ():
         link_file(segment.path, directory / segment.path.name)
     n_common = _n_common(files, known)
@@ -519,7 +425,7 @@ def _write_files(
 
 
 def _n_common(files: tuple[AbsorbedFile, ...], known: tuple[AbsorbedFile, ...]) -> int:
-    """Length of the longest common front; at once where one is the front of the other."""
+    """Length of the longest common prefix; at once where one is a prefix of the other."""
     shorter = min(len(files), len(known))
     if files[:shorter] == known[:shorter]:
         return shorter
@@ -539,6 +445,6 @@ def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
 
 
 def _known(kind: type[AbsorbedFile | FilePosition], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record has of what is stored; earlier versions stored more."""
+    """The fields of a record in what is stored; earlier versions stored more."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in stored.items() if name in names}

@@ -2,8 +2,8 @@
 
 ``00000000000-00000001000.records`` holds the records 0 to 999 of a buffer, column after column in
 the order of `Records`, little-endian. The buffer only grows between two resparsifications, so a
-checkpoint links the segments of the one before and writes what came since; a new segment swallows
-the small ones before it, so that saving often leaves few files.
+checkpoint links the segments of the one before and writes what came since; a new segment absorbs
+the small ones before it, so that frequent saving leaves few files.
 """
 
 import weakref
@@ -42,17 +42,9 @@ class ArrayIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SavedRecords:
-    """Segments that hold the records of a buffer.
+    """Segments that hold the records of a buffer, in order."""
 
-    Attributes
-    ----------
-    bounds : tuple of (int, int)
-        First record and the one after the last, for each segment in order.
-    chunks : tuple of (ArrayIdentity, int)
-        Chunks of the buffer that was saved, with their number of records.
-    """
-
-    bounds: tuple[tuple[int, int], ...] = ()
+    bounds: tuple[tuple[int, int], ...] = ()  # first record, and one past the last
     chunks: tuple[tuple[ArrayIdentity, int], ...] = field(default=(), repr=False)
 
     def n_common(self, chunks: Sequence[Records]) -> int:
@@ -75,26 +67,9 @@ def write_records(
 ) -> SavedRecords:
     """Write a buffer into an empty directory, linking what another one has.
 
-    Parameters
-    ----------
-    directory : Path
-        Receives the segments.
-    chunks : sequence of Records
-        The buffer; neither joined nor copied.
-    before, saved : Path and SavedRecords
-        A directory with segments, and what they hold.
-    on_flushed : callable
-        Called whenever some of it has reached the disk.
-
-    Returns
-    -------
-    SavedRecords
-        What ``directory`` holds now.
-
-    Raises
-    ------
-    OSError
-        The disk is full, or fails; says which file.
+    ``chunks`` are neither joined nor copied; ``saved`` is what the directory ``before`` holds, and
+    what is returned is the same of ``directory``. ``on_flushed`` is called whenever some of it has
+    reached the disk. An OSError names the file that cannot be written.
     """
     n_records = sum(chunk.n_records for chunk in chunks)
     n_common = saved.n_common(chunks)
@@ -117,10 +92,7 @@ def read_records(
 ) -> tuple[tuple[Records, ...], SavedRecords]:
     """The buffer in one chunk, none when it is empty, read once into its arrays.
 
-    Raises
-    ------
-    RuntimeError
-        A segment is not as long as it must be.
+    Raises RuntimeError where a segment has the wrong length.
     """
     n_records = bounds[-1][1] if bounds else 0
     columns = {name: np.empty(n_records, dtype) for name, dtype in _COLUMNS.items()}
@@ -147,7 +119,6 @@ def segment_name(start: int, stop: int) -> str:
 def _write_segment(
     path: Path, chunks: Sequence[Records], start: int, on_flushed: Callable[[], None]
 ) -> None:
-    """Write all records from ``start`` on."""
     with naming(path), path.open("wb") as file:
         for name, dtype in _COLUMNS.items():
             for column in _from_record(chunks, name, start):

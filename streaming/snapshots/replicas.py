@@ -2,8 +2,8 @@
 
 A record that was kept with probability p has the conductance w / p. A replica multiplies it by a
 number of mean 1 and variance 1 - p (B26), so that replicas are as far from the snapshot as the
-snapshot is from the graph; edges that were sure to be kept stay as they are. The coins of a
-sparsifier are dependent and even out degrees: those of replicas are not, and err a little more.
+snapshot is from the graph; edges of probability 1 stay as they are. Coins of a sparsifier are
+dependent and even out degrees; those of replicas are independent, and err a little more.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 
 _LEAST: Final = 1e-6
-"""Of a conductance stays so much: edges of a replica are those of the snapshot."""
+"""Least factor of a conductance, so that a replica has the edges of its snapshot."""
 
 
 class VariancesNotKept(LookupError):
-    """The snapshot does not say how far its conductances may be off."""
+    """The snapshot has no variances of its conductances."""
 
 
 def replicas(
@@ -28,22 +28,8 @@ def replicas(
 ) -> Iterator[Graph]:
     """Replicas of a snapshot, one after another; equal to it where every edge was kept.
 
-    Parameters
-    ----------
-    snapshots : SnapshotStore
-        Of the graph.
-    number : int
-        The snapshot.
-    n_replicas : int
-    seed : int
-        The same gives the same replicas.
-
-    Raises
-    ------
-    SnapshotNotFound
-        No such snapshot is kept.
-    VariancesNotKept
-        It is of an older release, or nodes were erased since.
+    Raises `SnapshotNotFound`, and `VariancesNotKept` of a snapshot of an older release or from
+    which nodes were erased.
     """
     meta, edges = snapshots.meta(number), snapshots.edges(number)
     u, v, weight = (edges[name].to_numpy() for name in ("u", "v", "weight"))

@@ -1,9 +1,9 @@
 """Snapshots: the sparsifier as people use it, numbered, with its provenance, published whole.
 
 A snapshot is a directory with the merged edges and a small JSON page that says what the graph was
-made of and how accurate it is meant to be. The edges are an Arrow file of small batches, sorted, so
-that nobody who writes, reads or loads them needs room for all of them. Weights stay float64, four
-of 16 bytes more than float32: they are what people download, and sums of parallel edges.
+made of and how accurate it is meant to be. The edges are a sorted Arrow file of small batches, so
+that nobody who writes, reads or loads them needs room for all. Weights stay float64, at four bytes
+of 16 more than float32: they are sums of parallel edges that people download.
 """
 
 import json
@@ -36,11 +36,11 @@ from peewit.streaming.sparsifier.degrees import Damage
 _BATCH_ROWS = 1 << 18
 _FLUSHED_BATCHES = 16  # 64 MiB
 _LEAST_SHARE = 0.8
-"""A budget that binds leaves at least this part of itself; coins make it uneven."""
+"""A budget that binds leaves at least this share of itself; coins make it uneven."""
 _EDGES = "edges.arrow"
 _ORDER = "order.npy"
 WALKS = "walks"
-"""How the names of directories begin that `peewit.streaming.snapshots.walk_rows` makes."""
+"""Prefix of the directories that `peewit.streaming.snapshots.walk_rows` makes."""
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
@@ -50,28 +50,16 @@ class SnapshotNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRepair:
-    """When edges were last sampled anew.
-
-    Attributes
-    ----------
-    kind : {"part", "all"}
-        Edges of damaged nodes, or all.
-    n_edges : int
-        Edges that were sampled anew.
-    seconds : float
-        How long it took, with the reading of the log.
-    snapshot : int
-        Number of the first snapshot after it.
-    """
+    """When edges were last sampled anew: those of damaged nodes ("part"), or all."""
 
     kind: Literal["part", "all"]
-    n_edges: int
-    seconds: float
-    snapshot: int
+    n_edges: int  # sampled anew
+    seconds: float  # with the reading of the log
+    snapshot: int  # number of the first one after it
 
 
 def failed_thinnings_text(n_failed: int) -> str:
-    """That a graph may grow past its bound, and what to do; empty where no thinning has failed."""
+    """Warning that a graph may grow past its bound; empty where no thinning has failed."""
     if not n_failed:
         return ""
     return (
@@ -85,114 +73,54 @@ def failed_thinnings_text(n_failed: int) -> str:
 class SnapshotMeta:
     """Provenance of one snapshot.
 
-    Attributes
-    ----------
-    number : int
-        Counts from 1 in each graph.
-    node_kind : {"string", "int64", "dense"}
-        Kind of the external node ids.
-    n_nodes : int
-        Nodes of the graph; the first ``n_nodes`` entries of the node index.
-    edges_seen : int
-        Rows of all committed files, self-loops included.
-    edges_kept : int
-        Edges of the snapshot, parallel records summed.
-    n_records : int
-        Records behind those edges.
-    self_loops : int
-        Rows dropped because both ends are the same node.
-    epsilon_asked : float or None
-        Spectral error asked; None where edges are kept as long as they are within ``max_edges``.
-    epsilon_expected : float
-        Spectral error to expect from what was kept ((B10'), (B19)).
-    sampling_constant : float or None
-        Smallest sampling constant that any record saw; None while every edge is kept.
-    max_edges_bound : bool
-        Whether ``max_edges`` won over ``epsilon``, or threw edges away where none is asked.
-    max_edges : int or None
-        The budget that it was made for.
-    n_resparsifications, n_failed_embeddings : int
-        How often the buffer was thinned, and how often that was refused for want of convergence.
-    n_blocks, n_files : int
-        Position in the stream: blocks and files absorbed.
-    seed : int
-        Seed of coins and probes.
-    created_at : float
-        Seconds since the epoch.
-    n_deletes, n_removals, n_struck : int
-        Rows that deleted a pair of nodes; pairs that were deleted or set; and records that left as
-        their edges were deleted.
-    n_split : int
-        Components that it has more than before, where nothing tells whether the graph has them.
-    n_live : int or None
-        Edges that are not deleted and have not left the window, self-loops not counted; None where
-        no log tells.
-    n_unmatched : int
-        Deleted pairs of which no edge was there, as the log tells; deleted again, counted again.
-    log_version : int
-        Version of the log's dead rows that it was made of.
-    n_repairs, n_rebuilds : int
-        How often a part of the edges, and all of them, had been sampled anew after deletes.
-    damage : Damage or None
-        What its nodes have lost since their edges were sampled; None where no log tells.
-    last_repair : LastRepair or None
-        None where none was made.
-    log_bytes : int or None
-        Of the log, before files of which much is dead were written anew; None where there is none.
-    n_expired, n_late : int
-        Edges that left the window of the graph, and that came when it was past them.
-    watermark, horizon : float or None
-        Of graphs with a window: the latest time of their edges, and since when edges live, in
-        seconds since 1970.
-    n_erased : int
-        Nodes that were erased, before it was published or since.
-    n_removed_files : int
-        How often a file was retracted or replaced before it.
-    files_digest : str or None
-        `digest_of_files` of its files; None in snapshots that do not say.
+    ``n_nodes`` are the first entries of the node index. ``epsilon_asked`` is None where edges are
+    kept while they are within ``max_edges``; ``epsilon_expected`` follows from what was kept
+    ((B10'), (B19)). ``watermark`` and ``horizon``, in graphs with a window, are the latest time of
+    the edges and the time since which edges live, in seconds since 1970. ``n_split`` counts
+    components beyond those before, where nothing tells whether the graph has them.
     """
 
-    number: int
+    number: int  # counts from 1 in each graph
     node_kind: NodeKind
     n_nodes: int
-    edges_seen: int
-    edges_kept: int
-    n_records: int
-    self_loops: int
+    edges_seen: int  # rows of all committed files, self-loops included
+    edges_kept: int  # parallel records summed
+    n_records: int  # behind those edges
+    self_loops: int  # rows dropped
     epsilon_asked: float | None
     epsilon_expected: float
-    sampling_constant: float | None
-    max_edges_bound: bool
-    n_resparsifications: int
-    n_failed_embeddings: int
-    n_blocks: int
+    sampling_constant: float | None  # least of any record; None while every edge is kept
+    max_edges_bound: bool  # whether max_edges won over epsilon, or threw edges away
+    n_resparsifications: int  # of the buffer
+    n_failed_embeddings: int  # resparsifications refused for want of convergence
+    n_blocks: int  # absorbed, as n_files: the position in the stream
     n_files: int
-    seed: int
-    created_at: float
-    n_deletes: int = 0
-    n_removals: int = 0
-    n_struck: int = 0
+    seed: int  # of coins and probes
+    created_at: float  # seconds since the epoch
+    n_deletes: int = 0  # rows that deleted a pair of nodes
+    n_removals: int = 0  # pairs that were deleted or set
+    n_struck: int = 0  # records that left as their edges were deleted
     n_split: int = 0
-    n_live: int | None = None
-    n_unmatched: int = 0
-    log_version: int = 0
-    n_repairs: int = 0
-    n_rebuilds: int = 0
-    damage: Damage | None = None
+    n_live: int | None = None  # not deleted, not expired, no self-loops; None without a log
+    n_unmatched: int = 0  # deleted pairs without an edge, by the log; again if deleted again
+    log_version: int = 0  # of the log's dead rows
+    n_repairs: int = 0  # of a part of the edges, after deletes
+    n_rebuilds: int = 0  # of all edges, after deletes
+    damage: Damage | None = None  # of nodes since their edges were sampled; None without a log
     last_repair: LastRepair | None = None
-    log_bytes: int | None = None
-    n_expired: int = 0
-    n_late: int = 0
+    log_bytes: int | None = None  # before it was compacted; None without a log
+    n_expired: int = 0  # edges that left the window
+    n_late: int = 0  # edges that came when the window was past them
     watermark: float | None = None
     horizon: float | None = None
-    n_erased: int = 0
-    n_removed_files: int = 0
-    files_digest: str | None = None
-    max_edges: int | None = None
+    n_erased: int = 0  # nodes, before it was published or since
+    n_removed_files: int = 0  # how often a file was retracted or replaced before
+    files_digest: str | None = None  # `digest_of_files`; None in snapshots that do not say
+    max_edges: int | None = None  # budget that it was made for
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The provenance that a page tells, as `asdict` gave it."""
+        """The provenance on a page, as `asdict` gave it."""
         values = json.loads(text)
         values.pop("first_bucket", None)  # of earlier versions
         parts: dict[str, type[Damage | LastRepair]] = {"damage": Damage, "last_repair": LastRepair}
@@ -225,7 +153,7 @@ class SnapshotMeta:
         return self.sampling_constant is None
 
     def is_otherwise(self, *, epsilon: float | None, max_edges: int | None) -> bool:
-        """Whether the same edges, with this asked, may make another snapshot."""
+        """Whether this epsilon or budget may make another snapshot of the same edges."""
         if (epsilon, max_edges) == (self.epsilon_asked, self.max_edges):
             return False
         fits = max_edges is None or self.edges_kept <= max_edges
@@ -233,12 +161,12 @@ class SnapshotMeta:
 
     @property
     def _is_short(self) -> bool:
-        """Whether far fewer edges are kept than the budget that it was made for allows."""
+        """Whether far fewer edges are kept than its budget allows."""
         return self.max_edges is not None and self.n_records < _LEAST_SHARE * self.max_edges
 
     @property
     def note(self) -> str:
-        """Warning where the spectral error to expect is not the one asked, or is not known."""
+        """Warning where the expected spectral error is not the one asked, or is not known."""
         told = []
         asked, expected = self.epsilon_asked, self.epsilon_expected
         if asked is None:
@@ -326,13 +254,7 @@ class SnapshotStore:
         return None if latest is None else self.meta(latest)
 
     def meta(self, number: int) -> SnapshotMeta:
-        """Provenance of one snapshot.
-
-        Raises
-        ------
-        SnapshotNotFound
-            No such snapshot is kept.
-        """
+        """Provenance of one snapshot; raises `SnapshotNotFound`."""
         try:
             text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -370,14 +292,9 @@ class SnapshotStore:
         return Snapshot(meta=meta, graph=graph)
 
     def keep_order(self, snapshot: Snapshot) -> None:
-        """Keep the order in memory that a solve has found for a snapshot, if it has, beside it.
+        """Keep the order that a solve has found for a snapshot, if it has, beside it.
 
-        Raises
-        ------
-        SnapshotNotFound
-            It was retired meanwhile.
-        OSError
-            The disk is full, or fails.
+        Raises `SnapshotNotFound` where it was retired meanwhile, and OSError.
         """
         order = snapshot.graph.known_order
         path = self.companion(snapshot.meta.number, _ORDER)
@@ -394,34 +311,14 @@ class SnapshotStore:
     ) -> SnapshotMeta:
         """Merge edge records and publish them as the snapshot ``meta.number``, which must be new.
 
-        Parameters
-        ----------
-        meta : SnapshotMeta
-            Provenance; ``edges_kept`` is counted here, whatever it says.
-        chunks : iterable of EdgeChunk
-            The records, as they are: parallel ones sum, and those with a ``keep_probability`` of 0
-            are left out. Iterated several times, each time the same.
-        guard : callable
-            Called when all is written and nothing yet changed; if it raises, nothing does.
-        on_flushed : callable
-            Called whenever some of it has reached the disk.
+        Returns ``meta`` with ``edges_kept``, which is counted here. Of ``chunks``, iterated several
+        times and the same each time, parallel records sum and those with a ``keep_probability`` of
+        0 are left out. ``guard`` is called when all is written and nothing yet changed; if it
+        raises, nothing changes. ``on_flushed`` is called whenever some of it has reached the disk.
 
-        Returns
-        -------
-        SnapshotMeta
-            As published.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.edge_merging.merged_ranges`.
-        OSError
-            The disk is full, or fails; says which file. What was published before stays.
-
-        Notes
-        -----
-        18 bytes for each of the `peewit.solvers.edge_merging.MAX_RECORDS` records merged at a time,
-        whatever their number.
+        Memory: 18 bytes for each of the `peewit.solvers.edge_merging.MAX_RECORDS` records merged at
+        a time, whatever their number. Raises as `peewit.solvers.edge_merging.merged_ranges`; after
+        an OSError, which names the file, what was published before stays.
         """
         slices = (
             part
@@ -443,14 +340,8 @@ class SnapshotStore:
     def erase(self, number: int, nodes: Int32Array) -> None:
         """Take the edges of some nodes out of a snapshot; done again, nothing changes.
 
-        The snapshot stays mapped as it was where it is in use.
-
-        Raises
-        ------
-        SnapshotNotFound
-            No such snapshot is kept.
-        OSError
-            The disk is full, or fails; the snapshot is as before.
+        Where the snapshot is in use it stays mapped as it was. Raises `SnapshotNotFound`; after an
+        OSError the snapshot is as before.
         """
         meta = self.meta(number)
         is_erased = np.zeros(meta.n_nodes, bool)
@@ -478,10 +369,7 @@ class SnapshotStore:
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.
 
-        Raises
-        ------
-        SnapshotNotFound
-            No such snapshot is kept.
+        Raises `SnapshotNotFound`.
         """
         directory = self.directory(number)
         if not directory.exists():
@@ -532,7 +420,6 @@ class _StoredEdges:
 
 
 def _mapped(path: Path) -> pa.Table:
-    """The edges of a file, memory-mapped."""
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 

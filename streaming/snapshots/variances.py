@@ -1,8 +1,8 @@
 """Variances of a snapshot's conductances over the coins that were thrown, beside its edges.
 
 A record that was kept with probability p has the conductance w / p, whose variance is estimated by
-(w / p)^2 (1 - p); those of parallel records add up (B26). Kept are they for the square of the
-conductance, so that the unit of weights does not matter.
+(w / p)^2 (1 - p); those of parallel records add up (B26). They are stored divided by the square of
+the conductance, so that the unit of weights does not matter.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,23 +22,16 @@ VARIANCES: Final = "variances.npy"
 
 _NOTHING: Final = 1e-37
 _TELLING: Final = 1e-30
-"""Least variances that are merged and that are told, for the square of the largest conductance."""
+"""Least variances merged, and stored, divided by the square of the largest conductance."""
 
 
 def write_variances(
     directory: Path, chunks: Iterable[EdgeChunk], conductance: pa.ChunkedArray, *, n_nodes: int
 ) -> None:
-    """Write them in the order of the edges that the records make.
+    """Write variances in the order of the edges that the records make.
 
-    Parameters
-    ----------
-    directory : Path
-        Of the snapshot.
-    chunks : iterable of EdgeChunk
-        The records; iterated several times, each time the same.
-    conductance : (edges_kept,) float64
-        Of the merged edges.
-    n_nodes : int
+    ``chunks`` are iterated several times, the same each time; ``conductance``, (edges_kept,)
+    float64, is that of the merged edges.
     """
     variances = _Variances.of(chunks)
     room, first = reserved_array(directory / VARIANCES, (len(conductance),), np.float32), 0
@@ -72,7 +65,7 @@ class _Variances:
 
     @classmethod
     def of(cls, chunks: Iterable[EdgeChunk]) -> Self:
-        """Those of records; looks at all of them."""
+        """Variances of records; reads all of them."""
         largest = (_conductance(chunk)[0].max(initial=0.0) for chunk in chunks)
         return cls(chunks, max(largest, default=0.0) or 1.0)
 
@@ -80,7 +73,7 @@ class _Variances:
         for chunk in self.chunks:
             conductance, kept = _conductance(chunk)
             variance = np.square(conductance / self.unit) * (1.0 - kept)
-            # merged are positive numbers
+            # merging takes positive numbers alone
             weight = np.maximum(variance, _NOTHING).astype(np.float32)
             yield _Variance(chunk.u, chunk.v, weight, (kept > 0.0).astype(np.float32))
 

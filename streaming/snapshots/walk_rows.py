@@ -1,8 +1,8 @@
 """Walk rows of a snapshot: its rows in files, so that walks from one node need no whole graph.
 
-Decision: made when somebody first asks for reasons, beside the snapshot, and removed with it.
-Context: a snapshot has each edge once, under its smaller end. Consequence: the first question loads
-the graph, and the rows take about as much of the disk as the snapshot.
+Context: a snapshot has each edge once, under its smaller end. Decision: rows are made at the first
+request for reasons, beside the snapshot, and removed with it. Consequence: that request loads the
+graph, and the rows take about as much disk as the snapshot.
 """
 
 import shutil
@@ -21,12 +21,7 @@ _writing = Lock()
 def walk_rows(snapshots: SnapshotStore, number: int) -> WalkRows:
     """Rows of a snapshot, memory-mapped.
 
-    Raises
-    ------
-    SnapshotNotFound
-        No such snapshot is kept.
-    OSError
-        The disk is full, or fails.
+    Raises `SnapshotNotFound`, and OSError where the disk is full or fails.
     """
     while True:
         directory = _directory(snapshots, number)
@@ -66,14 +61,14 @@ def _write(snapshots: SnapshotStore, number: int, directory: Path) -> None:
             for entries, part in probabilities(graph):
                 indices[entries], going[entries] = adjacency.indices[entries], part
     except OSError:
-        if not directory.exists():  # else another process was asked the same
+        if not directory.exists():  # else another process has made it
             raise
     finally:
         _require_kept(snapshots, number)
 
 
 def _require_kept(snapshots: SnapshotStore, number: int) -> None:
-    """Take back what was written into a snapshot that was retired meanwhile."""
+    """Remove what was written into a snapshot that was retired meanwhile."""
     try:
         snapshots.meta(number)
     except SnapshotNotFound:

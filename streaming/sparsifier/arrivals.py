@@ -1,8 +1,8 @@
 """Coins of arriving edges, all scored by the cards of the last resparsification (B13), no solve.
 
-While the buffer holds little more than the last resparsification kept, coins lean: there is little
-room for the next one to even out what they leave. After that they are thrown each by itself, at
-half the cost, and the next one leans on the exact degrees of the stream (B22).
+Coins lean while the buffer holds little more than the last resparsification kept: the next one has
+little room to even out what they leave. After that coins are independent, at half the cost, and the
+next resparsification leans on the exact degrees of the stream (B22).
 """
 
 from collections.abc import Iterable
@@ -32,15 +32,15 @@ from peewit.streaming.sparsifier.settings_and_state import (
 )
 
 ARRIVAL_LANES = 4
-"""The coins of arriving edges are thrown in so many lanes, each with surpluses of its own: as many
-threads can throw them, and as much more do degrees stray."""
+"""Lanes of coins, each with surpluses of its own: as many threads can throw them, and degrees stray
+in proportion."""
 
 MOST_DAMAGE = 0.3
-"""A node that has lost this part of its weight since the cards keeps all edges until the next ones:
+"""A node that lost this share of its weight since the cards keeps all edges until the next ones:
 its resistances may be so much larger than they say."""
 
 _FINEST_SHIFT = 19
-"""Bits of a float32 that its class leaves out, at least: four of the mantissa stay."""
+"""Least bits of a float32 that its class leaves out: four of the mantissa stay."""
 
 _N_CLASSES = 256
 
@@ -51,27 +51,20 @@ class Arrivals:
 
     Attributes
     ----------
-    records : list of Records
-        One entry for each block.
-    buckets : list of int
-        Of each block.
     surplus : (ARRIVAL_LANES, n_embedded) float32 or None
         `SparsifierState.surplus` after them; None where coins did not lean.
     degree : (n_reached,) float64 or None
-        Weight that arrived at each node, up to the last one that an edge reached; None where every
-        edge is kept for want of cards.
-    n_edges, n_self_loops, n_thrown : int
-        Rows of the blocks, those of them that are dropped as self-loops, and edges whose coins were
-        thrown.
+        Weight that arrived at each node, up to the last one reached; None where every edge is kept
+        for want of cards.
     """
 
-    records: list[Records]
-    buckets: list[int]
+    records: list[Records]  # one entry for each block
+    buckets: list[int]  # one for each block
     surplus: Float32Array | None
     degree: FloatArray | None
-    n_edges: int
-    n_self_loops: int
-    n_thrown: int
+    n_edges: int  # rows of the blocks
+    n_self_loops: int  # rows that were dropped
+    n_thrown: int  # edges whose coins were thrown
 
     @property
     def n_kept(self) -> int:
@@ -93,19 +86,11 @@ def score(
     *,
     parallel: Parallel = map,
 ) -> Arrivals:
-    """Throw the coins of a group of arriving blocks, all scored by the cards of ``state`` (B13).
+    """Records kept of a group of arriving blocks, all scored by the cards of ``state`` (B13).
 
-    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane.
-
-    Parameters
-    ----------
-    state, settings
-        The state before, and what decides which edges stay.
-    blocks : iterable of EdgeBlock
-        The group, in order; the first one has the number ``state.n_blocks``. As many as there are
-        lanes are held at a time.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
+    Block n is thrown in lane ``n % ARRIVAL_LANES``, after the blocks before it in that lane; the
+    first one has the number ``state.n_blocks``. As many blocks as there are lanes are held at a
+    time. The result does not depend on ``parallel``.
     """
     lanes = _Lanes(state, settings)
     records: list[Records] = []
@@ -136,7 +121,7 @@ def score(
 
 
 def copies_by_class(copies: Float32Array) -> tuple[UInt8Array, Float32Array]:
-    """Class of every node, and (256,) float32 bounds of what the nodes of a class have.
+    """Class of every node, and (256,) float32 upper bounds of ``copies`` in each class.
 
     A class is the exponent of a number and the first bits of its mantissa, counted from the lowest
     one: a sixteenth of an octave or less where numbers span 15 octaves, else so much more. The last
@@ -158,7 +143,7 @@ def copies_by_class(copies: Float32Array) -> tuple[UInt8Array, Float32Array]:
 
 
 def _damaged(state: SparsifierState) -> BoolArray:
-    """Nodes of the cards that deletes took so much from that the cards say little of them."""
+    """Mask of the nodes that lost so much to deletes that the cards say little of them."""
     lost = np.zeros(0) if state.lost is None else state.lost[: state.cards.n_nodes]
     left = np.zeros(lost.size)
     if state.degree is not None:
@@ -168,14 +153,14 @@ def _damaged(state: SparsifierState) -> BoolArray:
 
 
 def _leans(state: SparsifierState, settings: SparsifierSettings) -> bool:
-    """Whether coins lean; where degrees are unknown nothing else tells what they have left."""
+    """Whether coins lean; without degrees nothing else tells what earlier coins left."""
     if settings.coins == "independent" or state.cards.n_nodes == 0:
         return False
     return state.degree is None or state.n_records <= state.n_leaning
 
 
 class _Lanes:
-    """What the kernels know of every node, and what each lane of coins adds to it."""
+    """Node tables of the kernels, and what each lane of coins adds to them."""
 
     def __init__(self, state: SparsifierState, settings: SparsifierSettings) -> None:
         self._cards = cards = state.cards
@@ -198,7 +183,7 @@ class _Lanes:
 
     @property
     def degree(self) -> FloatArray | None:
-        """(n_reached,) float64 weight that arrived, None where it is not counted."""
+        """(n_reached,) float64 weight that arrived; None where it is not counted."""
         if self._takes_all:
             return None
         lanes = self._degree if self._nodes is None else self._nodes[:, :, 0]
@@ -213,7 +198,7 @@ class _Lanes:
         return frozen(np.ascontiguousarray(surplus))
 
     def reach(self, blocks: list[EdgeBlock]) -> None:
-        """Make room for the nodes of some blocks; those without a card keep every edge."""
+        """Make room for the nodes of some blocks; nodes without a card keep every edge."""
         if self._takes_all:
             return
         n_nodes = 1 + max(
@@ -228,7 +213,7 @@ class _Lanes:
             self._nodes.view(np.float32)[:, n_before:, 3] = np.inf
 
     def throw(self, block: EdgeBlock, number: int) -> Records:
-        """Records that stay of block ``number``."""
+        """Records kept of block ``number``."""
         kept = Records.uninitialized(block.u.size)
         edges = frozen_all(block.u, block.v, block.weight)
         with np.errstate(over="ignore"):  # the hash counts modulo 2^64
@@ -243,7 +228,7 @@ class _Lanes:
         return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
 
     def _known(self, lane: int) -> tuple[Any, ...]:
-        """What the kernels score by: tables of nodes, those of a lane, and cards."""
+        """What the kernels score by: node tables, those of a lane, and cards."""
         cards = self._cards
         if self._nodes is None:
             tables: tuple[Any, ...] = self._classes, self._class_copies, self._degree[lane]
@@ -255,7 +240,7 @@ class _Lanes:
 
 
 def _longer(array: AnyArray, length: int, *, axis: int = 0, filling: int = 0) -> AnyArray:
-    """The array, an axis of it filled up to a length where it is shorter."""
+    """The array, one axis padded to a length where it is shorter."""
     missing = length - array.shape[axis]
     if missing <= 0:
         return array

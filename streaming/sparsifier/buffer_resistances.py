@@ -1,18 +1,15 @@
 """Resistances between the nodes of a buffer, on cards: bounds or an embedding, whichever serves.
 
-*Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u`` and s_u not much more than 1: the
-probabilities of returning to u in a few steps of a random walk, the last one divided by the
-spectral gap (see `ResistanceSystem.local_bounds`). Where nodes have many edges and the gap is not
-small this is tight; it costs no solve and has hardly any noise.
+- *Bounds.* ``R_uv <= r_u + r_v`` with ``r_u = s_u / d_u``, s_u not much more than 1: the sum of the
+  probabilities of a random walk's return to u in a few steps, the last one divided by the spectral
+  gap (see `ResistanceSystem.local_bounds`). Tight where nodes have many edges and the gap is not
+  small; no solve and hardly any noise.
+- *Clusters.* Where the graph is made of small parts, their exact resistances bound those in the
+  whole, and edges between parts stay (see `cluster_resistances`).
+- *Embedding.* Else the vectors of an embedding tell the rest beyond degrees.
 
-*Clusters.* Where the graph is made of parts of few nodes, their exact resistances bound those in
-the whole, and edges between parts stay (see `cluster_resistances`).
-
-*Embedding.* Else the vectors of an embedding tell the rest beyond degrees.
-
-They are made from a *coarse* sample of the buffer (a sparsifier of it, by the cards before), so
-their cost is O(n log n) whatever the buffer holds; degrees, and resistances inside clusters, are
-those of the whole buffer.
+All are made from a *coarse* sample of the buffer, a sparsifier of it by the cards before, at a cost
+of O(n log n) whatever it holds. Degrees, and resistances inside clusters, are of the whole buffer.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,20 +41,20 @@ COARSE_CONSTANT = 16.0
 """Copies per unit of leverage in the sample that is embedded."""
 
 MOST_GROWTH = 8.0
-"""A leverage of the last embedding is taken to have fallen by at most this factor since."""
+"""Most that a leverage is taken to have fallen by since the last embedding, as a factor."""
 
 MOST_EXCESS = 0.6
 """Bounds serve while they keep at most this share more records than degrees alone would."""
 
 MOST_CLUSTER_EXCESS = 0.25
-"""The same for bounds of clusters, to which an embedding, which costs more, is the alternative."""
+"""The same for bounds of clusters, whose alternative is an embedding, which costs more."""
 
 LEAST_NODES = 16 * MOST_TOGETHER
-"""Clusters are tried in graphs of so many nodes: smaller ones are embedded in no time."""
+"""Clusters are tried in graphs of so many nodes; smaller ones are embedded in no time."""
 
 CLUSTER_LOOKS = (3, 0.6), (3, 0.2)
-"""Further rounds of label propagation, and the excess up to which clusters are promising: at first
-some are not whole yet, at last the bounds inside need a part of it."""
+"""Further rounds of label propagation, and the excess up to which the clusters then look promising:
+larger at first, as some are not whole yet, smaller at last, as bounds inside add to it."""
 
 _COARSE_STREAM = 2**64 - 2
 
@@ -81,10 +78,10 @@ def counted_resistances(
 ) -> NodeCards | None:
     """Cards of the buffer; None when the solves did not converge.
 
-    Bounds are tried while they served the last time, with half a sample: the first time a uniform
-    one, forest included, as no leverage is known. Where they do not serve, that sample is embedded,
-    and with what it says the sample is drawn that counts: the first may be wrong where few edges
-    hold the graph together, but never by so much that the second has none of them.
+    Bounds are tried on half a sample while they served the last time. The very first time that
+    sample is uniform, forest included, as no leverage is known. Where bounds do not serve, it is
+    embedded, and the sample that counts is drawn by that embedding: the first may be wrong where
+    few edges hold the graph together, but never by so much that the second has none of them.
 
     Where records ``was_struck`` since ``cards``, these and the probabilities tell less than what is
     due, and the first sample is uniform, too. With ``embeds`` the cards have vectors for certain,
@@ -191,11 +188,7 @@ def _cards_of(
 def _promising_clusters(
     system: ResistanceSystem, n_kept: Callable[[Int32Array], float], fewest: float
 ) -> Int32Array | None:
-    """Clusters of few nodes, None where edges between them alone are too many, soon or at last.
-
-    ``n_kept`` are the records that degrees would keep inside, and those between: no bounds keep
-    fewer.
-    """
+    """Clusters of few nodes; None where what degrees keep inside, and all between, is too many."""
     cluster = None
     for n_rounds, excess in CLUSTER_LOOKS:
         cluster = system.clusters(MOST_TOGETHER, n_rounds=n_rounds, start=cluster)
@@ -225,8 +218,8 @@ def _n_kept(
 ) -> float:
     """Records of the buffer that local resistances keep, by a sample of them.
 
-    A record of conductance ``full`` is in the sample with ``conductance``. Between components every
-    one is kept.
+    A record of conductance ``full`` has ``conductance`` in the sample. Between components all are
+    kept.
     """
     kept = resistance[u]
     kept += resistance[v]
@@ -242,7 +235,7 @@ def _n_kept(
 def _uniform(
     chunk: Records, on_forest: BoolArray, *, settings: SparsifierSettings, chance: float
 ) -> _Sample:
-    """Ends, conductances and keys of a uniform sample of one chunk, its forest included."""
+    """Uniform sample of one chunk, its forest included."""
     leverage = np.full(chunk.n_records, chance, np.float32)
     return _sample(chunk, leverage, on_forest, settings, constant=1.0)
 

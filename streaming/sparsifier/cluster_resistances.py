@@ -1,9 +1,9 @@
 """Resistances without a solve where a graph is made of small dense parts.
 
-The resistance between two nodes inside a part of the graph bounds the one in the whole (B5), and in
-a part of few nodes it is exact by elimination. Edges between parts have no bound but their own
-resistance, so they stay for certain (B21). That serves where few edges lie between parts and, in
-parts, few paths lead outside: rings of accounts, not graphs of hubs.
+The resistance inside a part bounds that in the whole graph (B5), and elimination gives it exactly
+in a part of few nodes. Edges between parts have no bound but their own resistance, so they stay for
+certain (B21). That serves where few edges lie between parts and few paths lead outside: rings of
+accounts, not graphs of hubs.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,10 @@ from peewit.streaming.kernels.cluster_resistances import add_inside, bound_group
 from peewit.streaming.sparsifier.settings_and_state import Records
 
 MOST_TOGETHER: Final = 256
-"""Nodes of a part: the elimination takes time with the third power of them."""
+"""Most nodes of a part: the elimination takes time with the third power of them."""
 
 _NUMBERS_PER_NODE: Final = 16
-"""Entries of the matrices that are held at once, for each node of the graph: less than the vectors
-of an embedding."""
+"""Matrix entries that are held at once for each node: less than the vectors of an embedding."""
 
 
 def bounds_inside(
@@ -34,18 +33,16 @@ def bounds_inside(
 ) -> Float32Array:
     """Local resistances whose sum at two nodes of a group bounds their counted resistance (B21).
 
+    The result does not depend on ``parallel``.
+
     Parameters
     ----------
-    chunks : sequence of Records
-        The buffer.
     group : (n_nodes,) int32
         Numbers from 0; the records inside each group, of at most a few hundred nodes, connect it.
     inverse_degree : (n_nodes,) float64
         Of the buffer; zero at isolated nodes.
     factor : float
         What the resistance that degrees tell counts with, see `local_factor`.
-    parallel : callable
-        Runs independent tasks; the result does not depend on it.
 
     Returns
     -------
@@ -77,6 +74,6 @@ def bounds_inside(
 
 
 def _batches(numbers: Int64Array, most: int) -> Int64Array:
-    """(n_batches + 1,) where batches of groups begin; their ``numbers`` sum to about ``most``."""
+    """(n_batches + 1,) starts of batches of groups; their ``numbers`` sum to about ``most``."""
     batch = (np.cumsum(numbers) - 1) // most
     return np.concatenate([np.flatnonzero(np.diff(batch, prepend=-1)), [numbers.size]])

@@ -11,30 +11,20 @@ from peewit.streaming.kernels.coins import add_degrees
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 
 NOTED_DAMAGE: Final = 0.01
-"""Nodes that have lost less of their weight are not counted as damaged: sums round."""
+"""Share of its weight up to which a node's loss is not counted as damage: sums round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What nodes have lost since their edges were sampled (B24), of those with edges that live.
+    """What nodes with live edges have lost since their edges were sampled (B24)."""
 
-    Attributes
-    ----------
-    n_nodes : int
-        Nodes that have lost more than a hundredth of their weight.
-    weight_share : float
-        Part of the live weight that is at them.
-    largest : float
-        The largest part that any node has lost.
-    """
-
-    n_nodes: int = 0
-    weight_share: float = 0.0
-    largest: float = 0.0
+    n_nodes: int = 0  # that lost more than NOTED_DAMAGE of their weight
+    weight_share: float = 0.0  # of the live weight, at these nodes
+    largest: float = 0.0  # share of its weight that any node has lost
 
 
 def present_damage(state: SparsifierState) -> Damage:
-    """Damage of a state that was resolved, and has absorbed edges since or has not."""
+    """Damage of a state that was resolved, whether or not it has absorbed edges since."""
     if state.peak is None or state.degree is None:
         return Damage()
     degree = state.degree[: state.peak.size]
@@ -59,7 +49,7 @@ def is_whole(state: SparsifierState) -> bool:
 def known_degree(state: SparsifierState) -> FloatArray | None:
     """(n_reached,) float64 weight that arrived at each node; None where that is not known.
 
-    It is not in graphs that dropped edges before degrees were counted.
+    Graphs that dropped edges before degrees were counted do not know it.
     """
     if state.degree is not None or not is_whole(state):
         return state.degree
@@ -70,7 +60,7 @@ def known_degree(state: SparsifierState) -> FloatArray | None:
 
 
 def sum_degrees(first: FloatArray | None, second: FloatArray | None) -> FloatArray | None:
-    """Degrees of two disjoint sets of edges together; unknown where either is."""
+    """Degrees of two disjoint sets of edges together; None where either is unknown."""
     if first is None or second is None:
         return None
     total = np.zeros(max(first.size, second.size))

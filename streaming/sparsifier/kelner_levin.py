@@ -1,10 +1,9 @@
-"""Sparsifiers made of copies: Kelner-Levin as printed, and its ridge form in a merge tree.
+"""Sparsifiers made of copies, for comparison: Kelner-Levin as printed, and a ridge merge tree.
 
 An edge is born as many *copies* with probability 1; a resparsification lowers the probability to
-``min(p, share * weight * resistance)`` and throws one coin per copy, ``Binomial(q, p'/p)``. Both
-papers are this one step: Kelner-Levin (section B.3) has N copies and the share
-``1 / (alpha (n-1))``, the merge tree of (B11) has as many copies as epsilon asks for one edge,
-and the share alpha. They are here to be compared with; the sparsifier of the stream, one coin per
+``min(p, share * weight * resistance)`` and throws one coin per copy, ``Binomial(q, p'/p)``.
+Kelner-Levin (section B.3) has N copies and the share ``1 / (alpha (n-1))``; the merge tree of (B11)
+has as many copies as epsilon asks for one edge, and the share alpha. The stream's own, one coin per
 edge, is in ``sparsifier`` and needs fewer edges (section B.6). Pure functions: no files, no clock.
 """
 
@@ -31,32 +30,18 @@ _SHARD_SHIFT = 40
 class KelnerLevinSettings:
     """Kelner-Levin as printed (section B.3).
 
-    Attributes
-    ----------
-    epsilon : float
-        Spectral error asked, in (0, 1); alpha is 1 / (1 - epsilon).
-    n_nodes : int
-        Number of nodes n, at least 2.
-    n_copies : int or None
-        N; None takes the formula.
-    has_alpha : bool
-        Whether the formula is the printed ``alpha^2 n ln^2(n) / epsilon^2``, or the same without
-        alpha^2, which is what the sizes reported for it agree with.
-    seed : int
-        Of the coins and the probe signs.
-    n_probes : int
-        Random projections of the resistance embedding.
+    Without ``n_copies``, N is the printed ``alpha^2 n ln^2(n) / epsilon^2``. Without ``has_alpha``
+    it lacks alpha^2, which is what the sizes reported for it agree with.
     """
 
-    epsilon: float
-    n_nodes: int
-    n_copies: int | None = None
+    epsilon: float  # spectral error asked, in (0, 1)
+    n_nodes: int  # n, at least 2
+    n_copies: int | None = None  # N
     has_alpha: bool = True
-    seed: int = 0
-    n_probes: int = 64
+    seed: int = 0  # of the coins and the probe signs
+    n_probes: int = 64  # random projections of the resistance embedding
 
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
         _check(self.epsilon, self.n_nodes, self.seed, self.n_probes)
         if self.n_copies is not None and self.n_copies < 1:
             raise ValueError(f"n_copies must be at least 1, got {self.n_copies}")
@@ -81,42 +66,23 @@ class KelnerLevinSettings:
 
     @property
     def ridge(self) -> float:
-        """None in this form."""
+        """Zero: this form has none."""
         return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RidgeSettings:
-    """The ridge form of the merge tree (section B.4).
+    """The ridge form of the merge tree (section B.4)."""
 
-    Attributes
-    ----------
-    epsilon : float
-        Spectral error asked, in (0, 1), of the Laplacian plus ``ridge`` (B2).
-    n_nodes : int
-        Number of nodes, at least 2.
-    ridge : float
-        gamma, unit weight; directions of smaller eigenvalues are allowed more error.
-    copies_per_edge : int or None
-        qbar; None takes ``ln(n) / epsilon^2`` (B10').
-    alpha : float
-        Oversampling that covers the error of estimated resistances, at least 1.
-    seed : int
-        Of the coins and the probe signs.
-    n_probes : int
-        Random projections of the resistance embedding.
-    """
-
-    epsilon: float
-    n_nodes: int
-    ridge: float = 0.0
-    copies_per_edge: int | None = None
-    alpha: float = 1.4
-    seed: int = 0
-    n_probes: int = 64
+    epsilon: float  # spectral error asked, in (0, 1), of the Laplacian plus ridge (B2)
+    n_nodes: int  # at least 2
+    ridge: float = 0.0  # gamma, unit weight; smaller eigenvalues are allowed more error
+    copies_per_edge: int | None = None  # qbar; None takes ln(n) / epsilon^2 (B10')
+    alpha: float = 1.4  # oversampling for the error of estimated resistances, at least 1
+    seed: int = 0  # of the coins and the probe signs
+    n_probes: int = 64  # random projections of the resistance embedding
 
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
         _check(self.epsilon, self.n_nodes, self.seed, self.n_probes)
         if not 0.0 <= self.ridge < math.inf:
             raise ValueError(f"ridge must be finite and >= 0, got {self.ridge}")
@@ -155,33 +121,13 @@ def _check(epsilon: float, n_nodes: int, seed: int, n_probes: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CopiesState:
-    """Stored edges and the counters the next coins depend on.
+    """Stored edges and the counters the next coins depend on; every column is (n_records,).
 
-    Attributes
-    ----------
-    u, v : (n_records,) int32
-        Endpoints.
-    weight : (n_records,) float32
-        The weight a that arrived, never rescaled.
-    probability : (n_records,) float64
-        p of every copy; never rises.
-    copies : (n_records,) int64
-        q, at least 1.
-    key : (n_records,) uint64
-        Names the record for its probe signs.
-    birth_copies : int
-        Copies an edge was born with: N or qbar.
-    n_nodes, n_edges : int
-        Nodes of the graph; edges that have arrived in this shard.
-    n_rounds : int
-        Resparsifications so far; numbers the next coins.
-    shard : int
-        Sets states apart that will be merged, in [0, 2^24).
-    n_failed_embeddings : int
-        Embeddings that did not converge; nothing was thrown away then.
+    ``weight`` is the a that arrived, never rescaled; ``probability`` the p of every copy, which
+    never rises; ``copies`` q, at least 1; ``key`` names the record for its probe signs.
     """
 
-    birth_copies: int
+    birth_copies: int  # of each edge: N or qbar
     n_nodes: int
     u: Int32Array = field(default_factory=lambda: np.empty(0, np.int32))
     v: Int32Array = field(default_factory=lambda: np.empty(0, np.int32))
@@ -189,10 +135,10 @@ class CopiesState:
     probability: FloatArray = field(default_factory=lambda: np.empty(0, np.float64))
     copies: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     key: UInt64Array = field(default_factory=lambda: np.empty(0, np.uint64))
-    n_edges: int = 0
-    n_rounds: int = 0
-    shard: int = 0
-    n_failed_embeddings: int = 0
+    n_edges: int = 0  # that have arrived in this shard
+    n_rounds: int = 0  # resparsifications so far; numbers the next coins
+    shard: int = 0  # sets states apart that will be merged, in [0, 2^24)
+    n_failed_embeddings: int = 0  # that did not converge; nothing was thrown away then
 
     @property
     def n_records(self) -> int:
@@ -286,17 +232,7 @@ def resparsify(state: CopiesState, settings: CopiesSettings) -> CopiesState:
 def kelner_levin(blocks: Iterable[EdgeBlock], settings: KelnerLevinSettings) -> CopiesState:
     """Sparsifier of a stream, cut anew into blocks of N edges (Fig. 1).
 
-    Parameters
-    ----------
-    blocks : iterable of EdgeBlock
-        The stream, in order, cut in any way: the result does not depend on it.
-    settings : KelnerLevinSettings
-        Names n and N.
-
-    Raises
-    ------
-    ValueError
-        A node at or above ``n_nodes``.
+    How ``blocks`` are cut does not matter. Raises ValueError for a node at or above ``n_nodes``.
     """
     state = empty(settings)
     for block in _recut(blocks, settings.birth_copies):
@@ -322,7 +258,7 @@ def copies_graph(state: CopiesState) -> Graph:
 
 
 def _with_block(state: CopiesState, block: EdgeBlock) -> CopiesState:
-    """State with a block's edges, all copies of them, and no coin thrown yet."""
+    """State with all copies of a block's edges, no coin thrown yet."""
     n_new = block.u.size
     number = np.arange(state.n_edges, state.n_edges + n_new, dtype=np.uint64)
     arrived = CopiesState(

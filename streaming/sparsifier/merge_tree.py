@@ -30,31 +30,23 @@ def merge(
 ) -> SparsifierState:
     """Sparsifier of the union of two disjoint edge sets, resparsified when over the buffer cap.
 
-    Parameters
-    ----------
-    a, b : SparsifierState
-        Equal seeds, and blocks of different numbers: a record is known by seed, block and row, and
-        one that stands for all of its pair by the pair and the last block of its share. The records
-        of ``a`` come first.
-    settings : SparsifierSettings
-        Of both.
-    cancelled, parallel
-        As in ``sparsifier.resparsify``.
+    Seeds are equal and numbers of blocks differ: a record is known by seed, block and row, and one
+    that stands for all of its pair by the pair and the last block of its share. The records of
+    ``a`` come first.
 
     Notes
     -----
     Embedding: a part's resistances are never below those of the union (B5), so those of either part
     may score what arrives next, and edges between components of its graph are kept for certain. It
     is taken, whole, from the part whose embedded graph weighs more, since more weight means lower
-    resistances; of two equal ones, from ``a``. The surplus is that of its part; that of the other
-    one, which counts by other cards, stays as it is. Degrees add up, and the next resparsification
-    leans on them (B22).
+    resistances; of two equal ones, from ``a``. The surplus is that of the same part; that of the
+    other one, which counts by other cards, stays as it is. Degrees add up, and the next
+    resparsification leans on them (B22).
 
     Coins: a record's coin in a round is a hash of (seed, round, record). The round after a merge is
     the sum of the rounds of the parts, hence later than any round that one of their records has
-    met: on the way from its leaf to the root no record meets a coin twice. Rounds of different
-    leaves may share a number, as the records of one round do: it is the record that tells their
-    coins apart.
+    met: from leaf to root no record meets a coin twice. Rounds of different leaves may share a
+    number, as the records of one round do: the record tells their coins apart.
     """
     embedded = b if b.cards.total_degree > a.cards.total_degree else a
     merged = replace(
@@ -100,12 +92,8 @@ def merge(
 def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
     """State without records that scores as ``state`` does, to be merged with it in the end.
 
-    Parameters
-    ----------
-    state : SparsifierState
-        Its embedding may score the leaf's edges, as what it has seen will be part of the union.
-    first_block : int
-        Number of the leaf's first block; no two leaves may share a block.
+    Its embedding may score the leaf's edges, as what it has seen will be part of the union. No two
+    leaves may share a block, which ``first_block`` numbers.
     """
     fresh = SparsifierState()
     return replace(
@@ -161,19 +149,15 @@ def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:
 
 
 def without_embedding(state: SparsifierState) -> SparsifierState:
-    """State whose next edges are all kept: what there is to send where an embedding is known."""
+    """State without its embedding, so that it keeps all next edges; less to send if known."""
     return replace(state, cards=NodeCards.empty(), surplus=None)
 
 
 def fold_tree(items: Sequence[_T], combine: Callable[[_T, _T], _T]) -> _T:
     """All items combined in a balanced tree: neighbors in pairs, then the pairs, and so on.
 
-    The shape depends on the number of items alone; ``combine`` takes the earlier item first.
-
-    Raises
-    ------
-    ValueError
-        There are no items.
+    The shape depends on the number of items alone, at least 1; ``combine`` takes the earlier item
+    first.
     """
     if not items:
         raise ValueError("items must hold at least one, got none")

@@ -1,4 +1,4 @@
-"""Node cards: for each node what its resistances follow from, a few bytes, packed for kernels."""
+"""Node cards: what the resistances of each node follow from, a few bytes, packed for kernels."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,40 +19,38 @@ _LARGEST = 32767.0
 class NodeCards:
     """Local resistance and component of every node, and its resistance vector where there is one.
 
-    The resistance between two nodes of one component, as it is counted, is the sum of their local
-    resistances and the squared distance between their vectors. With vectors (from an embedding)
-    the local resistance is the inverse degree, times the factor it counts with. Without, the sum
-    is an upper bound by itself; see `buffer_resistances`. Between two components nothing is known,
-    so edges between them stay: in the graph they are not joined, or they are clusters of it.
+    The counted resistance between two nodes of one component is the sum of their local resistances
+    and the squared distance between their vectors. With vectors (from an embedding) the local
+    resistance is the inverse degree, times the factor it counts with. Without, the sum is an upper
+    bound by itself; see `buffer_resistances`. Between two components nothing is known, so edges
+    between them stay: in the graph they are not joined, or they are clusters of it.
 
     Rounding of vectors to 16 bits moves a distance by at most ``n_probes^(1/2) * scale``, and on
-    average it adds ``n_probes * scale^2 / 6`` to its square: what errs on the side of keeping.
+    average it adds ``n_probes * scale^2 / 6`` to its square: it errs on the side of keeping.
 
     Attributes
     ----------
     array : (n_nodes, 32) or (n_nodes, 4) int16
-        28 coordinates or none, then local resistance and component; see `kernels.sampling`.
+        28 coordinates or none, then local resistance and component; see `kernels.coins`.
     scale : float
         What one unit of a coordinate stands for, in 1 / sqrt(weight).
-    total_degree : float
-        Sum of the weighted degrees of the graph.
     """
 
     array: AnyArray
     scale: float
-    total_degree: float
+    total_degree: float  # sum of the graph's weighted degrees
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NodeCards.restored, (self.array, self.scale, self.total_degree)
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the graph."""
+        """Number of nodes of the graph."""
         return int(self.array.shape[0])
 
     @property
     def n_components(self) -> int:
-        """Components between which nothing is known of a resistance."""
+        """Number of components between which nothing is known of a resistance."""
         return int(self.array.view(np.int32)[:, -1].max(initial=-1)) + 1
 
     @property
@@ -111,7 +109,7 @@ class NodeCards:
         return _pack(none, resistance, component, 1.0, CARD_HEADER, total_degree)
 
     def parted(self, part: Int32Array) -> "NodeCards":
-        """These cards, with edges between nodes of different ``part`` (n_nodes,) to stay, too."""
+        """Cards that also keep edges between nodes of different ``part``, (n_nodes,)."""
         cards = NodeCards.restored(self.array, self.scale, self.total_degree)
         cards.array.setflags(write=True)
         component = cards.array.view(np.int32)[:, -1]
@@ -147,7 +145,7 @@ def _pack(
 
 
 def _aligned_zeros(n_nodes: int, width: int) -> AnyArray:
-    """New zeros (n_nodes, width) int16, so that rows of 64 bytes lie in one cache line each."""
+    """New zeros (n_nodes, width) int16; each row of 64 bytes lies in one cache line."""
     n_bytes = n_nodes * width * 2
     memory = np.zeros(n_bytes + _CACHE_LINE, np.uint8)
     first = -memory.ctypes.data % _CACHE_LINE

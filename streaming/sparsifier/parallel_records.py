@@ -1,4 +1,4 @@
-"""Parallel records as one: exact, and a stream of ever the same pairs stays within its budget."""
+"""Parallel records as one: exact, and a stream of the same pairs stays within its budget."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,17 +20,8 @@ def merged_records(
 ) -> tuple[Records, ...]:
     """Records of which every pair of nodes has one, its weight the sum.
 
-    They stay as they are where a float32 does not hold a sum.
-
-    Parameters
-    ----------
-    chunks : sequence of Records
-        Records that no coin was thrown for.
-    n_nodes : int
-        Nodes known.
-    last_block : int
-        Number of the last block that they came with. No other share has it, so a pair that stands
-        in two shares has two keys.
+    No coin may have been thrown for them; they stay as they are where a float32 does not hold a
+    sum. No other share may have ``last_block``, so that a pair in two shares has two keys.
     """
     merged = []
     for edges in merged_ranges(chunks, n_nodes=n_nodes):
@@ -58,10 +49,7 @@ def _records_of(merged: MergedEdges, last_block: int) -> Records:
 
 
 def _keys(u: Int32Array, v: Int32Array, last_block: int) -> UInt32Array:
-    """Names of the pairs of a share, by which their coins and probe signs are drawn.
-
-    `mix64` in numpy: of the pair, changed by the number of the block.
-    """
+    """Keys that draw coins and probe signs: `mix64` in numpy, of pair and block number."""
     hashed = u.astype(np.uint64)
     hashed <<= np.uint64(32)
     hashed |= v.astype(np.uint64)

@@ -1,11 +1,10 @@
-"""Repair: edges that live are sampled anew where deletes have spoiled the sample (B24).
+"""Repair: live edges are sampled anew where deletes have spoiled the sample (B24).
 
-A strike leaves the mean right. What it spoils are the probabilities of what stays: they counted on
-edges that are gone. Nodes that have lost much of their weight have all their edges sampled anew,
-from the log; where that would be most of them, or a cut has lost its edges, everything is. *What*
-is sampled anew follows from the stream alone. To choose it by what was kept would be wrong in the
-mean: a cut of which one record was kept would be replaced by itself, and one of which none was kept
-would never be looked for. *When* everything is may depend on it.
+A strike leaves the mean right, but what stays was thrown for edges that are gone. Nodes that have
+lost much of their weight have all their edges sampled anew, from the log; where that would be most
+of them, or a cut has lost its edges, everything is. *What* is sampled anew follows from the stream
+alone. Chosen by what was kept, it would be biased: a cut with one record would be replaced by
+itself, and one with none never looked for. *When* everything is may depend on what was kept.
 """
 
 import math
@@ -47,46 +46,35 @@ from peewit.streaming.sparsifier.strikes import components, without_records
 from peewit.streaming.sparsifier.thinning import counted_leverages, survey
 
 MOST_SHARE: Final = 0.25
-"""Nodes that hold more than this part of the weight are not repaired: everything is rebuilt."""
+"""Everything is rebuilt where damaged nodes hold more than this share of the weight."""
 
 LEAST_ROOM: Final = 2.0
-"""With less than so many times what is published, everything is rebuilt instead of repaired."""
+"""Everything is rebuilt where the buffer holds less than this multiple of what is published."""
 
 MOST_THIN: Final = 2.0
-"""Records may be thrown for so many times less than is due, not less."""
+"""Records may be thrown for less than is due by up to this factor."""
 
 MOST_ERROR: Final = 1.0
-"""All that were may err, together, as much as so many that were thrown for what is due."""
+"""All records thrown for less than that may err together as much as so many thrown for what is
+due."""
 
 LiveEdges: TypeAlias = Callable[[BoolArray | None], Iterable[tuple[str, EdgeBlock]]]
-"""Run and edges of all blocks, in the order of the stream; of those at marked nodes, if given."""
+"""Run and edges of each block, in the order of the stream; only edges at marked nodes, if given."""
 
 ThrowAll: TypeAlias = Callable[[SparsifierState, SparsifierSettings], SparsifierState]
-"""State with all edges that live, too, thrown as arrivals are."""
+"""State with all live edges added, thrown as arrivals are."""
 
 Kind: TypeAlias = Literal["none", "part", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was sampled anew.
+    """What was sampled anew."""
 
-    Attributes
-    ----------
-    kind : {"none", "part", "all"}
-        Nothing, the edges of damaged nodes, or everything.
-    n_damaged : int
-        Nodes that had lost more than they may.
-    n_edges : int
-        Edges that were thrown again.
-    has_failed : bool
-        Whether resistances did not converge, so that nothing could be repaired.
-    """
-
-    kind: Kind = "none"
-    n_damaged: int = 0
-    n_edges: int = 0
-    has_failed: bool = False
+    kind: Kind = "none"  # nothing, the edges of damaged nodes, or everything
+    n_damaged: int = 0  # nodes that had lost more than they may
+    n_edges: int = 0  # edges that were thrown again
+    has_failed: bool = False  # resistances did not converge, so nothing could be repaired
 
 
 def resolved(
@@ -94,10 +82,10 @@ def resolved(
 ) -> SparsifierState:
     """State that knows the exact degrees of what lives, and how much each node had at most.
 
+    Everything that was deleted must be struck from ``state``.
+
     Parameters
     ----------
-    state : SparsifierState
-        With everything struck that was deleted.
     degree : (n_nodes,) float64 or None
         Weight that lives at each node; None where every edge is kept.
     killed : (n_nodes,) float64
@@ -125,28 +113,20 @@ def repair(
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> tuple[SparsifierState, Repair]:
-    """State of which every edge was thrown for a graph much like the one that lives.
+    """State whose edges were all thrown for a graph much like the one that lives, and the repair.
 
-    The state given is let go part by part where nobody else holds it.
+    ``state`` is as `resolved` returns it, and is freed part by part where nobody else holds it.
 
     Parameters
     ----------
-    state : SparsifierState
-        As `resolved` returns it.
-    settings : SparsifierSettings
-        What decides which edges stay.
-    live : callable
-        The edges that live.
     component : (n_nodes,) int32 or None
         Component of each node, of what lives; None where it is that of the records.
     group_blocks : int
         Most blocks that are scored together.
     throw_all : callable, optional
-        Throws all edges that live into a state, where others than this process do.
+        Throws all live edges into a state where other processes do that.
     everything : bool
-        Whether all edges are thrown again though it may not be necessary.
-    cancelled, parallel
-        As for `resparsify`.
+        Whether all edges are thrown again even if that is not necessary.
     """
     if is_whole(state) or state.degree is None:
         return state, Repair()
@@ -199,17 +179,7 @@ def thrown(
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> SparsifierState:
-    """State with edges that are thrown as arrivals are.
-
-    Parameters
-    ----------
-    state : SparsifierState
-        Scores them by its cards.
-    edges : iterable of (str, EdgeBlock)
-        Run and edges of each block, in order.
-    settings, group_blocks, cancelled, parallel
-        As for `repair`.
-    """
+    """State with ``edges`` thrown as arrivals are, scored by its cards."""
     for run, blocks in groupby(edges, lambda each: each[0]):
         remaining = (block for _, block in blocks)
         while group := list(islice(remaining, group_blocks)):
@@ -220,7 +190,7 @@ def thrown(
 
 
 def _damaged(state: SparsifierState) -> BoolArray:
-    """Nodes that lost more than they may since their edges were sampled (B24)."""
+    """Mask of the nodes that lost more than they may since their edges were sampled (B24)."""
     if state.peak is None or state.degree is None:
         return np.zeros(0, bool)
     left = state.degree[: state.peak.size]
@@ -228,7 +198,7 @@ def _damaged(state: SparsifierState) -> BoolArray:
 
 
 def _is_uneven(state: SparsifierState, settings: SparsifierSettings) -> bool:
-    """Whether more than the error asked is to be expected, for want of what was struck (B23)."""
+    """Whether the error exceeds what is asked only for want of struck records (B23)."""
     if state.struck_variance is None:
         return False
     even = replace(state, struck_variance=None)
@@ -244,7 +214,7 @@ def _cards(
     cancelled: Callable[[], bool] | None,
     parallel: Parallel,
 ) -> NodeCards | None:
-    """Cards of what was not struck, with the degrees of what lives; with vectors for certain."""
+    """Cards of what was not struck, by the degrees of what lives; with vectors if it ``embeds``."""
     if not state.chunks:  # nothing is known, and every edge of what lives is kept
         return NodeCards.empty()
     degree, on_forest = survey(state.chunks, state.n_nodes, parallel)
@@ -268,10 +238,7 @@ def _cards(
 def _is_thin(
     state: SparsifierState, cards: NodeCards, settings: SparsifierSettings, is_damaged: BoolArray
 ) -> bool:
-    """Whether records that were thrown for far less than is due err by too much (B24).
-
-    Those at damaged nodes are thrown again anyway.
-    """
+    """Whether records thrown for far less than is due err too much, but at damaged nodes (B24)."""
     is_out = np.zeros(state.n_nodes, bool)
     is_out[: is_damaged.size] = is_damaged
     factor = local_factor(settings, state.n_nodes)
@@ -297,7 +264,7 @@ def _is_apart(state: SparsifierState, component: Int32Array) -> bool:
 
 
 def _roots(state: SparsifierState) -> Int32Array:
-    """Component of each node by the records: its smallest node."""
+    """Smallest node of each node's component, by the records."""
     root = components(state.chunks, state.n_nodes)
     all_roots(root, root)
     return root
@@ -328,8 +295,8 @@ def _without_nodes(state: SparsifierState, is_damaged: BoolArray) -> SparsifierS
 def _emptied(state: SparsifierState, settings: SparsifierSettings) -> SparsifierState:
     """State without records, to which all edges are to come again.
 
-    Where no epsilon is asked it is that of a stream that begins: edges that left have made room.
-    What ``max_edges`` has lowered is raised again in any case; where it still binds it lowers it.
+    Without an epsilon it is that of a new stream, as edges that left have made room. The constant
+    that ``max_edges`` lowered is reset; where the budget still binds it is lowered again.
     """
     if settings.epsilon is None:
         state = replace(state, cards=NodeCards.empty(), n_kept_last=0)
@@ -350,10 +317,10 @@ def _emptied(state: SparsifierState, settings: SparsifierSettings) -> Sparsifier
 def _joined(
     state: SparsifierState, settings: SparsifierSettings, live: LiveEdges, component: Int32Array
 ) -> SparsifierState:
-    """State with all edges, too, between its components where those of the graph are joined."""
+    """State with, in addition, all edges between those of its components that the graph joins."""
     root = _roots(state)
     keeping = replace(state, cards=NodeCards.empty(), degree=None)
-    # of two components that an edge joins, one does not hold the first node of what they belong to
+    # at least one end of such an edge lies outside the part with the component's first node
     for run, block in live(root != component):
         is_join = root[block.u] != root[block.v]
         if is_join.any():

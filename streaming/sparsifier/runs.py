@@ -1,7 +1,7 @@
 """Runs: which records of a buffer each file brought, so that a file can be taken out again.
 
 The buffer keeps the order of arrival, so the records of a file stand together, whatever was thrown
-away between them; those that a repair has thrown anew stand together behind them.
+away between them; those that a repair throws anew stand together behind them.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,11 @@ from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array, frozen
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Runs:
-    """Numbers of records, in the order of the buffer.
+    """Numbers of records, in the order of the buffer."""
 
-    Attributes
-    ----------
-    keys : tuple of str
-        The digest of the file that brought each run.
-    counts : (n_runs,) int64
-        Records of each run, > 0.
-    buckets : (n_runs,) int64
-        The stretch of time that each belongs to, of graphs with a window; else 0.
-    """
-
-    keys: tuple[str, ...]
-    counts: Int64Array
-    buckets: Int64Array
+    keys: tuple[str, ...]  # digest of the file that brought each run
+    counts: Int64Array  # (n_runs,), records of each run, > 0
+    buckets: Int64Array  # (n_runs,), of graphs with a window; else 0
 
     @classmethod
     def of(
@@ -38,7 +28,7 @@ class Runs:
         counts: Sequence[int] | Int64Array,
         buckets: Sequence[int] | Int64Array | None = None,
     ) -> "Runs":
-        """Runs without those that hold nothing."""
+        """Runs, without those that hold nothing."""
         held = np.asarray(counts, np.int64)
         kept = np.flatnonzero(held)
         if kept.size < held.size:
@@ -48,21 +38,21 @@ class Runs:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """What `of` makes the same runs of; without buckets where there are none."""
+        """Arguments with which `of` makes equal runs; without buckets where all are 0."""
         stored = {"keys": self.keys, "counts": self.counts.tolist()}
         return {**stored, "buckets": self.buckets.tolist()} if self.buckets.any() else stored
 
     @property
     def n_records(self) -> int:
-        """Records of all runs."""
+        """Number of records of all runs."""
         return int(self.counts.sum())
 
     def grown(self, key: str, counts: Sequence[int], buckets: Sequence[int]) -> "Runs":
-        """With the records of some blocks of one file at the end, each of one bucket."""
+        """Runs with the records of some blocks of one file at the end, each block of one bucket."""
         return self.joined(Runs.of([key] * len(counts), counts, buckets))
 
     def joined(self, following: "Runs") -> "Runs":
-        """With the runs of a buffer that is put behind this one; equal neighbors become one."""
+        """Runs followed by those of the buffer behind this one; equal neighbors become one."""
         keys = (*self.keys, *following.keys)
         counts = np.concatenate([self.counts, following.counts])
         buckets = np.concatenate([self.buckets, following.buckets])
@@ -80,18 +70,12 @@ class Runs:
         )
 
     def marks(self, is_marked: BoolArray, sizes: Sequence[int]) -> list[BoolArray]:
-        """Masks of the records of marked runs, (n_runs,), for chunks of some sizes."""
+        """Masks of the records of marked runs, (n_runs,), for chunks of these sizes."""
         of_all = np.repeat(is_marked, self.counts)
         return np.split(of_all, np.cumsum(sizes)[:-1]) if sizes else []
 
     def kept(self, lowered: Sequence[AnyArray]) -> "Runs":
-        """What is left of every run where zeros stand for records that go.
-
-        Parameters
-        ----------
-        lowered : sequence of (n_records,) arrays
-            One for each chunk of the buffer; records of a number other than 0, or True, stay.
-        """
+        """Runs of the records that stay, those not 0 in ``lowered``: (n_records,) of each chunk."""
         left = np.zeros_like(self.counts)
         stop = np.cumsum(self.counts)
         first = 0
@@ -107,4 +91,4 @@ class Runs:
 
 
 EMPTY_RUNS = Runs.of((), ())
-"""Of a buffer without records."""
+"""Runs of a buffer without records."""

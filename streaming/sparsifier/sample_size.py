@@ -1,13 +1,13 @@
 """Sample size: number of records that an accuracy asks for.
 
 An edge of leverage ``w R`` is kept with probability ``min(1, c w R)``, ``c = ln(n) / epsilon^2``
-(B10'). The logarithm is the price of independence: some node of n has bad luck with all
-of its coins. Coins that even out the degrees leave nothing of that. What is
-left of the noise between neighbors is a symmetric matrix of independent entries, whose norm is
-``2 / sqrt(k)`` where nodes keep k edges, whatever n is (the semicircle; for entries of unequal
-variance Bandeira and van Handel, arXiv:1408.6185). So that part of a resistance which the degrees
-tell, ``1/d_u + 1/d_v``, needs only ``c = k/2`` with ``k = 4 / (theta epsilon)^2`` (B19), theta a
-margin below 1; the rest, which tells of bottlenecks, keeps the logarithm.
+(B10'). The logarithm is the price of independence: some node of n has bad luck with all of its
+coins. Coins that even out degrees avoid it. What noise they leave between neighbors is a symmetric
+matrix of independent entries, of norm ``2 / sqrt(k)`` where nodes keep k edges, whatever n is (the
+semicircle; for entries of unequal variance Bandeira and van Handel, arXiv:1408.6185). So the part
+of a resistance that degrees tell, ``1/d_u + 1/d_v``, needs only ``c = k/2`` with
+``k = 4 / (theta epsilon)^2`` (B19), theta a margin below 1; the rest, which tells of bottlenecks,
+keeps the logarithm.
 """
 
 import math
@@ -15,21 +15,20 @@ import math
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 
 AIM = 0.7
-"""Part of epsilon that evened-out coins may use up, theta above."""
+"""Share of epsilon that evened-out coins may use up, theta above."""
 
 ROOM = 3.0
-"""Where edges leave, so many times what is due is kept: of all edges of a graph with a window, and
-of those that were sampled anew after deletes. What is published is thinned, with even degrees; the
-room is for edges that are to leave (B25)."""
+"""Multiple of what is due that is kept where edges leave (B25): of all edges of a graph with a
+window, and of those sampled anew after deletes. What is published is thinned, with even degrees."""
 
 SPARE_COPIES = 2.0
-"""Added to k/2: what evened-out degrees still stray by is a part of epsilon where k is small."""
+"""Added to k/2: evened-out degrees still stray, by a part of epsilon where k is small."""
 
 
 def asked_epsilon(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Epsilon that is asked; where none is, the one of which ``max_edges`` is the expected size.
+    """Epsilon that is asked; without one, that of which ``max_edges`` is the expected size.
 
-    That one may be 1 and more: a budget that is too small for any error.
+    It may be 1 and more: a budget that is too small for any error.
     """
     if settings.epsilon is not None:
         return settings.epsilon
@@ -58,7 +57,7 @@ def present_constant(state: SparsifierState, settings: SparsifierSettings) -> fl
 
 
 def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Part of the sampling constant that does for what the degrees tell of a resistance."""
+    """Part of the sampling constant that suffices for what degrees tell of a resistance."""
     if settings.coins == "independent":
         return 1.0
     copies = 2.0 / (AIM * asked_epsilon(settings, n_nodes)) ** 2 + SPARE_COPIES
@@ -68,7 +67,7 @@ def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:
 def expected_size(settings: SparsifierSettings, n_nodes: int) -> float:
     """Estimate of the records kept, where degrees tell the resistances: leverages sum to n (B3).
 
-    Where no epsilon is asked, the budget.
+    Without an epsilon, the budget.
     """
     if settings.epsilon is None and settings.max_edges is not None:
         return float(settings.max_edges)

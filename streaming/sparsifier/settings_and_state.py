@@ -24,60 +24,35 @@ from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 
 Coins = Literal["independent", "dependent"]
-"""How coins are thrown."""
+"""Whether every coin is thrown by itself, or coins lean so that degrees of nodes come out even."""
 
 EXPECTED_NODES: Final = 1_000_000
-"""Nodes to be ready for where nobody knows how many come."""
+"""Nodes to be ready for where their number is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparsifierSettings:
     """What decides which edges stay.
 
-    Attributes
-    ----------
-    epsilon : float or None
-        Spectral error asked, in (0, 1). None asks for none: every edge is kept until the records
-        pass ``max_edges``.
-    seed : int
-        Seeds coins and probe signs; equal seeds and streams give equal sparsifiers.
-    expected_nodes : int
-        Sets the logarithm in the sampling constant until more nodes have arrived.
-    max_edges : int or None
-        The budget: upper bound on the records a resparsification keeps; wins over ``epsilon``. A
-        spanning forest is kept even so. None has no bound, which needs an ``epsilon``.
-    n_probes : int
-        Random projections of the resistance embedding.
-    slack : float or None
-        Factor on the constant ``ln(n) / epsilon^2`` of section B.6, at least 1. None is 1 for
-        dependent coins and the safe 2 for independent ones.
-    ridge : float
-        gamma >= 0 of the guarantee ``epsilon (L + gamma I)`` (B2); unit of a weight. The larger,
-        the fewer edges and the freer the small eigenvalues.
-    coins : {"independent", "dependent"}
-        How coins are thrown: for every record by itself, or leaning so that the degrees of nodes
-        come out even, which needs far fewer records for the same error (section B.6).
-    buffer_edges : int or None
-        Most records that the buffer holds before it is resparsified; None lets it grow to a
-        multiple of what is kept.
-    room : float
-        Factor on what the buffer keeps beyond what is to be published, for edges that will leave
-        (B24), at least 1.
+    Without an ``epsilon`` every edge is kept until the records pass ``max_edges``, which must be
+    given then; a spanning forest is kept even beyond it. ``slack`` None is 1 for dependent coins
+    and the safe 2 for independent ones, which need far more records for the same error (section
+    B.6). The larger the ``ridge``, the fewer edges and the freer the small eigenvalues. Without
+    ``buffer_edges`` the buffer grows to a multiple of what is kept.
     """
 
-    epsilon: float | None = None
-    seed: int = 0
-    expected_nodes: int = EXPECTED_NODES
-    max_edges: int | None = None
-    n_probes: int = CARD_PROBES
-    slack: float | None = None
-    ridge: float = 0.0
+    epsilon: float | None = None  # spectral error asked, in (0, 1)
+    seed: int = 0  # of coins and probe signs; equal seeds and streams give equal sparsifiers
+    expected_nodes: int = EXPECTED_NODES  # for the sampling constant, until more have arrived
+    max_edges: int | None = None  # most records that a resparsification keeps; wins over epsilon
+    n_probes: int = CARD_PROBES  # random projections of the resistance embedding
+    slack: float | None = None  # factor on ln(n) / epsilon^2 (section B.6), at least 1
+    ridge: float = 0.0  # gamma >= 0 of epsilon (L + gamma I) (B2), unit of a weight
     coins: Coins = "dependent"
-    buffer_edges: int | None = None
-    room: float = 1.0
+    buffer_edges: int | None = None  # most records that the buffer holds before a resparsification
+    room: float = 1.0  # factor >= 1 on what the buffer keeps, for edges that will leave (B24)
 
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
         if self.epsilon is None and self.max_edges is None:
             raise ValueError("epsilon or max_edges must be given, got neither")
         if self.epsilon is not None and not 0.0 < self.epsilon < 1.0:
@@ -103,37 +78,25 @@ class SparsifierSettings:
 
     @property
     def oversampling(self) -> float:
-        """The factor that ``slack`` stands for, and ``room``."""
+        """What ``slack`` stands for, times ``room``."""
         usual = 1.0 if self.coins == "dependent" else 2.0
         return self.room * (usual if self.slack is None else self.slack)
 
     def with_room(self, room: float) -> "SparsifierSettings":
-        """Settings that keep so many times what is published."""
+        """Settings that keep ``room`` times what is published."""
         most = None if self.max_edges is None else math.ceil(room * self.max_edges)
         return replace(self, room=room, max_edges=most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Records:
-    """Stored edges, one entry each.
-
-    Attributes
-    ----------
-    u, v : (n_records,) int32
-        Endpoints.
-    weight : (n_records,) float32
-        The weight that arrived, never rescaled.
-    keep_probability : (n_records,) float32
-        Product of all coins thrown so far, in (0, 1]; never rises.
-    key : (n_records,) uint32
-        Names the record for its probe signs and its later coins.
-    """
+    """Stored edges, one entry each; every column is (n_records,)."""
 
     u: Int32Array
     v: Int32Array
-    weight: Float32Array
-    keep_probability: Float32Array
-    key: UInt32Array
+    weight: Float32Array  # as it arrived, never rescaled
+    keep_probability: Float32Array  # product of all coins thrown so far, in (0, 1]; never rises
+    key: UInt32Array  # names the record for its probe signs and its later coins
 
     @property
     def n_records(self) -> int:
@@ -200,108 +163,63 @@ class SparsifierState:
 
     Attributes
     ----------
-    chunks : sequence of Records
-        The buffer, in order of arrival.
-    cards : NodeCards
-        Resistance embedding of the last resparsification.
     surplus : (ARRIVAL_LANES, n_embedded) float32 or None
         What dependent coins have left each node of the cards with, over what was expected, in
-        shares by these cards; see `kernels.dependent_rounding`. It outlives resparsifications: what
-        each of hundreds would leave adds up. None stands for zeros.
+        shares by these cards; see `kernels.dependent_rounding`. It outlives resparsifications, as
+        what each of hundreds leaves adds up. None stands for zeros.
     degree : (n_reached,) float64 or None
-        Weight that arrived at each node since the stream began, zero beyond the last one that an
-        edge reached, without what was struck since: of that the weight of its records, which is
-        right in the mean. None while every edge is kept, whose records tell it; and where coins
-        were thrown before degrees were counted, as in graphs of an earlier version: see `degrees`.
-    runs : Runs or None
-        Which file brought which records; None where nothing can be deleted.
+        Weight that arrived at each node since the stream began, zero beyond the last one reached.
+        What was struck is subtracted by the weight of its records, which is right in the mean. None
+        while every edge is kept, as the records tell it, and in graphs of an earlier version that
+        threw coins before degrees were counted; see `degrees`.
     struck_variance : (n_known,) float32 or None
         Variance that struck records had in the degree of each node (B23); None stands for zeros.
     lost : (n_known,) float32 or None
         Weight of struck records at each node since the cards; None stands for zeros.
     peak : (n_known,) float64 or None
-        No less than the most weight that each node had since its edges were last sampled, up to the
-        last resolution of the log; None stands for zeros. By it damage is told (B24).
+        Upper bound, as of the last resolution of the log, on the weight of each node since its
+        edges were last sampled; damage is told by it (B24). None stands for zeros.
     torn : (2, n_torn) int32 or None
-        Ends of struck records without which the sparsifier came apart, while edges were thrown
-        away: whether the graph came apart is not known.
-    n_nodes, n_blocks, n_edges, n_self_loops : int
-        Nodes, blocks, rows and dropped self-loops seen so far; ``n_blocks`` numbers the next block.
-    n_resparsifications : int
-        Resparsifications so far; numbers the next one.
-    n_kept_last : int
-        Records the last resparsification kept.
-    n_leaning : int
-        Arriving coins lean while the buffer holds at most so many records; 0 where none lean.
-    constant : float
-        Bound on the sampling constant that ``max_edges`` has set; infinite until it binds.
-    smallest_constant : float
-        Smallest constant that any record was thrown with; infinite while every edge is kept.
-    n_failed_embeddings : int
-        Embeddings that did not converge; nothing was thrown away then.
-    n_deletes, n_removals : int
-        Rows that deleted a pair, whether it was there or not; and pairs that deleting and setting
-        rows removed, counted once for each block.
-    n_struck, n_struck_since_cards : int
-        Records that left as their edges were deleted, since the stream and since the cards.
-    log_version : int
-        Version of the log's dead rows; 0 where none are.
-    n_unresolved, n_resolved_files : int
-        Pairs and files that were removed since the log was resolved, and the files, the first ones,
-        whose deletes are; of graphs with a log.
-    n_dead : int
-        Edges of the log that are dead, as far as it was resolved.
-    n_unmatched : int
-        Deleted pairs of which no edge was there, as far as the log was resolved.
-    n_repairs, n_rebuilds : int
-        How often a part of the edges, and all of them, were sampled anew after deletes.
-    n_erased : int
-        Nodes that were erased.
-    watermark, horizon : int
-        Of graphs with a window, see `stream.windows`: the latest time of what is in the graph, in
-        microseconds since 1970, and the first bucket that lives; `NEVER` before the first.
-    n_expired, n_late : int
-        Edges that left the window, and that came when it was past them.
-    n_unrepaired : int
-        How often edges have left the window since the sparsifier was last looked through.
+        Ends of struck records whose loss split the sparsifier, while edges were thrown away:
+        whether the graph split, too, is not known.
     """
 
-    chunks: Sequence[Records] = ()
-    cards: NodeCards = field(default_factory=NodeCards.empty)
+    chunks: Sequence[Records] = ()  # the buffer, in order of arrival
+    cards: NodeCards = field(default_factory=NodeCards.empty)  # of the last resparsification
     surplus: Float32Array | None = None
     degree: FloatArray | None = None
-    runs: Runs | None = None
+    runs: Runs | None = None  # None where nothing can be deleted
     struck_variance: Float32Array | None = None
     lost: Float32Array | None = None
     peak: FloatArray | None = None
     torn: Int32Array | None = None
     n_nodes: int = 0
-    n_blocks: int = 0
-    n_edges: int = 0
+    n_blocks: int = 0  # numbers the next one
+    n_edges: int = 0  # rows seen so far
     n_self_loops: int = 0
-    n_resparsifications: int = 0
-    n_kept_last: int = 0
-    n_leaning: int = 0
-    constant: float = math.inf
-    smallest_constant: float = math.inf
-    n_failed_embeddings: int = 0
-    n_deletes: int = 0
-    n_removals: int = 0
-    n_struck: int = 0
+    n_resparsifications: int = 0  # numbers the next one
+    n_kept_last: int = 0  # records that the last resparsification kept
+    n_leaning: int = 0  # coins lean while the buffer holds at most so many records; 0 for never
+    constant: float = math.inf  # bound that max_edges sets on the sampling constant, once it binds
+    smallest_constant: float = math.inf  # that records were thrown with; inf while all are kept
+    n_failed_embeddings: int = 0  # that did not converge; nothing was thrown away then
+    n_deletes: int = 0  # rows that deleted a pair, whether it was there or not
+    n_removals: int = 0  # pairs that rows deleted or replaced, counted once for each block
+    n_struck: int = 0  # records that left as their edges were deleted
     n_struck_since_cards: int = 0
-    log_version: int = 0
-    n_unresolved: int = 0
-    n_resolved_files: int = 0
-    n_dead: int = 0
-    n_unmatched: int = 0
-    n_repairs: int = 0
-    n_rebuilds: int = 0
-    n_erased: int = 0
-    watermark: int = NEVER
-    horizon: int = NEVER
-    n_expired: int = 0
-    n_late: int = 0
-    n_unrepaired: int = 0
+    log_version: int = 0  # of the log's dead rows; 0 where none are
+    n_unresolved: int = 0  # pairs and files removed since the log was resolved
+    n_resolved_files: int = 0  # the first files, whose deletes are resolved
+    n_dead: int = 0  # dead edges of the log, as far as it was resolved
+    n_unmatched: int = 0  # deleted pairs without an edge, as far as the log was resolved
+    n_repairs: int = 0  # how often a part of the edges was sampled anew after deletes
+    n_rebuilds: int = 0  # how often all of them were
+    n_erased: int = 0  # nodes
+    watermark: int = NEVER  # latest time in a graph with a window, microseconds since 1970
+    horizon: int = NEVER  # first bucket that lives, see edges.windows
+    n_expired: int = 0  # edges that left the window
+    n_late: int = 0  # edges that came when the window was past them
+    n_unrepaired: int = 0  # how often edges left the window since the last look for repairs
 
     @property
     def is_uneven(self) -> bool:

@@ -1,10 +1,10 @@
 """The incremental spectral sparsifier: pure functions from state and edges to state.
 
-A *record* is a stored edge ``(u, v, weight, keep_probability)``: one coin per edge, weight
-``weight / keep_probability`` in the sparsifier, hence unbiased (section B.6); dependent coins
-nearly so, see `kernels.dependent_rounding`. Records arrive scored by the last resistance embedding,
-without a solve (section B.5); when the buffer reaches its cap they are resparsified: a new
-embedding, ``p' = min(p, ...)``, one more coin. No files and no clock in here.
+A *record* is a stored edge ``(u, v, weight, keep_probability)``. It has one coin, and weighs
+``weight / keep_probability`` in the sparsifier, hence is unbiased (section B.6); with dependent
+coins nearly so (`kernels.dependent_rounding`). Edges arrive scored by the last resistance
+embedding, without a solve (section B.5). A buffer at its cap is resparsified: a new embedding,
+``p' = min(p, ...)``, one more coin. No files and no clock in here.
 """
 
 import math
@@ -35,18 +35,18 @@ from peewit.streaming.sparsifier.survivor_estimate import kept_share
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0
-"""The buffer may grow to this multiple of what the last resparsification kept: each one then takes
-the stream seven times as far, and what arrives is thrown for more than it will need."""
+"""Multiple of what the last resparsification kept to which the buffer may grow: each one then takes
+the stream seven times as far, and arrivals are thrown for more than they will need."""
 
 LEANING_FACTOR = 2.0
-"""Arriving coins lean until the buffer holds this multiple of what the last resparsification kept:
-from there on the next one has room to even out degrees (B22)."""
+"""Multiple of what the last resparsification kept up to which arriving coins lean: beyond it the
+next one has room to even out degrees (B22)."""
 
 BUDGET_FACTOR = 2.0
-"""The same where the budget decides what is kept, of which the buffer is a part."""
+"""Multiple of the budget to which the buffer may grow where no epsilon is asked."""
 
 THIN_FACTOR = 1.1
-"""A snapshot is thinned when the buffer holds this multiple of what is to be expected."""
+"""A snapshot is thinned where the buffer holds this multiple of what is expected."""
 
 WORTHWHILE_SHARE = 2.0 / 3.0
 """A snapshot is not thinned where degrees alone would keep more than this of its edges (B20)."""
@@ -55,7 +55,7 @@ WORTHWHILE_SHARE = 2.0 / 3.0
 def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Number of records at which the buffer is resparsified: O(n log n), whatever has passed.
 
-    Where no epsilon is asked, twice the budget; with room for what leaves, as much more.
+    Without an epsilon it is twice the budget, and as much more as ``room`` asks.
     """
     published = expected_size(settings, state.n_nodes) / settings.room
     if settings.epsilon is None:
@@ -66,7 +66,7 @@ def buffer_cap(state: SparsifierState, settings: SparsifierSettings) -> float:
 
 
 def is_full(state: SparsifierState, settings: SparsifierSettings) -> bool:
-    """Tell whether the buffer has reached its cap."""
+    """Whether the buffer has reached its cap."""
     return state.n_records > buffer_cap(state, settings)
 
 
@@ -81,14 +81,8 @@ def absorb(
 ) -> SparsifierState:
     """State after a group of blocks, all scored by the cards of ``state``.
 
-    Parameters
-    ----------
-    state, settings, blocks, parallel
-        As for `score`.
-    n_nodes : int
-        Nodes known after the group; fewer than in ``state`` stand for these.
-    run : str
-        Which run the records belong to, where runs are counted.
+    ``n_nodes`` are known after the group; a smaller number stands for those of ``state``. ``run``
+    names the run that the records belong to, where runs are counted.
     """
     if state.n_records > state.n_leaning > 0:
         # what is published as it is must be even by itself
@@ -128,10 +122,10 @@ def resparsify(
 
     A maximum spanning forest keeps its probabilities, so the components of the graph never change.
     When the embedding does not converge every record stays and ``n_failed_embeddings`` counts it.
-    The old buffer is let go part by part when nobody else holds ``state``.
+    The old buffer is freed part by part when nobody else holds ``state``.
 
-    Where no epsilon is asked, records of one pair become one before any coin is thrown. Not where
-    runs are counted: a record must be able to leave with the file that brought it.
+    Without an epsilon, records of one pair merge before any coin is thrown. Not where runs are
+    counted: a record must be able to leave with the file that brought it.
     """
     if settings.epsilon is None and is_whole(state) and state.runs is None:
         chunks = state.chunks
@@ -167,11 +161,11 @@ def thinned(
     """State to publish: resparsified when the buffer holds noticeably more than it has to.
 
     It stays as it is, without an embedding, where that would hardly drop an edge: on graphs of low
-    degree, or of parallel records, which a snapshot merges. To keep more only makes it more exact.
-    Where no epsilon is asked it stays as long as its edges are within the budget.
+    degree, or of parallel records, which a snapshot merges. Keeping more only makes it more exact.
+    Without an epsilon it stays while its edges are within the budget.
 
-    The stream goes on from ``state``, so publishing changes nothing. The records are not copied
-    but selected from those of ``state``, chunk by chunk, whenever they are asked for.
+    The stream goes on from ``state``, so publishing changes nothing. Records are not copied but
+    selected from those of ``state``, chunk by chunk, whenever they are read.
     """
     if _is_fit(state, settings):
         return state
@@ -203,12 +197,13 @@ def sparsifier_graph(state: SparsifierState) -> Graph:
 def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> float:
     """Spectral error to expect from what was kept; zero while every edge is.
 
-    With v the largest relative variance of a node's weighted degree, were its coins independent:
-    ``2 sqrt(v)`` for coins that even out degrees (B19), ``sqrt(2 ln n * v)`` for independent ones,
-    as those of arrivals that no resparsification has evened out. Where records were struck, what
-    was even is the sum of two parts, each of which errs by ``2 ln n * v_s v / (v_s + v)`` more, v_s
-    the variance of what was struck (B23). For independent coins, and where ``max_edges`` has
-    lowered it, no less than ``2 / sqrt(c)``, c the smallest constant any record saw (B10').
+    Let v be the largest relative variance of a node's weighted degree, were its coins independent.
+    Coins that even out degrees err by ``2 sqrt(v)`` (B19), independent ones by
+    ``sqrt(2 ln n * v)``, as those of arrivals that no resparsification has evened out. Where
+    records were struck, what was even is the sum of two parts; the square of the error grows by
+    ``2 ln n * v_s v / (v_s + v)``, v_s the variance of what was struck (B23). For independent
+    coins, and where ``max_edges`` has lowered the constant, no less than ``2 / sqrt(c)``, c the
+    smallest constant any record saw (B10').
     """
     if math.isinf(state.smallest_constant):
         return 0.0
@@ -235,7 +230,7 @@ def expected_epsilon(state: SparsifierState, settings: SparsifierSettings) -> fl
 
 
 def _keeps_most(state: SparsifierState, settings: SparsifierSettings) -> bool:
-    """Whether a resparsification would keep most edges, whatever the embedding said."""
+    """Whether degrees alone would keep most edges in a resparsification."""
     copies = settings.oversampling * present_constant(state, settings)
     copies *= local_factor(settings, state.n_nodes)
     kept = kept_share(state.chunks, n_nodes=state.n_nodes, copies=copies)
@@ -286,7 +281,7 @@ def _in_first_lane(surplus: Float32Array) -> Float32Array:
 def _after(
     state: SparsifierState, settings: SparsifierSettings, thinning: Thinning
 ) -> SparsifierState:
-    """Counters and embedding after a resparsification; the records are still those before."""
+    """State with the counters and embedding of a resparsification, and the records before it."""
     dropped = thinning.n_survivors < state.n_records
     capped = settings.epsilon is None or thinning.constant < present_constant(state, settings)
     return replace(

@@ -1,10 +1,10 @@
 """Strikes: records leave the sparsifier when their edges are deleted from the graph.
 
-The mean is right at once: who is deleted was chosen without sight of the coins. Two things are
-worse than before. What stays was thrown for the resistances of a graph that had more edges; and
-leaning coins had made the error of each node's degree that of about one record, as the sum of what
-was struck and what stays, each of which errs by more (B23). Where a sparsifier comes apart, nothing
-tells whether the graph has: the edges that would have kept it together may have been thrown away.
+The mean stays right: edges are deleted without sight of the coins. Two things get worse. What stays
+was thrown for the resistances of a graph with more edges. And leaning coins had kept the error of a
+node's degree at that of about one record; now what was struck and what stays each err by more
+(B23). Where a sparsifier falls apart, it is unknown whether the graph does: the edges that would
+keep it together may have been thrown away.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,7 @@ def strike(
 ) -> SparsifierState:
     """State without the records of some pairs of nodes.
 
-    Parameters
-    ----------
-    state : SparsifierState
-    u, v : (n_pairs,) int32
-        Ends in any order, below ``state.n_nodes``; a pair may stand twice, or have no record.
-    parallel : callable
-        Runs independent tasks.
+    Ends stand in any order, below ``state.n_nodes``; a pair may occur twice, or have no record.
     """
     if not (u.size and state.chunks):
         return state
@@ -56,16 +50,7 @@ def strike(
 def strike_nodes(
     state: SparsifierState, nodes: Int32Array, *, parallel: Parallel = map
 ) -> SparsifierState:
-    """State without the records that have one of some nodes as an end.
-
-    Parameters
-    ----------
-    state : SparsifierState
-    nodes : (n_nodes,) int32
-        Below ``state.n_nodes``.
-    parallel : callable
-        Runs independent tasks.
-    """
+    """State without the records that have one of ``nodes`` as an end."""
     is_erased = np.zeros(state.n_nodes, bool)
     is_erased[nodes] = True
 
@@ -80,7 +65,8 @@ def strike_nodes(
 def retract(state: SparsifierState, key: str) -> SparsifierState:
     """State without the records of a run.
 
-    Its degrees were even by themselves, as coins lean in the order of arrival: what stays is even.
+    The variance of struck records stays as it is: coins lean in the order of arrival, so the
+    degrees of a run are even by themselves, and so is what stays.
     """
     if state.runs is None:
         raise ValueError("runs of the buffer must be counted to retract one, they are not")
@@ -93,15 +79,10 @@ def retract(state: SparsifierState, key: str) -> SparsifierState:
 def expire(
     state: SparsifierState, horizon: int, is_isolated: BoolArray | None = None
 ) -> SparsifierState:
-    """State without the records of buckets before the horizon; what stays is about as even (B25).
+    """State without the records of buckets before ``horizon``; the rest stays about as even (B25).
 
-    Parameters
-    ----------
-    state : SparsifierState
-    horizon : int
-        The first bucket that lives.
-    is_isolated : (n_nodes,) bool, optional
-        Nodes without an edge that lives; None where there are none.
+    ``is_isolated``, (n_nodes,) bool, marks the nodes without a live edge; None where there are
+    none.
     """
     if state.runs is None:
         raise ValueError("runs of the buffer must be counted to expire some, they are not")
@@ -112,7 +93,7 @@ def expire(
 
 
 def n_split(state: SparsifierState) -> int:
-    """Components that the sparsifier has more for want of struck records."""
+    """Number of extra components that the sparsifier has for want of struck records."""
     if state.torn is None:
         return 0
     return int(mark_between(components(state.chunks, state.n_nodes), *state.torn).sum())
@@ -121,15 +102,10 @@ def n_split(state: SparsifierState) -> int:
 def without_records(
     state: SparsifierState, marks: Sequence[BoolArray], is_erased: BoolArray | None = None
 ) -> SparsifierState:
-    """State without the records that are marked, chunk by chunk; others keep their memory.
+    """State without the records that are marked; untouched chunks are shared, not copied.
 
-    Parameters
-    ----------
-    state : SparsifierState
-    marks : sequence of (n_records,) bool
-        One mask for each chunk.
-    is_erased : (n_nodes,) bool, optional
-        Nodes that keep no edge: that they stand alone says nothing of the graph.
+    ``marks`` has one (n_records,) mask per chunk. ``is_erased``, (n_nodes,) bool, marks the nodes
+    that keep no edge: that they stand alone says nothing of the graph.
     """
     counts = [int(np.count_nonzero(is_struck)) for is_struck in marks]
     if not any(counts):
@@ -167,7 +143,7 @@ def without_records(
 
 
 def _past(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Array, Int32Array]:
-    """Pairs that connect those neighbors of erased nodes which records of these connected."""
+    """Pairs that reconnect those neighbors of erased nodes that records of these connected."""
     parent = np.arange(is_erased.size, dtype=np.int32)
     frozen_ends = frozen_all(u, v)
     join_ends(frozen_ends[0], frozen_ends[1], parent)
@@ -181,10 +157,7 @@ def _past(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Arra
 
 
 def _torn(state: SparsifierState, u: Int32Array, v: Int32Array) -> SparsifierState:
-    """State that knows without which pairs of nodes it falls apart.
-
-    The cards were made of one that did not, so edges between its parts stay from now on.
-    """
+    """State with the pairs whose loss split it; its cards keep all edges between the parts."""
     parent = components(state.chunks, state.n_nodes)
     part = np.empty_like(parent)
     all_roots(parent, part)
@@ -207,7 +180,7 @@ def components(chunks: Sequence[Records], n_nodes: int) -> Int32Array:
 
 
 def mark_between(parent: Int32Array, u: Int32Array, v: Int32Array) -> BoolArray:
-    """Mask of the pairs that join two components of ``parent``, one after the other."""
+    """Mask of the pairs that join two components of ``parent``, which every join updates."""
     is_join = np.zeros(u.size, bool)
     ends = frozen_all(u, v)
     mark_joins(ends[0], ends[1], parent, is_join)

@@ -1,9 +1,9 @@
-"""Survivor estimate: what a resparsification would keep at least, by degrees and without a solve.
+"""Survivor estimate: what a resparsification keeps at least, from degrees and without a solve.
 
-A resistance is counted by what the degrees tell, ``1/d_u + 1/d_v`` times `local_factor`, and the
-rest (see `sample_size`), which no one knows before an embedding and which only keeps more. So a
-buffer of which degrees alone keep most is not worth an embedding (B20). As scores they would not
-do: where few edges hold the graph together the rest is what counts.
+A resistance counts by its degree part ``1/d_u + 1/d_v`` times `local_factor`, and by the rest (see
+`sample_size`), which takes an embedding and only keeps more. So a buffer of which degrees alone
+keep most is not worth an embedding (B20). Degrees would not do as scores: where few edges hold the
+graph together, the rest is what counts.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,8 @@ _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 def kept_share(chunks: Sequence[Records], *, n_nodes: int, copies: float) -> float:
     """Share of the edges, parallel records as one, that degrees alone would keep (B20).
 
-    Parameters
-    ----------
-    chunks : sequence of Records
-        The buffer.
-    n_nodes : int
-        Nodes known.
-    copies : float
-        Copies for each unit of ``w (1/d_u + 1/d_v)``: an edge counts ``min(1, copies * that)``.
-
-    Returns
-    -------
-    float
-        In [0, 1], from all records of a few hundred thousand or from a sample of pairs of nodes by
-        their hash; 1 where there is no edge.
+    An edge counts ``min(1, copies * w (1/d_u + 1/d_v))``. Beyond a few hundred thousand records a
+    sample of node pairs, by their hash, is looked at. It is 1 where there is no edge.
     """
     degree = np.zeros(n_nodes)
     n_records = 0
@@ -61,13 +49,13 @@ def kept_share(chunks: Sequence[Records], *, n_nodes: int, copies: float) -> flo
 
 
 def _pairs(chunk: Records) -> UInt64Array:
-    """(n_records,) both ends, the lower one in the upper half."""
+    """(n_records,) both ends as one number, the lower end in the upper half."""
     low = np.minimum(chunk.u, chunk.v).astype(np.uint64)
     return np.asarray(low << np.uint64(32) | np.maximum(chunk.u, chunk.v).astype(np.uint64))
 
 
 def _is_chosen(pair: UInt64Array, n_bits: int) -> BoolArray:
-    """One pair of 2^n_bits, whichever record it comes by."""
+    """Mask of one pair of 2^n_bits, the same for parallel records."""
     if n_bits == 0:
         return np.ones(pair.size, bool)
     hashed = (pair ^ pair >> np.uint64(29)) * _HASH_FACTOR

@@ -1,7 +1,7 @@
 """Resparsification: which records of a buffer survive, and with which probability.
 
 A record is kept by its *counted* resistance: the part that degrees tell, times `local_factor`, and
-the rest (see `sample_size`), both on the cards that `resistances` makes of the buffer.
+the rest (see `sample_size`), both on the cards that `buffer_resistances` makes.
 """
 
 import math
@@ -31,10 +31,10 @@ from peewit.streaming.sparsifier.sample_size import local_factor
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 
 LANE_RECORDS = 1 << 21
-"""Coins of so many records are thrown in a lane, with surpluses of its own, at least."""
+"""Least records of a lane of coins, which has surpluses of its own."""
 
 MOST_LANES = 2
-"""As many threads can throw coins, and as much more do degrees stray."""
+"""As many threads can throw coins, and degrees stray in proportion."""
 
 CHUNK_RECORDS = 1 << 22
 """Survivors are packed into chunks of about this size."""
@@ -47,14 +47,10 @@ _BISECTION_STEPS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survivors(Sequence[Records]):
-    """The surviving records of some chunks, selected when they are asked for.
+    """Surviving records of some chunks, selected whenever they are read.
 
-    Attributes
-    ----------
-    chunks : sequence of Records
-        All records.
-    lowered : sequence of (n_records,) float32
-        Their new keep-probabilities, zero where a record did not survive.
+    ``lowered`` has the new keep-probabilities of each chunk, (n_records,), zero where a record
+    went.
     """
 
     chunks: Sequence[Records]
@@ -81,12 +77,6 @@ class Thinning:
     ----------
     lowered : list of (n_records,) float32
         New keep-probabilities of every chunk, zero where a record did not survive.
-    n_survivors : int
-        Records that did.
-    cards : NodeCards
-        The embedding that decided.
-    constant : float
-        Sampling constant the records were thrown with.
     surplus : (n_nodes,) float32 or None
         What dependent coins have left each node with, over what was expected, in shares by
         ``cards`` and ``constant``; None for independent ones.
@@ -96,8 +86,8 @@ class Thinning:
 
     lowered: list[Float32Array]
     n_survivors: int
-    cards: NodeCards
-    constant: float
+    cards: NodeCards  # the embedding that decided
+    constant: float  # sampling constant that the records were thrown with
     surplus: Float32Array | None
     arrived: FloatArray | None
 
@@ -118,44 +108,30 @@ def thin(
     cancelled: Callable[[], bool] | None = None,
     parallel: Parallel = map,
 ) -> Thinning | None:
-    """Lower every record to ``p' = min(p, slack * constant * w R)`` and throw its coin (B14).
+    """Probabilities lowered to ``p' = min(p, slack * constant * w R)``, and coins thrown (B14).
 
-    R is the counted resistance.
-
-    A maximum spanning forest keeps its probabilities, so the components of the graph never change.
+    R is the counted resistance. A maximum spanning forest keeps its probabilities, so the
+    components of the graph never change. None when the embedding did not converge or was cancelled.
 
     Parameters
     ----------
-    chunks : sequence of Records
-        The buffer.
     cards : NodeCards
         The last embedding; decides what is sampled for the next.
-    settings : SparsifierSettings
-        Slack, seed, probes, ridge, ``max_edges``.
-    n_nodes : int
-        Nodes known.
     constant : float
         Sampling constant; lowered where ``max_edges`` asks for it.
     coin_stream : int
-        Number of the stream of coins, never used before for these records.
+        Number of a stream of coins that was never used before for these records.
     most : float, optional
-        The constant may become so large where ``max_edges`` affords it; ``constant`` by default.
+        Largest constant, taken where ``max_edges`` affords it; ``constant`` by default.
     arrived : (n_reached,) float64, optional
         Weight that arrived at the first nodes; dependent coins lean on what records have over it.
     is_whole : bool
         Whether the records are all that arrived, so that they tell this weight.
     was_struck : bool
-        Whether records left since ``cards`` were made as their edges were deleted.
+        Whether records were struck since ``cards`` were made.
     surplus : (n_known,) float32, optional
-        Where that is unknown: what dependent coins before have left the first nodes with, in units
-        of weight.
-    cancelled, parallel
-        As in `peewit.solvers.laplacian.effective_resistance.resistance_embedding`.
-
-    Returns
-    -------
-    Thinning or None
-        None when the embedding did not converge or was cancelled.
+        Where ``arrived`` is unknown: what dependent coins before have left the first nodes with, in
+        units of weight.
     """
     degree, on_forest = survey(chunks, n_nodes, parallel)
     if is_whole and arrived is None:
@@ -225,33 +201,25 @@ def toss(
     on_forest: Sequence[BoolArray] | None = None,
     parallel: Parallel,
 ) -> tuple[int, Float32Array | None]:
-    """Throw the coins of records: ``lowered`` becomes zero where one goes.
+    """Number of records that stay, and what coins left; ``lowered`` becomes zero where one goes.
 
     Parameters
     ----------
-    chunks : sequence of Records
     lowered : sequence of (n_records,) float32
-        The probabilities that they have afterwards; filled here where ``on_forest`` is given.
-    cards : NodeCards
-        Tell the share of a record in its nodes.
-    settings : SparsifierSettings
+        New probabilities, changed in place; filled here where ``on_forest`` is given.
     copies : float
-        By which the probabilities follow from resistances.
-    coin_stream : int
-        As in `thin`.
+        Factor that makes probabilities of resistances.
     surplus : (n_known,) float32, optional
-        What records have at the first nodes over what is to be expected, in units of weight.
+        Weight that records have at the first nodes over what is expected.
     on_forest : sequence of (n_records,) bool, optional
         Records without a coin, where local resistances tell the others' probabilities.
-    parallel : callable
-        Runs independent tasks.
 
     Returns
     -------
     int
         How many stay.
     (n_nodes,) float32 or None
-        What coins that lean have left each node with, in shares.
+        What leaning coins have left each node with, in shares.
     """
     lanes = _lanes(chunks)
     is_even = settings.coins == "dependent"
@@ -287,7 +255,7 @@ def toss(
 def survey(
     chunks: Sequence[Records], n_nodes: int, parallel: Parallel
 ) -> tuple[FloatArray, list[BoolArray]]:
-    """Weighted degrees, and the mask of a spanning forest; one by each of two threads."""
+    """Weighted degrees, and the masks of a spanning forest; two threads compute them."""
     degree = np.zeros(n_nodes)
 
     def add_all_degrees() -> None:
@@ -300,7 +268,7 @@ def survey(
 
 
 def _cuts_components(cards: NodeCards, on_forest: Sequence[BoolArray]) -> bool:
-    """Whether edges join nodes that are of two components by the cards, which keeps them."""
+    """Whether edges join two components of the cards, which keeps these edges."""
     n_components = cards.n_nodes - sum(int(np.count_nonzero(marked)) for marked in on_forest)
     return cards.n_components > n_components
 
@@ -308,7 +276,7 @@ def _cuts_components(cards: NodeCards, on_forest: Sequence[BoolArray]) -> bool:
 def counted_leverages(
     chunk: Records, *, cards: NodeCards, settings: SparsifierSettings, factor: float
 ) -> Float32Array:
-    """(n_records,) counted leverage of every record, its probability not yet considered."""
+    """(n_records,) counted leverage of every record, whatever its probability."""
     scores = np.empty(chunk.n_records, np.float32)
     exact_factor = factor if cards.has_vectors else 0.0
     is_shortable = cards.has_vectors and settings.ridge == 0.0
@@ -332,10 +300,7 @@ def _lower(
     factor: float,
     parallel: Parallel,
 ) -> tuple[list[Float32Array], float]:
-    """New probabilities of every chunk, and the largest constant that ``max_edges`` affords.
-
-    One array a chunk: scores first, then the probabilities in their place.
-    """
+    """New probabilities of every chunk, and the largest constant that ``max_edges`` affords."""
     everything = range(len(chunks))
     score = partial(counted_leverages, cards=cards, settings=settings, factor=factor)
     scores = list(parallel(lambda number: score(chunks[number]), everything))
@@ -352,10 +317,7 @@ def _lower(
 
 
 def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, slice]]]:
-    """Pieces of each lane: number of the chunk, and rows of it.
-
-    They are even parts of all records, wherever chunks begin; one for each `LANE_RECORDS`.
-    """
+    """Chunk numbers and rows of each lane: even parts of all records, one per `LANE_RECORDS`."""
     n_records = sum(chunk.n_records for chunk in chunks)
     n_lanes = min(max(n_records // LANE_RECORDS, 1), MOST_LANES)
     cuts = [n_records * lane // n_lanes for lane in range(n_lanes + 1)]
@@ -373,11 +335,10 @@ def _lanes(chunks: Sequence[Records]) -> list[list[tuple[int, slice]]]:
 def _leaning_nodes(
     cards: NodeCards, copies: float, surplus: Float32Array | None, n_lanes: int
 ) -> Float32Array:
-    """(n_lanes, n_nodes, 2) float32: surplus in shares, and the shares that a unit of weight is.
+    """(n_lanes, n_nodes, 2) float32: surplus in shares, and shares per unit of weight.
 
-    A record's share in its ends is their part of its resistance, where its own coins decide on its
-    weight in the sparsifier, ``1 / (copies * resistance)``. Lanes divide what there is of surplus
-    evenly.
+    A record that its coin decides weighs ``1 / (copies * resistance)`` in the sparsifier, so its
+    share in an end is that end's part of its resistance. Lanes divide the surplus evenly.
     """
     nodes = np.zeros((n_lanes, cards.n_nodes, 2), np.float32)
     shares = np.float32(copies) * cards.local_resistance
@@ -392,7 +353,7 @@ def _leaning_nodes(
 def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterator[Records]:
     """Survivors in chunks of at least ``CHUNK_RECORDS``, the last one excepted.
 
-    What was taken is let go when the caller holds the only reference to ``chunks``.
+    What was taken is freed where nobody else holds ``chunks``.
     """
     waiting = deque(zip(chunks, lowered, strict=True))
     del chunks, lowered
@@ -405,7 +366,7 @@ def packed(chunks: Sequence[Records], lowered: Sequence[Float32Array]) -> Iterat
 
 
 def selected(chunk: Records, lowered: Float32Array) -> Records:
-    """Records whose new probability is not zero, with it."""
+    """Records whose new probability is not zero, with that probability."""
     n_survivors = int(np.count_nonzero(lowered))
     taken = Records.uninitialized(n_survivors + 1)
     take_survivors(chunk.u, chunk.v, chunk.weight, lowered, chunk.key, *taken.columns)
@@ -413,7 +374,7 @@ def selected(chunk: Records, lowered: Float32Array) -> Records:
 
 
 def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArray]:
-    """Mask of every chunk, True on a spanning forest that is maximum but for a factor of two.
+    """Mask of every chunk, True on a spanning forest that is maximum up to a factor of two.
 
     Conductances are compared by their power of two.
     """
@@ -438,10 +399,7 @@ def _affordable(
     settings: SparsifierSettings,
     constant: float,
 ) -> float:
-    """The largest constant, ``constant`` at most, with which ``max_edges`` is kept to.
-
-    The forest survives whatever the constant, so a budget below its size is exceeded.
-    """
+    """Largest constant up to ``constant`` that ``max_edges`` affords; a forest always survives."""
     if settings.max_edges is None:
         return constant
     budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)

@@ -1,8 +1,8 @@
 """Absorption: parts of a staged file become records of the sparsifier and nodes of the index.
 
 Holds what is in memory: the state, the node index, the threads or the cluster that work on them,
-and the state to which a bad file goes back. Writes no file but the log, where deletes are exact;
-`commitment` and `publication` do.
+and the state to which a bad file goes back. The only file written here is the log, where deletes
+are exact; `commitment` and `publication` write the others.
 """
 
 import math
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from peewit.streaming.cluster.dask_ingest import Cluster
 
 _BUDGET_ROOM: Final = 1.1
-"""Over a budget that is told to somebody whose memory holds no more; above `LEAST_ROOM`."""
+"""Room over the records to keep, for the budget that an error advises; above `LEAST_ROOM`."""
 
 Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
 """Parts of a group, and the seconds of the resparsification before it, if there was one."""
@@ -52,33 +52,10 @@ Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
 class Absorption:
     """State of a stream in memory, and the work that takes files into it.
 
-    Parameters
-    ----------
-    newest : Checkpoint
-        Where it begins.
-    paths : GraphPaths
-        Of the node index, and of the log.
-    settings : StreamSettings
-        Kind of ids, sampling, threads.
-    should_stop, stop_if_asked : callable
-        Whether to end; and what raises where that is so.
-    guard : callable
-        Called before every change of the log; raises where this process may not write any more.
-    steps : Steps
-        Told what is done and that it moves on.
-    clock : callable
-        Monotonic seconds.
-
-    Attributes
-    ----------
-    state : SparsifierState
-        Present state of the sparsifier.
-    nodes : Nodes
-        Index of the nodes.
-    deletions : ExactDeletions or None
-        The log by which deletes are exact, where they are.
-    is_usable : bool
-        False once a resparsification or a repair was interrupted, which loses the state.
+    ``stop_if_asked`` raises where ``should_stop()`` is true. ``guard`` is called before every
+    change of the log; it raises where this process may no longer write. ``deletions`` is the log,
+    None unless deletes are exact. ``is_usable`` becomes False when a resparsification or a repair
+    is interrupted, which loses the state.
     """
 
     state: SparsifierState
@@ -154,7 +131,7 @@ class Absorption:
 
     @contextmanager
     def workers(self) -> Iterator[None]:
-        """Threads for the work on the buffer, and the cluster once it is asked for."""
+        """Threads for the work on the buffer, and the cluster once it is needed."""
         n_threads = self._settings.n_threads
         with (
             self._connections,
@@ -176,13 +153,10 @@ class Absorption:
         self._file_start = self.state
 
     def begin_window(self, *, arrived: int, reached: int = NEVER) -> None:
-        """Let a window look at what comes of a file, where the graph has one.
+        """Start the window's check of a file's edges, where the graph has a window.
 
-        Parameters
-        ----------
-        arrived, reached : int
-            When the file was listed or pushed, and the latest time of those of its rows that are in
-            the state, in microseconds since 1970.
+        ``arrived`` is when the file was listed or pushed, ``reached`` the latest time among those
+        of its rows that are in the state; both in microseconds since 1970.
         """
         if self._settings.window is not None:
             self._passing = Passing(
@@ -199,17 +173,10 @@ class Absorption:
         return NEVER if self._passing is None else self._passing.reached
 
     def end_window(self, *, has_removals: bool) -> int | None:
-        """Have the watermark reach the file that has ended.
+        """Advance the watermark to the ended file; returns the bucket until which it is needed.
 
-        Parameters
-        ----------
-        has_removals : bool
-            Whether it deletes edges, which is found out before anything else leaves.
-
-        Returns
-        -------
-        int or None
-            The bucket until which the file is needed; None where the graph has no window.
+        None where the graph has no window. ``has_removals``: whether the file deletes edges, which
+        is resolved before anything else leaves.
         """
         passing, self._passing = self._passing, None
         if passing is None:
@@ -219,16 +186,10 @@ class Absorption:
         return NEVER if needed == NEVER else passing.window.bucket(needed)
 
     def expire(self, files: Sequence[AbsorbedFile], *, before: int = NEVER) -> bool:
-        """Take out what lies farther back than the window is long, or before some time.
+        """Take out edges that have left the window; returns whether the horizon has moved.
 
-        Returns whether the horizon has moved.
-
-        Parameters
-        ----------
-        files : sequence of AbsorbedFile
-            Of the graph, in order.
-        before : int
-            Microseconds since 1970; buckets that lie before it wholly go, too.
+        ``files`` are the graph's, in order. Buckets that lie wholly before ``before``, in
+        microseconds since 1970, leave too.
         """
         window = self._settings.window
         if window is None or self.deletions is None:
@@ -251,7 +212,7 @@ class Absorption:
     def groups(self, staged: StagedFile, *, next_part: int) -> Generator[Absorbed, None, None]:
         """Absorb a file from a part on; yields each group of parts once it is absorbed.
 
-        Where deletes are exact the file is in the log when the last one was taken.
+        Where deletes are exact the file is in the log once the last group is taken.
         """
         if self.deletions is None:
             yield from self._absorb_parts(staged, next_part)
@@ -307,7 +268,7 @@ class Absorption:
         return report
 
     def begin_again(self) -> None:
-        """Let go of all records: the files are to come again, to the same nodes."""
+        """Drop all records: the files are to come again, to the same nodes."""
         self._file_start = None
         self.state = SparsifierState(n_nodes=self.state.n_nodes)
 
@@ -317,7 +278,7 @@ class Absorption:
         self.state = replace(self.state, n_rebuilds=n_rebuilds)
 
     def lift_bound(self) -> bool:
-        """Forget the constant that a budget has set of a state that holds every edge.
+        """Forget the sampling constant that a budget set, of a state that holds every edge.
 
         Returns whether there was one.
         """
@@ -326,15 +287,15 @@ class Absorption:
         return is_bound
 
     def compact_log(self) -> None:
-        """Write parts of the log anew of which much is dead, if there are any."""
+        """Rewrite the parts of the log of which much is dead, if there are any."""
         if self.deletions is not None and self.deletions.is_worn:
             self._steps.begin("compacting the log")
             self.deletions.compact(self.state.log_version, parallel=self._parallel)
 
     def strike_nodes(self, nodes: Int32Array, digests: Sequence[str]) -> Repair | None:
-        """Take the edges of some nodes out for good; done again, they count once.
+        """Take the edges of nodes out for good; done again, they count once.
 
-        Where deletes are exact they leave the log, of all files ``digests``, too.
+        Where deletes are exact they also leave the log, in all files ``digests``.
         """
         ids = self.nodes.external_ids()
         n_new = nodes.size - ids.take(pa.array(nodes)).null_count
@@ -362,7 +323,7 @@ class Absorption:
         return state
 
     def forget_file_start(self) -> None:
-        """Let go of the state before the file in hand, as when more than that is on disk."""
+        """Drop the state before the file in hand, as when more than that is on disk."""
         self._file_start = None
 
     def undo_file(self) -> bool:
@@ -411,7 +372,6 @@ class Absorption:
     def _absorb_here(
         self, staged: StagedFile, parts: Sequence[Part]
     ) -> Generator[Absorbed, None, None]:
-        """Absorb parts in threads of this process."""
         with closing(self._reading(staged, parts)) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._stop_if_asked()
@@ -474,7 +434,7 @@ class Absorption:
         self._stop_if_asked()
 
     def _is_cancelled(self) -> bool:
-        """Whether to end, as solves ask between iterations, each of which is progress."""
+        """Whether to stop; solves call it between iterations, each of which counts as progress."""
         self._steps.move_on()
         return self._should_stop()
 
@@ -487,7 +447,7 @@ class Absorption:
             yield from edges
 
     def _living(self, block: EdgeBlock, raw: RawBlock) -> list[EdgeBlock]:
-        """Edges of a block that live, a block for each bucket, where the graph has a window."""
+        """Edges of a block that live, one block per bucket, where the graph has a window."""
         if self._passing is None:
             return [block]
         self._passing, edges = self._passing.take(block, raw)
@@ -506,10 +466,7 @@ class Absorption:
             self._passing = replace(passing, n_late=0, n_expired=0)
 
     def _needs_order(self, staged: StagedFile) -> bool:
-        """Whether the order of rows or the file matters, or they name erased numbers.
-
-        That is only seen here.
-        """
+        """Whether workers cannot absorb it: order matters, or rows may name erased numbers."""
         if self._settings.window is not None:
             return True
         has_changes = staged.columns.op is not None or self._settings.parallel == "replace"
@@ -531,7 +488,7 @@ class Absorption:
     def _until_changes(
         self, raw_blocks: Iterator[RawBlock], changing: list[RawBlock]
     ) -> Iterator[RawBlock]:
-        """Blocks that add edges alone; the first other one is put into ``changing``."""
+        """Blocks that only add edges; the first other one is put into ``changing``."""
         for raw in raw_blocks:
             if self._is_changing(raw):
                 changing.append(raw)
@@ -545,7 +502,7 @@ class Absorption:
         return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
 
     def _delete(self, raw: RawBlock) -> list[EdgeBlock]:
-        """Strike what a block deletes; the edges that it adds."""
+        """Strike what a block deletes; returns the edges that it adds."""
         self._steps.move_on()
         if raw.op is not None and self._settings.deletions == "off":
             row = raw.first_row + int((raw.op != INSERT).argmax())
@@ -588,7 +545,7 @@ class Absorption:
         return self._clock() - started
 
     def _resparsify(self) -> None:
-        """Resparsify, with no other hand on the old buffer than the function that replaces it."""
+        """Resparsify; only the function that replaces the old buffer holds it meanwhile."""
         self._steps.begin("thinning")
         self._file_start = None
         held = [self.state]

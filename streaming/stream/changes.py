@@ -1,8 +1,8 @@
 """Changes: what a block of inserts and deletes does to the graph before it, and what it adds.
 
-A row that deletes concerns what stands before it in the stream, never what comes later. Within a
-block the last delete of a pair therefore wins over the rows before it; to the graph before the
-block all of its deletes apply.
+A delete applies to rows before it in the stream, never to later ones. Within a block the last
+delete of a pair therefore wins over the rows before it; all deletes of the block apply to the graph
+before the block.
 """
 
 from dataclasses import dataclass, replace
@@ -21,35 +21,22 @@ from peewit.streaming.nodes.index import Nodes
 class Changes:
     """What one block changes.
 
-    Attributes
-    ----------
-    u, v : (n_pairs,) int32
-        Pairs of which all edges before the block are deleted; known nodes, no self-loops.
-    added : EdgeBlock
-        Edges of the block that none of its own rows deletes; its rows count those, too, which one
-        does.
-    n_deletes : int
-        Rows that delete, those of unknown nodes included; rows that set are none.
-    n_undone : int
-        Edges of the block that later rows of it delete.
+    ``u`` and ``v``, (n_pairs,) each, are the pairs of which all edges before the block are deleted:
+    known nodes, no self-loops. ``added`` holds the edges that no row of the block deletes, while
+    its row count includes those that one does.
     """
 
     u: Int32Array
     v: Int32Array
     added: EdgeBlock
-    n_deletes: int
-    n_undone: int
+    n_deletes: int  # rows, those of unknown nodes included; rows that set are none
+    n_undone: int  # edges of the block that later rows of it delete
 
     @classmethod
     def of(cls, raw: RawBlock, nodes: Nodes, *, replaces: bool) -> "Changes":
         """Resolve a block; nodes of inserted edges are added to ``nodes``, others are not.
 
-        Parameters
-        ----------
-        raw : RawBlock
-        nodes : Nodes
-        replaces : bool
-            Whether a row that inserts sets the weight of its pair.
+        ``replaces``: whether a row that inserts sets the weight of its pair.
         """
         op = np.zeros(raw.n_rows, np.uint8) if raw.op is None else raw.op
         if replaces:

@@ -24,46 +24,20 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
 
 _LEAST_INTERVAL: Final = 20.0
-"""Checkpoints before long work lie so many times apart as one takes."""
+"""Least time between checkpoints before long work, as a multiple of the time that one takes."""
 
 
 class Commitment:
     """Files of a graph, and its checkpoints.
 
-    Parameters
-    ----------
-    checkpoints : CheckpointStore
-        Cleared.
-    newest : Checkpoint
-        The one to begin with.
-    part_rows : int
-        Most rows of a part.
-    parallel : {"sum", "replace"}
-        What a further edge of a pair does.
-    window : Window or None
-        Which edges live.
-    checkpoint_seconds : float
-        A checkpoint is due when the last one is older than this.
-    guard : callable
-        Called before every change on disk; raises where this process may not write any more.
-    steps : Steps
-        Told when a checkpoint is written.
-    clock : callable
-        Monotonic seconds.
-
-    Attributes
-    ----------
-    position : FilePosition or None
-        The parts of a half-absorbed file that are in the state; None between files.
-    is_dirty : bool
-        Whether the state between files differs from the clean checkpoint.
-    n_removed_files : int
-        How often a file was retracted or replaced.
+    ``checkpoints`` is cleared, ``newest`` the one to begin with. A checkpoint is due when the last
+    one is older than ``checkpoint_seconds``. ``guard`` is called before every change on disk; it
+    raises where this process may no longer write.
     """
 
-    position: FilePosition | None
-    is_dirty: bool
-    n_removed_files: int
+    position: FilePosition | None  # absorbed parts of the file in hand; None between files
+    is_dirty: bool  # whether the state between files differs from the clean checkpoint
+    n_removed_files: int  # how often a file was retracted or replaced
 
     def __init__(
         self,
@@ -133,7 +107,7 @@ class Commitment:
         return json.dumps(reading if self._window is None else [*reading, asdict(self._window)])
 
     def start(self, staged: StagedFile, state: SparsifierState, *, arrived: int) -> FilePosition:
-        """Where to go on in a file: the position, or its first part, of one that has arrived."""
+        """Where to go on in a file: the position, or the first part of a file that is new."""
         return self.position or FilePosition(
             path=staged.file.path,
             digest=staged.digest,
@@ -161,7 +135,7 @@ class Commitment:
         return self._by_path.get(path)
 
     def earlier_than(self, file: EdgeFile) -> AbsorbedFile | None:
-        """The absorbed file of its path, or else one that it takes the place of."""
+        """The absorbed file of the same path, or else one that this file replaces."""
         earlier = self._by_path.get(file.path)
         if earlier is not None or not file.replaces_siblings:
             return earlier
@@ -184,7 +158,7 @@ class Commitment:
         self._unreported.clear()
 
     def report(self, file: EdgeFile) -> None:
-        """Have an absorbed file reported, unless it was in this run."""
+        """Queue an absorbed file to be reported, unless it was in this run."""
         if (file.path, file.version) not in self._reported:
             self._unreported.append(self._by_path[file.path])
 

@@ -26,29 +26,19 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, S
 from peewit.streaming.sparsifier.strikes import expire, retract
 
 _ROUNDING: Final = 2.0**-40
-"""Of a sum of weights, what rounding may leave where nothing is left."""
+"""Share of a sum of weights that rounding may leave where nothing is left."""
 
 MOST_DEAD: Final = 0.2
-"""A file of the log of which more is dead is written anew without it."""
+"""A file of the log is rewritten when a larger share of it is dead."""
 
 
 class ExactDeletions:
     """The log of one graph, which knows what lives.
 
-    Parameters
-    ----------
-    directory : Path
-        Of the log.
-    replaces : bool
-        Whether a further edge of a pair takes the place of the others.
-    has_buckets : bool
-        Whether the graph has a window.
-    on_block : callable
-        Called after every block of the log that was read; what it raises ends the work.
-    cancelled : callable
-        Asked between iterations of solves.
-    guard : callable
-        Called before every change on disk; raises where this process may not write any more.
+    ``replaces``: a further edge of a pair replaces the others. ``has_buckets``: the graph has a
+    window. ``on_block`` is called after every block of the log that was read; what it raises ends
+    the work. ``guard`` is called before every change on disk; it raises where this process may no
+    longer write.
     """
 
     def __init__(
@@ -69,7 +59,7 @@ class ExactDeletions:
         self._worn: frozenset[str] = frozenset()
 
     def writing(self, digest: str) -> AbstractContextManager[LogWriter]:
-        """Log a file: it is there when the context ends well."""
+        """Log a file; it is published when the context ends without an exception."""
         return self._log.writing(digest, replaces=self._replaces, has_buckets=self._has_buckets)
 
     def settle(
@@ -86,29 +76,13 @@ class ExactDeletions:
         parallel: Parallel,
         cluster: FoldExecutor | None,
     ) -> tuple[SparsifierState, Repair]:
-        """State that was repaired after everything that was deleted from some files.
+        """State repaired after everything that was deleted from some files.
 
-        Parameters
-        ----------
-        state, settings
-            Of the stream, at a file boundary; the state is let go where nobody else holds it.
-        digests : sequence of str
-            Files of the graph, in order.
-        retracted : collection of str
-            Some of them, which go.
-        erased : (n_erased,) int32, optional
-            Nodes whose edges go, now and for good.
-        everything : bool
-            Whether all edges are sampled anew though it may not be necessary.
-        group_blocks : int
-            Most blocks that are scored together.
-        n_threads : int
-            Threads that look through the log, where no cluster does.
-        parallel : callable
-            Runs independent tasks; the result does not depend on it.
-        cluster : FoldExecutor or None
-            Looks through the log, and throws all edges anew where that is due; only this changes
-            the result, within the error asked.
+        ``state`` is at a file boundary, and released where nobody else holds it. ``digests`` are
+        the graph's files in order, ``retracted`` those of them that leave, ``erased`` the nodes
+        whose edges leave now and for good. With ``everything`` all edges are sampled anew, needed
+        or not. A ``cluster`` changes the result, within the error asked, where it throws all edges
+        anew; threads do not.
         """
         for digest in retracted:
             state = retract(state, digest)
@@ -175,18 +149,9 @@ class ExactDeletions:
     ) -> SparsifierState:
         """State without the edges of buckets before the horizon; to be settled before a snapshot.
 
-        Parameters
-        ----------
-        state : SparsifierState
-            Of the stream, at a file boundary.
-        digests : sequence of str
-            Files of the graph of which edges may live, in order.
-        horizon : int
-            The first bucket that stays.
-        remaining : sequence of str
-            Those of the files of which edges may live then.
-        parallel : callable
-            Runs independent tasks; the result does not depend on it.
+        ``state`` is at a file boundary. ``digests`` are the files of which edges may live, in
+        order; ``remaining`` those of which edges may still live with the new ``horizon``, the first
+        bucket that stays. The result does not depend on ``parallel``.
         """
         if state.n_unresolved:  # what a delete found must not be counted twice
             executor = ThreadExecutor(1)
@@ -233,10 +198,7 @@ class ExactDeletions:
         parallel: Parallel,
         executor: FoldExecutor,
     ) -> tuple[SparsifierState, Int32Array | None]:
-        """State that knows what lives of all that was deleted; components, where they are needed.
-
-        From now on that is the next version of the log.
-        """
+        """State after all deletes, by the log's next version; and components, where needed."""
         found = resolve(
             self._log,
             digests,
@@ -279,9 +241,9 @@ class ExactDeletions:
         return bool(self._worn)
 
     def compact(self, version: int, *, parallel: Parallel) -> None:
-        """Write files anew of which much is dead by what was settled last, or of erased nodes.
+        """Rewrite files of which much is dead by what was settled last, or that hold erased nodes.
 
-        What lives in the version, which they are a part of from now on, is the same.
+        What lives in ``version``, which they belong to from now on, is the same.
         """
         dead = compacted(
             self._log,
@@ -299,15 +261,15 @@ class ExactDeletions:
         return self._log.n_bytes(digests, version)
 
     def retain(self, digests: Collection[str], version: int, *, also: Collection[int]) -> None:
-        """Remove what others need, see `ChangeLog.retain`."""
+        """Remove other files and versions, see `ChangeLog.retain`."""
         self._log.retain(digests, version, also=also)
 
 
 def _due(state: SparsifierState) -> Survey:
-    """What the log alone can tell.
+    """What only the log can compute.
 
-    The records do of graphs of which every edge is kept; and where none of them left a sparsifier
-    that fell apart without it, its components are those of what lives.
+    The records have both where every edge is kept. Components are known where no edge has left a
+    sparsifier that fell apart without it (``torn`` is None).
     """
     is_sampled = not is_whole(state)
     return Survey(degree=is_sampled, component=is_sampled and state.torn is not None)

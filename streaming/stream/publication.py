@@ -16,25 +16,11 @@ from peewit.streaming.steps import Steps
 
 
 class Publication:
-    """Snapshots of one graph, and what the newest one holds.
+    """Snapshots of one graph, and the provenance of the newest one.
 
-    Parameters
-    ----------
-    snapshots : SnapshotStore
-        Receives them.
-    settings : StreamSettings
-        How often, and what the description repeats.
-    guard : callable
-        Called before every change on disk; raises where this process may not write any more.
-    steps : Steps
-        Told when a snapshot is written.
-    clock, wall_clock : callable
-        Monotonic seconds for intervals, and seconds since the epoch for ``created_at``.
-
-    Attributes
-    ----------
-    newest : SnapshotMeta or None
-        Provenance of the newest snapshot; None before the first.
+    ``guard`` is called before every change on disk; it raises where this process may no longer
+    write. ``clock`` gives monotonic seconds, ``wall_clock`` seconds since the epoch for
+    ``created_at``.
     """
 
     newest: SnapshotMeta | None
@@ -72,7 +58,7 @@ class Publication:
         return self.newest.log_version if self.newest else 0
 
     def note_repair(self, repair: Repair, seconds: float) -> None:
-        """Have the next snapshot tell of a repair, if anything was sampled anew."""
+        """Record a repair in the next snapshot, if anything was sampled anew."""
         if repair.kind != "none":
             self._last_repair = LastRepair(
                 kind=repair.kind,
@@ -95,9 +81,9 @@ class Publication:
         return enough_edges or enough_time
 
     def is_news(self, state: SparsifierState, *, n_removed_files: int) -> bool:
-        """Whether the newest snapshot lacks blocks, nodes, or what left, of the state.
+        """Whether the newest snapshot lacks blocks, nodes or removals of the state.
 
-        Another one of the same edges is news, too, where another epsilon or budget is asked.
+        So it does where another epsilon or budget makes another snapshot of the same edges.
         """
         if (*_moment(state), n_removed_files) != self._position:
             return True
@@ -175,7 +161,7 @@ class Publication:
 
 
 def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:
-    """What differs between two states of which both deserve a snapshot."""
+    """What differs between two states that each deserve a snapshot."""
     return (
         *(of.n_blocks, of.n_nodes, of.n_struck, of.log_version),
         *(of.n_expired, of.n_erased, of.n_rebuilds),

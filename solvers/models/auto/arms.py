@@ -1,4 +1,4 @@
-"""Density of personalized PageRank, an arm of `auto` that says more than potentials."""
+"""Density of personalized PageRank, an arm of `auto` that tells more than potentials."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,41 +20,32 @@ from peewit.solvers.models.left_out.label_groups import LabelGroups, Maker, Star
 from peewit.solvers.row_ranges import row_blocks
 
 TELEPORT: Final = 0.05
-"""Teleport probability of the density: walks of about 20 steps."""
+"""Teleport probability a of the density (K6): walks of about 20 steps."""
 
 DENSITY_RTOL: Final = 1e-4
 _EVERYWHERE: Final = 0.3
-"""Added to densities, in units of what a walk finds anywhere: less than that says nothing."""
+"""Added to densities (K6), in units of a walk from anywhere: smaller values say nothing."""
 
 
 _SHARE: Final = 0.05
-"""Added to shares: of less classes differ by chance."""
+"""Added to shares: smaller ones differ by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Densities:
-    """How much more often walks from a class come by than walks from anywhere.
+    """How much more often walks from a class pass a node than walks from anywhere.
 
     q_k(i) = vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j) (K6); its mean over long walks is 1.
-
-    Attributes
-    ----------
-    groups : LabelGroups
-    component : (n_nodes,) int32
-    columns : (n_groups, n_nodes) float32
-        n_k q_k of every group.
-    scores : (n_nodes, n_classes) float32
-        Log odds with all labels.
     """
 
     groups: LabelGroups
     component: Int32Array
-    columns: Float32Array
-    scores: Float32Array
+    columns: Float32Array  # (n_groups, n_nodes): n_k q_k of every group
+    scores: Float32Array  # (n_nodes, n_classes): log odds with all labels
 
     @classmethod
     def of(cls, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> "Densities":
-        """Those of ``groups``; raises `Stopped`."""
+        """Densities of ``groups``; raises `Stopped`."""
         columns = prepared.densities.of(groups, density_maker(prepared, watch))
         return cls(
             groups=groups,
@@ -64,7 +55,7 @@ class Densities:
         )
 
     def without(self, fold: int) -> tuple[CentredLabels, Float32Array]:
-        """The labels of the other folds, and the scores that they give."""
+        """The labels of the other folds, and their scores."""
         others = self.groups.without(fold)
         sums = self.groups.class_sums(self.groups.fold != fold)
         task = CentredLabels.of(others, self.component)
@@ -96,7 +87,6 @@ class Densities:
 
 
 def _counts(labels: Labels) -> Int64Array:
-    """(n_classes,) labels of each class."""
     return np.bincount(labels.classes, minlength=labels.n_classes)
 
 
@@ -110,10 +100,10 @@ def _densities(columns: Float32Array, sums: FloatArray, counts: Int64Array) -> F
 
 
 def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
-    """From the nodes of some groups to the columns of their densities."""
+    """Makes the density columns of groups from their nodes."""
     pagerank = prepared.pagerank
     root = pagerank.inverse_root / np.median(pagerank.inverse_root)  # weights have any unit
-    unit = float((1.0 / np.square(root)).sum()) * root
+    unit = float((1.0 / np.square(root)).sum()) * root  # vol D^-1/2 of (K6)
 
     def make(members: list[Int64Array], starts: Starts | None) -> Float32Array:
         columns = np.empty((len(members), pagerank.n_nodes), np.float32)
@@ -135,7 +125,11 @@ def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
 
 
 def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_errors: float) -> bool:
-    """Whether an arm predicts more left-out labels than another, by so many standard errors."""
+    """Whether ``arm`` predicts clearly more left-out labels than ``other``.
+
+    That is by more than ``n_errors`` McNemar standard errors: the root of the number of labels that
+    only one of both predicts.
+    """
     used, classes = groups.usable, groups.labels.classes
     right, other_right = (
         each.left_out[used].argmax(axis=1) == classes[used] for each in (arm, other)
@@ -145,7 +139,7 @@ def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_erro
 
 
 def share_arm(values: RealArray, left_out: FloatArray) -> StackedArm:
-    """Shares of classes as an arm."""
+    """Class shares as an arm."""
     arm = np.empty(values.shape, np.float32)
     for rows in row_blocks(len(values)):
         arm[rows] = log_odds(values[rows], _SHARE)

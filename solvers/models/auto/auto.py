@@ -1,12 +1,12 @@
-"""Auto: several ways to read a graph, weighed by the labels that each predicts when left out.
+"""Auto: several ways to read a graph, weighted by the labels that each predicts when left out.
 
-Decision: the model to use when nothing is known of a graph. Context: on graphs of hubs, rings,
-neighbors or accounts, with classes of any size, each single method is the best somewhere and loses
-by tens of points elsewhere. Consequence: three of them are kept, that cost one solve each and can
-leave labels out without another: Poisson learning, density of personalized PageRank, and walks that
-sharpen a first partition. Harmonic functions are the fourth where labels hide one another, filtered
-ridge the fifth where nodes have features. What they say is stacked
-(`peewit.solvers.models.auto.stacking`), and the majority of the labels is one of the answers.
+Decision: the default model when nothing is known of a graph. Context: on graphs of hubs, rings,
+neighbors or accounts, with classes of any size, each single method is best somewhere and loses by
+tens of points elsewhere. Consequence: three arms that cost one solve each and can leave labels out
+without another: Poisson learning, density of personalized PageRank, and walks that sharpen a first
+partition. Harmonic functions are the fourth where labels hide one another, filtered ridge the fifth
+where nodes have features. `peewit.solvers.models.auto.stacking` combines them, and the class shares
+are one of the answers.
 """
 
 from contextlib import suppress
@@ -73,35 +73,36 @@ _LEAST_SLOPE_LABELS: Final = 20
 _SLOPE_MASS: Final = 0.05
 
 _SOLVED_BYTES: Final = 112
-"""What a solve holds of a node for each column that is solved for: thirteen vectors in float64,
-those of a multigrid cycle counted, and first iterates; half as much where Jacobi serves."""
+"""Memory of a solve per node and column: thirteen vectors in float64, those of a multigrid cycle
+and first iterates included; half as much with Jacobi."""
 
 _FILTERED_BYTES: Final = 36
-"""What personalized PageRank holds of a node for each column: nine vectors in float32."""
+"""Memory of personalized PageRank per node and column: nine vectors in float32."""
 
 _WALKED_BYTES: Final = 58
-"""What the walks, the arms and densities hold of a node for each class."""
+"""Memory of the walks, the arms and densities per node and class."""
 
 _KEPT_BYTES: Final = 50
-"""The classes that walks began with, and the cycle of harmonic functions."""
+"""Memory per node of the classes that walks began with, and of the cycle of harmonic functions."""
 
 _KEPT_CLASS_BYTES: Final = 6
-"""Of harmonic functions in float32, and of where they and walks ended in a byte each."""
+"""Per node and class: harmonic functions in float32, and the shares where they and walks ended in a
+byte each."""
 
 _JOINED_BYTES: Final = 8
-"""For each column of walks that step together, before and after a step."""
+"""Per node and column of walks that step together: before and after a step."""
 
 _STAND_IN_BYTES: Final = 8
-"""Of a node that stands for all, for each group where walks end and each class."""
+"""Per stand-in node and each group where walks end, or class."""
 
 _LEAST_SHARING: Final = 3
-"""Folds that share columns: without one of two the others could not be judged."""
+"""Fewest folds that share columns: without one of two the others could not be judged."""
 
 _MOST_SHARED: Final = 4
-"""Columns of folds, for those of a solve, that are worth their memory."""
+"""Most columns of folds, relative to those of a solve, that are worth their memory."""
 
 _SHARED_BYTES: Final = 16
-"""Of potentials and of densities, as they are kept and as they are read."""
+"""Per node and column of potentials and of densities, as they are kept and as they are read."""
 
 BELIEFS: Final = {
     "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35, ignores=("harmonic",)),
@@ -111,13 +112,14 @@ BELIEFS: Final = {
     "majority": Belief(weights={}, mass=0.15),
     "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1, ignores=("harmonic",)),
 }
-"""What may be right on a graph, before any label is left out.
+"""Prior beliefs on what may be right on a graph (K9).
 
-Others ignore harmonic functions: an arm that is not believed then changes nothing."""
+All others ignore harmonic functions, so an arm that is not believed changes nothing.
+"""
 
 
 _LINEAR: Final = {"poisson": "potentials", "density": "densities"}
-"""Arms that are linear systems in the Laplacian: what coins did is told of one of them."""
+"""Arms that are linear systems in the Laplacian; one of them explains what the coins did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,23 +127,24 @@ class Auto(FeatureModel, Refinable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
-    even ones, which few labels try, ``walks_from`` whose classes they began from, ``walks`` whether
-    ``anew`` or ``repeated`` from labels that were nearly the same, ``harmonic`` the same of
+    even ones, which few labels try; ``walks_from`` whose classes they began from; ``walks`` whether
+    ``anew`` or ``repeated`` from labels that were nearly the same; ``harmonic`` the same of
     harmonic functions, or that they were ``left out``, as ``screening`` is low, or have ``not
-    converged``; ``belief`` is the one that counts most, ``loo_accuracy`` the share of the left-out
-    labels that the whole predicts, ``loo_<arm>`` those that each arm alone would, ``majority`` the
-    largest class; ``belief_<name>`` how much each belief counts, ``sample_p_value`` how likely a
-    random sample would be as unlike the nodes as these labels.
+    converged``; ``belief`` is the one that counts most, ``belief_<name>`` how much each counts;
+    ``loo_accuracy`` is the share of the left-out labels that the whole predicts, ``loo_<arm>`` the
+    share that each arm alone would; ``majority`` is the share of the labels in the largest class;
+    ``sample_p_value`` is the probability that a random sample would be as unlike the nodes as these
+    labels.
 
     Scores are probabilities.
 
     Notes
     -----
-    Two to five folds are left out, of many classes fewer; labels are columns of linear maps, kept
-    for the next solve. While few labels have changed walks are repeated (K13), so that answers
-    depend a little on the labels that were solved for before. Refined on the full graph are these
-    columns; walks then start from what they say and stay on the sparsifier, as filtered ridge and
-    harmonic functions do, and all arms are judged anew.
+    Two to five folds are left out, the fewer the more classes; labels are columns of linear maps,
+    kept for the next solve. While few labels have changed walks are repeated (K13), so that answers
+    depend a little on the labels that were solved for before. `refine` solves for these columns on
+    the full graph; walks then start from the refined scores and stay on the sparsifier, as filtered
+    ridge and harmonic functions do, and all arms are judged anew.
 
     References
     ----------
@@ -171,11 +174,11 @@ class Auto(FeatureModel, Refinable):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Calibrated on labels left out."""
+        """Probabilities, calibrated on labels left out."""
         return "probability"
 
     def node_bytes(self, n_nodes: int, n_classes: int) -> int:
-        """Columns of the groups of labels, single in memory, and what makes or reads them."""
+        """Columns of the groups of labels in float32, and what makes or reads them."""
         n_groups = most_groups(n_nodes, n_classes)
         width = min(width_of(n_nodes), n_groups)
         joined = max(joined_columns(n_nodes), n_classes)
@@ -196,12 +199,9 @@ class Auto(FeatureModel, Refinable):
         parallel: Parallel = map,
         kept_bytes: int = KEPT_BYTES,
     ) -> PreparedAuto:
-        """The graph, its normalised adjacency matrix, and the features, checked.
+        """The graph, its normalized adjacency matrix, and the checked features.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `FilteredRidge.prepare`.
+        Raises TypeError or ValueError as `FilteredRidge.prepare`.
         """
         filtered = None
         if features is not None:
@@ -226,12 +226,12 @@ class Auto(FeatureModel, Refinable):
         start: Solution | None,  # noqa: ARG002 - columns that are kept are the better start
         watch: Watch,
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.graph)
         return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
 
     def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
-        """The stack of all arms, or, once stopped, nothing that prefers a class."""
+        """The stack of all arms or, once stopped, scores that prefer no class."""
         try:
             return self._solution(prepared, groups, watch)
         except Stopped:
@@ -255,10 +255,10 @@ class Auto(FeatureModel, Refinable):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """From columns that all folds share, where these fit; see `Model.solve_without`."""
+        """From columns that all folds share, if these fit; see `Model.solve_without`."""
         watch = Watch(progress=progress, cancelled=cancelled)
         kept = prepared.walks, prepared.harmonic
-        prepared.walks = prepared.harmonic = None  # they may know the labels left out
+        prepared.walks = prepared.harmonic = None  # they may have seen the labels left out
         groups = _groups_of_folds(prepared, as_classes(labels), fold)
         try:
             if groups is None:
@@ -317,7 +317,7 @@ class Auto(FeatureModel, Refinable):
         shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
         sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
-        # a label in no reach of others is left out with nothing, which is no node's lot
+        # a left-out label out of reach of others is predicted by nothing, as no node is (K16)
         has_others = groups.reached(prepared.graph.component)
         reached, left_out = has_others[groups.usable], stack.left_out
         if not coverage.is_spread:
@@ -370,7 +370,7 @@ class Auto(FeatureModel, Refinable):
         refined = self._refined(prepared, groups, full)
         found = self._solution(refined, groups, full.watch)
         kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
-        # walks of the sparsifier are what reasons follow
+        # no densities: reasons follow walks on the sparsifier
         return replace(found, stats={**found.stats, **kept}, densities=None)
 
     def _refined(
@@ -418,11 +418,11 @@ class Auto(FeatureModel, Refinable):
         return Potentials.of(prepared, groups, watch, rtol=self.rtol, max_iter=self.max_iter)
 
     def bequest(self, prepared: PreparedAuto) -> Bequest:
-        """Whether there was need of a hierarchy."""
+        """Whether a hierarchy was needed."""
         return _GRAPH.bequest(prepared.base)
 
     def inherit(self, prepared: PreparedAuto, bequest: Bequest | None) -> None:
-        """Contract the graph without a trial."""
+        """Build the hierarchy at once if it was needed before."""
         _GRAPH.inherit(prepared.base, bequest)
 
 
@@ -432,7 +432,7 @@ _GRAPH: Final[GraphModel] = Poisson()
 def _groups_of_folds(
     prepared: PreparedAuto, labels: Labels, fold: Int64Array
 ) -> LabelGroups | None:
-    """Groups of some folds; None where the rest of one is a single fold, or columns do not fit."""
+    """Groups of some folds; None if the rest of one is a single fold, or columns do not fit."""
     if fold.max() + 1 < _LEAST_SHARING:
         return None
     groups = LabelGroups.of_folds(labels, fold, prepared.graph.n_nodes)
@@ -443,7 +443,7 @@ def _groups_of_folds(
 
 
 def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
-    """(n_nodes,) standardised logarithms of the degrees, within those of the labels."""
+    """(n_nodes,) standardized log degrees, clipped to the range of the labels (K7)."""
     mean = float(graph.degree.mean()) or 1.0
     covariate: FloatArray = np.log1p(graph.degree / mean)
     covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
@@ -460,7 +460,7 @@ def _stacked(
     covariate: FloatArray,
     coverage: LabelCoverage,
 ) -> StratifiedStack:
-    """One stack, or one for each stratum where labels are spread."""
+    """One stack, or one for each stratum where labels are spread (K12)."""
     labels, used = groups.labels, groups.usable
     shares = SharePrior.of(labels.classes, labels.n_classes)
 
@@ -487,7 +487,7 @@ def _stacked(
 def _told(
     groups: LabelGroups, arms: dict[str, StackedArm], stack: StratifiedStack, sample: LabelSample
 ) -> dict[str, float | int | str]:
-    """What the job tells of the judgement."""
+    """Stats of how the arms were judged."""
     used, classes, counted = groups.usable, groups.labels.classes, stack.belief_weights
     told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
     told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
@@ -512,7 +512,6 @@ def _told(
 
 
 def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> tuple[str, ...]:
-    """What is hardly what was wanted: labels drawn otherwise than at random."""
     if coverage.is_spread:
         told = (
             f"the labels are spread out, so that {coverage.near_share:.0%} of the nodes are nearer "

@@ -1,12 +1,11 @@
-"""Harmonic functions of classes, an arm of `auto` where labels hide one another.
+"""Harmonic functions of classes, an arm of `auto` for graphs on which labels hide one another.
 
-Decision: labels are held for all folds alike. Context: what a label is predicted without its fold
-would take a linear system for each fold, a preconditioner for each, and columns for each class in
-it. Consequence: the columns are those of the groups of labels, all of one system, and a walk that
-leaves a label counts where it ends at another fold.
+Decision: labels are held for all folds alike. Context: a system for each fold would need a
+preconditioner and class columns of its own. Consequence: one system with a column for each group of
+labels; a left-out label is predicted by the walks from it that end at another fold (K15).
 
-Decision: the arm is made where the potential at a label is largely that of others. Context: where
-it is not, harmonic functions are flat, and say what Poisson learning does. Consequence: most graphs
+Decision: the arm is made where the potential at a label is largely that of others (K14). Context:
+elsewhere harmonic functions are flat and say what Poisson learning does. Consequence: most graphs
 do not pay for them.
 """
 
@@ -33,18 +32,18 @@ from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.status import Status
 
 LEAST_SCREENING: Final = 0.1
-"""Squared potentials of all labels at a node, in that of a label at itself: about a third of it."""
+"""Least squared potential of all labels at a node, relative to that of a label at itself (K14):
+about a third of it."""
 
 _LARGE: Final = 1 << 13
 _LARGE_RTOL: Final = 1e-2
-"""Of so many nodes: classes of four in a thousand differ from those of exact functions (measured on
-roads)."""
+"""Residual on large graphs: on roads it changes the classes of four nodes in a thousand."""
 
 _LARGE_CHANGE_RTOL: Final = 5e-2
-"""Of so many nodes, where a label has changed: few are near it."""
+"""Residual on large graphs after a changed label: few nodes are near it."""
 
 _HOLD: Final = 1e8
-"""Shift of labels, in largest degrees."""
+"""Shift that holds labels, in largest degrees."""
 
 _NOT_CONVERGED: Final = (
     "harmonic functions of the labels did not converge within max_iter steps: they are left out of "
@@ -54,37 +53,27 @@ _NOT_CONVERGED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HarmonicArm:
-    """What harmonic functions say, or why they are not asked.
-
-    Attributes
-    ----------
-    arm : StackedArm or None
-    stats : dict
-        ``screening`` (K14), and ``harmonic``: how they were made.
-    warnings : tuple of str
-    """
+    """The arm of harmonic functions, or why there is none."""
 
     arm: StackedArm | None
-    stats: dict[str, float | str]
+    stats: dict[str, float | str]  # ``screening`` (K14), and ``harmonic``: how they were made
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What is asked of a solve."""
-
     rtol: float
     max_iter: int
 
     @classmethod
     def of(cls, graph: Graph, rtol: float, least: float, max_iter: int) -> "_Limits":
-        """No finer than ``least`` of large graphs."""
+        """With ``rtol`` no finer than ``least`` on large graphs."""
         asked = rtol if graph.n_nodes < _LARGE else max(rtol, least)
         return cls(rtol=asked, max_iter=max_iter)
 
 
 def screening(poisson: Potentials) -> float:
-    """How much of the potential at a label is that of others, (K14)."""
+    """How much of the potential at a label is that of others: s of (K14)."""
     groups, columns = poisson.groups, poisson.columns
     own = columns[groups.group, groups.labels.nodes].astype(np.float64).mean()
     if own <= 0:
@@ -97,9 +86,7 @@ def harmonic_arm(
 ) -> HarmonicArm:
     """The arm of harmonic functions, where it is worth its solve; raises `Stopped`.
 
-    Notes
-    -----
-    Labels that cannot be left out would not judge it, and residuals that are blind not its solve.
+    It is left out if no label can be left out to judge it, or if residuals are blind to its errors.
     """
     groups, base, kept = poisson.groups, prepared.base, prepared.harmonic
     if kept is not None and not kept.serve(groups):
@@ -131,7 +118,7 @@ def harmonic_arm(
 def _anew(
     prepared: PreparedAuto, groups: LabelGroups, told: float, watch: Watch, limits: _Limits
 ) -> KeptHarmonic | None:
-    """From the columns of all groups; None where they did not converge."""
+    """From the columns of all groups; None if they did not converge."""
     base, labels = prepared.base, groups.labels
     shares = np.zeros((base.graph.n_nodes, labels.n_classes), np.float32)
     beside = np.empty((groups.asked.size, groups.n_groups), np.float32)
@@ -157,7 +144,7 @@ def _anew(
 
 
 def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
-    """(n_asked, n_classes) shares of the walks that end at another fold, or label, (K15)."""
+    """(n_asked, n_classes) shares of the walks that end at another fold, or label (K15)."""
     asked_fold = groups.asked_fold
     left_out = np.zeros((asked_fold.size, groups.labels.n_classes))
     ends = np.maximum(beside, 0.0)
@@ -166,14 +153,14 @@ def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
         left_out = ends @ groups.class_sums().T
     for fold in range(0 if groups.is_single else groups.n_folds):
         is_out = asked_fold == fold
-        left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T
+        left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T  # (K15)
     return _normalised(left_out).astype(np.float64, copy=False)
 
 
 def _amended(
     base: PreparedGraph, kept: KeptHarmonic, labels: Labels, watch: Watch, limits: _Limits
 ) -> KeptHarmonic | None:
-    """Those of labels that are nearly the same; None where more are others, or it failed."""
+    """The functions of nearly the same labels (K15); None if too many changed, or it failed."""
     before, graph = kept.last, base.graph
     same = np.intersect1d(before.nodes, labels.nodes, assume_unique=True)
     is_same = (
@@ -188,14 +175,14 @@ def _amended(
     changed = np.concatenate([came, went])
     shares, targets = kept.last_shares, labels.targets().astype(np.float32)
     growth = targets[np.searchsorted(labels.nodes, came)] - shares[came]
-    # what goes was held against the mean of its neighbors
+    # a label that goes was held against the mean of its neighbors
     pull = _neighbor_means(graph, went) @ shares - shares[went]
     values = np.eye(changed.size, dtype=np.float32)
     values[came.size :] *= (graph.degree[went, None] / mean_degree(graph)).astype(np.float32)
     x = _harmonic(base, labels.nodes, changed, values, watch, limits)
     if x is None:
         return None
-    amended = shares + x @ np.concatenate([growth, pull])
+    amended = shares + x @ np.concatenate([growth, pull])  # h' of (K15)
     amended[labels.nodes] = targets
     return replace(kept, last=labels, last_shares=amended)
 
@@ -208,18 +195,10 @@ def _harmonic(
     watch: Watch,
     limits: _Limits,
 ) -> Float32Array | None:
-    """(n_nodes, k) harmonic functions; None where they did not converge; raises `Stopped`.
+    """(n_nodes, k) harmonic functions; None if they did not converge; raises `Stopped`.
 
-    Parameters
-    ----------
-    base : PreparedGraph
-    held : (n_held,) int64
-        Nodes where functions are 0, or what ``values`` says.
-    nodes : (n_some,) int64
-        Where ``values`` are: what held nodes are held at, and the source at others.
-    values : (n_some, k) float32
-    watch : Watch
-    limits : _Limits
+    Functions are 0 at ``held`` nodes. ``values``, (n_some, k), are the value at each of ``nodes``
+    that is held, and the source at the others.
     """
     graph = base.graph
     is_held = np.zeros(graph.n_nodes, bool)
@@ -247,7 +226,7 @@ def _harmonic(
 
 
 def _neighbor_means(graph: Graph, nodes: Int64Array) -> sp.csr_array:
-    """(n_some, n_nodes) rows of the matrix that takes the means of neighbors, in float32."""
+    """(n_some, n_nodes) float32 matrix that takes the means of neighbors."""
     rows = graph.adjacency[nodes]
     degree = graph.degree[nodes]
     share = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
@@ -255,7 +234,7 @@ def _neighbor_means(graph: Graph, nodes: Int64Array) -> sp.csr_array:
 
 
 def _normalised(shares: RealArray) -> RealArray:
-    """Rows of sum 1, even ones where nothing is said."""
+    """Rows of sum 1; even ones where all are 0."""
     told = np.empty_like(shares)
     for rows in row_blocks(len(shares)):
         some = np.maximum(shares[rows], 0.0)

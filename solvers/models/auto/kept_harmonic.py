@@ -1,4 +1,4 @@
-"""Harmonic functions of the labels before, amended where few labels have changed."""
+"""Harmonic functions of earlier labels, amended while few labels have changed (K15)."""
 
 from dataclasses import dataclass
 
@@ -9,22 +9,13 @@ from peewit.solvers.models.left_out.kept_left_out import KeptLeftOut
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptHarmonic(KeptLeftOut):
-    """Harmonic functions as they were with some labels, and as they are with the last ones.
-
-    Attributes
-    ----------
-    last : Labels
-    last_shares : (n_nodes, n_classes) float32
-        Those of ``last``.
-    screening : float
-        Of ``labels``.
-    """
+    """Harmonic functions with the labels that they were made for, and with the last ones."""
 
     last: Labels
-    last_shares: Float32Array
-    screening: float
+    last_shares: Float32Array  # (n_nodes, n_classes), with ``last``
+    screening: float  # with ``labels``
 
     @property
     def nbytes(self) -> int:
-        """What they take."""
+        """Memory of both."""
         return self.shares.nbytes + self.last_shares.nbytes

@@ -1,12 +1,12 @@
-"""Walks of the labels before, repeated where few labels have changed.
+"""Walks of earlier labels, repeated while few labels have changed (K13).
 
-Threshold dynamics from potentials take many walks, and one label more would begin them all anew.
-What they end with is the shares of one walk, from classes that the rounds before it found: with a
-label more that walk is repeated, from the same classes but where the first ones, of potentials or
-densities, are others than they were. What left-out labels were predicted stays.
+Threshold dynamics take many walks, and one more label would begin them all anew. They end with the
+shares of one walk, from classes that earlier rounds found. With one more label that last walk is
+repeated from the same classes, except at nodes whose first class, by potentials or densities, has
+changed. Predictions of left-out labels stay.
 
-So an answer depends on the labels, and on those of the last solve whose walks began anew: by no
-more than walks of so many other labels.
+So an answer also depends on the labels that walks last began anew with: by no more than walks of so
+many other labels differ.
 """
 
 from dataclasses import dataclass
@@ -24,21 +24,11 @@ from peewit.solvers.models.left_out.label_groups import LabelGroups
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptWalks(KeptLeftOut):
-    """Walks as they ended with some labels.
+    """Walks as they ended with some labels."""
 
-    Attributes
-    ----------
-    walks_from : str
-        Whose classes walks began from.
-    first : (n_nodes,) int
-        These classes.
-    walk : Walk
-        The last one that was kept.
-    """
-
-    walks_from: str
-    first: IntArray
-    walk: Walk
+    walks_from: str  # "poisson" or "density": whose classes walks began from
+    first: IntArray  # (n_nodes,) these classes
+    walk: Walk  # the last one of a round that was kept
 
     @classmethod
     def of(
@@ -50,7 +40,7 @@ class KeptWalks(KeptLeftOut):
         left_out: FloatArray,
         shares: FloatArray,
     ) -> "KeptWalks":
-        """Those that began with ``start`` and ended with ``walk``."""
+        """Walks that began with ``start`` and ended with ``walk``."""
         return cls(
             labels=groups.labels,
             was_left_out=groups.asked_fold >= 0,
@@ -63,11 +53,11 @@ class KeptWalks(KeptLeftOut):
 
     @property
     def nbytes(self) -> int:
-        """What they take."""
+        """Memory of the classes and shares."""
         return self.first.nbytes + self.walk.classes.nbytes + self.shares.nbytes
 
     def repeated(self, prepared: PreparedGraph, start: WalkStart, watch: Watch) -> Float32Array:
-        """(n_nodes, n_classes) shares of the last walk, from classes that ``start`` amends."""
+        """(n_nodes, n_classes) shares of the last walk, with classes amended by ``start`` (K13)."""
         task = start.task
         classes = np.where(start.first == self.first, self.walk.classes, start.first)
         lacks = task.lacks

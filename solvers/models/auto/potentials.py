@@ -34,25 +34,14 @@ from peewit.solvers.status import Status, first_failure
 class Potentials:
     """Poisson learning with all labels, and without each fold.
 
-    Attributes
-    ----------
-    groups : LabelGroups
-    graph : Graph
-    task : CentredLabels
-        All labels.
-    columns : (n_groups, n_nodes) float32
-        L^+ of the groups times the mean degree, of mean 0 by degree on each component.
-    scores : (n_nodes, n_classes) float64
-        With all labels.
-    status : Status
-    stats : dict
+    ``columns`` are L^+ of the groups times the mean degree, of mean 0 by degree on each component.
     """
 
     groups: LabelGroups
     graph: Graph
     task: CentredLabels
-    columns: Float32Array
-    scores: FloatArray
+    columns: Float32Array  # (n_groups, n_nodes)
+    scores: FloatArray  # (n_nodes, n_classes), with all labels
     status: Status
     stats: dict[str, float | int | str]
 
@@ -66,13 +55,13 @@ class Potentials:
         rtol: float,
         max_iter: int,
     ) -> "Potentials":
-        """Those of ``groups``; raises `Stopped`."""
+        """Potentials of ``groups``; raises `Stopped`."""
         graph, solver = prepared.graph, prepared.base.kernel.solver
         made = _Made(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
         columns = prepared.potentials.of(groups, made.columns)
         if made.status is not Status.CONVERGED:
             prepared.potentials.kept.clear()
-        if solver.eliminates or solver.is_blind:  # whether rounding decides only bounds can tell
+        if solver.eliminates or solver.is_blind:  # only bounds tell whether rounding decides
             bounded = Poisson(rtol=rtol, max_iter=max_iter)
             _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
             made.status = first_failure(made.status, solution.status)
@@ -92,7 +81,7 @@ class Potentials:
         )
 
     def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
-        """The labels of the other folds, and the scores that they give."""
+        """The labels of the other folds, and their scores."""
         task = CentredLabels.of(self.groups.without(fold), self.graph.component)
         sums = self.groups.class_sums(self.groups.fold != fold)
         return task, _potential(self.columns, sums, task, task.component)
@@ -116,7 +105,7 @@ class Potentials:
         return _compressed(self.scores, left_out, self.task.reachable)
 
     def _each_without(self) -> FloatArray:
-        """(n_usable, n_classes) every label's own scores, by all the others."""
+        """(n_usable, n_classes) scores of every label by all the others."""
         labels, component = self.groups.labels, self.graph.component
         at_labels = self.columns[:, labels.nodes].astype(np.float64)
         np.fill_diagonal(at_labels, 0.0)
@@ -134,8 +123,6 @@ class Potentials:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Made:
-    """Columns of L^+ as they are solved for, and how that went."""
-
     prepared: PreparedAuto
     watch: Watch
     rtol: float
@@ -145,7 +132,7 @@ class _Made:
     residual: float = 0.0
 
     def columns(self, members: list[Int64Array], starts: Starts | None) -> Float32Array:
-        """(n_groups, n_nodes) of some groups, from first iterates where there are any."""
+        """(n_groups, n_nodes) columns of some groups, from first iterates if there are any."""
         graph, kernel = self.prepared.graph, self.prepared.base.kernel
         columns = np.empty((len(members), graph.n_nodes), np.float32)
         solver, unit = self._solver()
@@ -179,7 +166,7 @@ class _Made:
     def _correct(
         self, members: list[Int64Array], near: Float32Array, changed: list[Int64Array]
     ) -> None:
-        """Make ``near``, columns of L^+, right near the nodes that have changed, in place."""
+        """Correct ``near``, columns of L^+, in place around the nodes that have changed."""
         whole, base = self.prepared.graph, self.prepared.base
         if not whole.fits_single or all(nodes.size > MOST_NODES for nodes in changed):
             return
@@ -201,7 +188,7 @@ class _Made:
                 near[place][order] = column
 
     def _solver(self) -> tuple[LaplacianSolver, float]:
-        """A solver, in float32 as columns are unless residuals are blind; unit of potentials."""
+        """A solver, in float32 unless residuals are blind, and the unit of its potentials."""
         solver, unit = self.prepared.base.kernel.solver, mean_degree(self.prepared.graph)
         if solver.eliminates or solver.is_blind:
             solver.rtol, solver.max_iter = self.rtol, self.max_iter
@@ -219,7 +206,7 @@ class _Made:
 
 
 def mean_degree(graph: Graph) -> float:
-    """The mean degree."""
+    """The mean degree; 1 where there are no edges."""
     return float(graph.degree.mean()) or 1.0
 
 
@@ -238,10 +225,10 @@ def centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
 def _potential(
     columns: Float32Array, sums: FloatArray, task: CentredLabels, component: IntArray
 ) -> FloatArray:
-    """(n_some, n_classes) Poisson learning (H1) from the columns of groups, of some nodes.
+    """(n_some, n_classes) Poisson learning (H1) at some nodes, from the columns of groups.
 
-    ``component`` is theirs. Classes that are absent from a component are there as low as the
-    lowest one that is present.
+    ``component`` is that of these nodes. Classes absent from a component get the score of the
+    lowest class present.
     """
     single, lacks = sums.astype(np.float32), task.lacks
     lacks_any = np.asarray(lacks.any(axis=1))
@@ -258,7 +245,7 @@ def _potential(
 
 
 def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
-    """Potentials as an arm: they have spikes at labels, which a fit must not follow."""
+    """Potentials as an arm, compressed: they have spikes at labels, which a fit must not follow."""
     centred = _of_reached(scores, asked)
     typical = float(np.median(np.abs(centred[asked]))) or 1.0
     values = without_mean(np.arcsinh(centred / np.float32(typical), out=centred))
@@ -269,7 +256,7 @@ def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> S
 
 
 def scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
-    """Class scores as an arm, of size 1."""
+    """Class scores as an arm, of root mean square 1."""
     values = _of_reached(scores, asked)
     size = _size(values[asked])
     values /= np.float32(size)
@@ -286,5 +273,4 @@ def _of_reached(scores: FloatArray, asked: BoolArray) -> Float32Array:
 
 
 def _size(values: Float32Array) -> float:
-    """Root mean square."""
     return float(np.sqrt(np.square(values, dtype=np.float64).mean())) or 1.0

@@ -17,38 +17,22 @@ from peewit.solvers.models.left_out.label_groups import GroupColumns
 from peewit.solvers.models.linear.filtered_ridge import FilteredFeatures
 
 LARGEST: Final = 1e30
-"""What a potential, in units of 1 / (mean degree), or a density may be in float32."""
+"""Limit in float32 on a potential, in units of 1 / (mean degree), and on a density."""
 
 _BLOCK_ENTRIES: Final = 40 << 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PreparedAuto:
-    """What the arms share of a graph.
+    """What the arms share of a graph."""
 
-    Attributes
-    ----------
-    base : PreparedGraph
-        Of Poisson learning and of the walks.
-    pagerank : PersonalizedPageRank
-        Of the density.
-    features : FilteredFeatures or None
-        Of filtered ridge, where nodes have features.
-    potentials, densities : GroupColumns
-        Columns of the last labels.
-    walks : KeptWalks or None
-        Those of the last labels whose walks began anew.
-    harmonic : KeptHarmonic or None
-        Harmonic functions of the last labels.
-    """
-
-    base: PreparedGraph
-    pagerank: PersonalizedPageRank
-    potentials: GroupColumns
-    densities: GroupColumns
-    features: FilteredFeatures | None = None
-    walks: KeptWalks | None = None
-    harmonic: KeptHarmonic | None = None
+    base: PreparedGraph  # of Poisson learning and of the walks
+    pagerank: PersonalizedPageRank  # of the density
+    potentials: GroupColumns  # columns of the last labels
+    densities: GroupColumns  # columns of the last labels
+    features: FilteredFeatures | None = None  # of filtered ridge, where nodes have features
+    walks: KeptWalks | None = None  # of the last labels whose walks began anew
+    harmonic: KeptHarmonic | None = None  # of the last labels
 
     @property
     def graph(self) -> Graph:
@@ -57,7 +41,7 @@ class PreparedAuto:
 
     @property
     def rows(self) -> Rows | None:
-        """Features as they are given."""
+        """The features as given."""
         return None if self.features is None else self.features.rows
 
     @property
@@ -80,6 +64,6 @@ def indicators(members: list[Int64Array], n_nodes: int, dtype: npt.DTypeLike) ->
 
 
 def without_mean(rows: RealArray) -> RealArray:
-    """Each row less its mean; by a product, as numpy is slow with sums of short rows."""
+    """Each row minus its mean; by a product, as numpy is slow with sums of short rows."""
     share = np.full((rows.shape[1], 1), 1.0 / rows.shape[1], rows.dtype)
     return np.asarray(rows - rows @ share)

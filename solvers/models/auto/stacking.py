@@ -1,12 +1,12 @@
-"""Stacking: what several arms say of a node, weighed by how well they predict labels left out.
+"""Stacking: arms weighted by how well they predict labels left out.
 
-Decision: the weights have a prior that is a mixture. Context: of five labels a class nothing can be
-fitted, and one set of prior weights is wrong by tens of points on some kind of graph, as is the
-majority; of many labels all of that is a matter of a fit. Consequence: each component of the prior,
-a `Belief`, is one way in which the arms may be right, or none of them. Its fit has an evidence, the
-probability of the left-out labels with the weights integrated out, and predictions are averaged
-by it. One of the beliefs is that the arms say nothing: the class shares answer, so that the mean
-log loss on left-out labels is never more than -log(mass) / n_labels above theirs.
+Decision: the weights have a prior that is a mixture. Context: five labels a class fit nothing, and
+one set of prior weights is wrong by tens of points on some kind of graph, as is the majority; with
+many labels all of that is a matter of a fit. Consequence: each component of the prior, a `Belief`,
+is one way in which the arms may be right, or none of them. The evidence of its fit is the
+probability of the left-out labels with the weights integrated out (K9), and predictions are
+averaged by it. One of the beliefs is that the arms say nothing and the class shares answer, so the
+mean log loss on left-out labels is never more than -log(mass) / n_labels above theirs.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from peewit.solvers.models.left_out.label_coverage import LabelCoverage
 from peewit.solvers.row_ranges import row_blocks
 
 CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1e4)
-"""Pseudo-labels of each class that are tried; the last one makes all classes equal."""
+"""Pseudo-labels of each class that are tried (K10); the last one makes all classes equal."""
 
 _VARIANCE = 0.5
 _VARIANCE_UNNAMED = 0.1
@@ -33,27 +33,17 @@ _SUFFICIENT = 1e-4
 _MOST_STEPS, _MOST_HALVINGS = 200, 60
 _LEAST_ORDERING = 20
 _LEAST_LOG_RATIO = 0.1
-"""Of the shares of the commonest and the rarest class: nearer ones leave nodes a toss-up, which
-the little that contradicted arms say decides worse than nothing."""
+"""Least log ratio of the commonest and the rarest class share for which order is kept: with nearer
+ones nodes are a toss-up, which contradicted arms decide worse than nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StackedArm:
-    """What one predictor says, as log odds up to a scale.
+    """Scores of one predictor, as log odds up to a scale."""
 
-    Attributes
-    ----------
-    values : (n_nodes, n_classes)
-        Of every node; rows sum to 0.
-    left_out : (n_asked, n_classes) float64
-        Of every label, without it, and then of nodes that stand for all, without as many.
-    scale : float
-        Of ``values``, for the weights, which are those of ``left_out``.
-    """
-
-    values: RealArray
-    left_out: FloatArray
-    scale: float = 1.0
+    values: RealArray  # (n_nodes, n_classes); rows sum to 0
+    left_out: FloatArray  # (n_asked, n_classes) of labels, then stand-in nodes, without a fold
+    scale: float = 1.0  # of ``values``, for weights that fit ``left_out`` (K18)
 
     def with_scale_of(self, nodes: Int64Array, places: Int64Array) -> "StackedArm":
         """With the scale that makes ``values`` of some nodes as large as those left out (K18).
@@ -69,50 +59,28 @@ class StackedArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """One component of the prior: which arms may be right, and how.
+    """One component of the prior: which arms may be right, and how (K8), (K9)."""
 
-    Attributes
-    ----------
-    weights : mapping of str to float
-        Prior mean of the weight of an arm, 0 for those not named; none at all: the class shares
-        answer, and nothing is fitted.
-    mass : float
-        Prior probability, relative to the others'.
-    uses_shares : bool
-        Whether the arms tell likelihoods, to which the class shares are the prior.
-    variance : float
-        Prior variance of what each class gains everywhere: less for arms that are balanced.
-    ignores : tuple of str
-        Arms whose weight is 0: only other beliefs use them.
-    """
-
-    weights: Mapping[str, float]
-    mass: float
-    uses_shares: bool = False
-    variance: float = _VARIANCE
-    ignores: tuple[str, ...] = ()
+    weights: Mapping[str, float]  # prior means; 0 for others; none: class shares answer unfitted
+    mass: float  # prior probability, relative to the others'
+    uses_shares: bool = False  # arms are likelihoods, with the class shares as prior
+    variance: float = _VARIANCE  # prior, of class intercepts; less for arms that are balanced
+    ignores: tuple[str, ...] = ()  # arms of weight 0, which only other beliefs use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SharePrior:
-    """Class shares as the labels tell them, in logarithms (K10).
+    """Class shares estimated from the labels, as logarithms (K10)."""
 
-    Attributes
-    ----------
-    of_all : (n_classes,) float64
-    left_out : (n_labeled, n_classes) float64
-        Without each label.
-    """
-
-    of_all: FloatArray
-    left_out: FloatArray
+    of_all: FloatArray  # (n_classes,)
+    left_out: FloatArray  # (n_labeled, n_classes), without each label
 
     @classmethod
     def of(cls, classes: Int64Array, n_classes: int) -> "SharePrior":
-        """The posterior mean under symmetric Dirichlet priors, averaged by their evidence.
+        """The posterior mean under symmetric Dirichlet priors, averaged by their evidence (K10).
 
-        Classes with equally many labels so get equal shares also without one of them, which plain
-        counts would not give.
+        So classes with equally many labels get equal shares also without one label, unlike plain
+        counts.
         """
         counts = np.bincount(classes, minlength=n_classes).astype(np.float64)
         prior = np.array(CONCENTRATIONS)[:, None]
@@ -141,44 +109,25 @@ class SharePrior:
 class Fit:
     """A belief after the left-out labels.
 
-    Attributes
-    ----------
-    name : str
-    uses_shares : bool
-    weights : mapping of str to float
-        Of the arms, posterior mode; the mean where that is 0, the belief names the arm, and the
-        classes have uneven shares.
-    intercept, slope : (n_classes,) float64
-        Of every class, and what it gains with the degree.
-    log_evidence : float
-        With the prior mass of the belief.
-    left_out : (n_used, n_classes) float64
-        Probabilities of the left-out labels.
+    Weights are posterior modes; the mean where that is 0, the belief names the arm, and the classes
+    have uneven shares (K8).
     """
 
     name: str
     uses_shares: bool
-    weights: Mapping[str, float]
-    intercept: FloatArray
-    slope: FloatArray
-    log_evidence: float
-    left_out: FloatArray
+    weights: Mapping[str, float]  # of the arms
+    intercept: FloatArray  # (n_classes,) gain of each class everywhere (K7)
+    slope: FloatArray  # (n_classes,) gain with the degree (K7)
+    log_evidence: float  # with the prior mass of the belief (K9)
+    left_out: FloatArray  # (n_used, n_classes) probabilities of the left-out labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stack:
-    """Fits, and how much each counts.
-
-    Attributes
-    ----------
-    fits : tuple of Fit
-    posterior : (n_fits,) float64
-        Their probabilities, given the left-out labels.
-    shares : SharePrior
-    """
+    """Fits, and how much each counts."""
 
     fits: tuple[Fit, ...]
-    posterior: FloatArray
+    posterior: FloatArray  # (n_fits,) probabilities of the fits, given the left-out labels
     shares: SharePrior
 
     @property
@@ -209,9 +158,9 @@ class Stack:
     def probabilities(
         self, arms: Mapping[str, StackedArm], covariate: FloatArray, rows: slice | Int64Array
     ) -> FloatArray:
-        """(n_rows, n_classes) of some nodes; ``covariate`` of all, as in `fitted_stack`."""
+        """(n_rows, n_classes) probabilities of some nodes (K7); ``covariate`` is of all nodes."""
         pairs = list(zip(self.posterior, self.fits, strict=True))
-        # class shares that are nearly certain would rank no node before another
+        # the class shares alone, even if nearly certain, would rank no node before another
         able = [pair for pair in pairs if pair[1].weights]
         ranking = max(able, key=lambda pair: pair[0], default=None)
         counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
@@ -225,20 +174,16 @@ class Stack:
                     logits += own * arms[name].scale * arms[name].values[rows]
             if fit.slope.any():
                 logits += covariate[rows, None] * fit.slope
-            mixed += weight * softmax(logits, axis=1)
+            mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
         mixed /= mixed.sum(axis=1, keepdims=True)
         return mixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StratifiedStack:
-    """A stack for nodes that are near labels, and one for the others, where labels are spread.
+    """A stack for nodes near labels, and one for the others, where labels are spread (K12).
 
-    Attributes
-    ----------
-    far, near : Stack
-        Equal where no node is near.
-    coverage : LabelCoverage
+    Both are the same where no node is near.
     """
 
     far: Stack
@@ -257,7 +202,7 @@ class StratifiedStack:
 
     @property
     def belief_weights(self) -> dict[str, float]:
-        """How much each belief counts, in the mean over the nodes."""
+        """How much each belief counts, averaged over the nodes."""
         share = self.coverage.near_share
         near = self.near.belief_weights
         return {
@@ -268,7 +213,7 @@ class StratifiedStack:
     def left_out_of(
         self, arms: Mapping[str, StackedArm], places: Int64Array, covariate: FloatArray
     ) -> FloatArray:
-        """(n_places, n_classes) of nodes that are asked without a fold, where none is near."""
+        """(n_places, n_classes) of nodes predicted without a fold, where none is near."""
         told = {
             name: StackedArm(values=arm.left_out, left_out=arm.left_out)
             for name, arm in arms.items()
@@ -276,7 +221,7 @@ class StratifiedStack:
         return self.far.probabilities(told, covariate, places)
 
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
-        """(n_nodes, n_classes) of all nodes; ``covariate`` as in `fitted_stack`."""
+        """(n_nodes, n_classes) probabilities of all nodes; ``covariate`` as in `fitted_stack`."""
         told = np.empty((covariate.size, self.far.shares.of_all.size))
         for rows in row_blocks(covariate.size):
             told[rows] = self.far.probabilities(arms, covariate, rows)
@@ -288,7 +233,7 @@ class StratifiedStack:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Problem:
-    """Left-out labels, and what is said of them: minus log posterior and its derivatives.
+    """Minus log posterior of a belief's weights, and its derivatives (K7), (K8).
 
     ``said`` is (n_arms, n_used, n_classes), ``covariates`` (n_covariates, n_used) with a first row
     of ones. Parameters are the weights of the arms, then a row of classes for each covariate.
@@ -308,7 +253,7 @@ class _Problem:
     def logits(self, parameters: FloatArray) -> FloatArray:
         weights, rows = self._parts(parameters)
         total: FloatArray = np.tensordot(weights, self.said, 1) + self.offset
-        return total + self.covariates.T @ rows
+        return total + self.covariates.T @ rows  # (K7)
 
     def loss(self, parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Minus log posterior up to a constant, its gradient, and the labels' probabilities."""
@@ -362,20 +307,18 @@ def fitted_stack(
     *,
     covariate_mass: float,
 ) -> Stack:
-    """Weights of the arms, for each belief, and the probability of each belief (K7).
+    """Weights of the arms for each belief, and the probability of each belief (K7).
 
     Parameters
     ----------
-    arms : mapping of str to StackedArm
     classes : (n_labeled,) int64
         Class of each label.
-    shares : SharePrior
     beliefs : mapping of str to Belief
-        Those that name an arm that is not there are left out.
+        Those that name a missing arm are left out.
     used : (n_used,) int64
         Labels to learn from: those that could be left out.
     covariate : (n_labeled,) float64 or None
-        A number of each node, standardised, that classes may depend on by itself; None for too few
+        A standardized number of each node that classes may depend on by itself; None for too few
         labels to tell.
     covariate_mass : float
         Prior probability that they do.
@@ -423,7 +366,7 @@ def fitted_stack(
 
 
 def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int64Array) -> Fit:
-    """The belief that the class shares answer."""
+    """The fit of the belief that the class shares answer."""
     probabilities = softmax(left_out, axis=1)
     told = np.log(probabilities[np.arange(classes.size), classes]).sum()
     zero = np.zeros(left_out.shape[1])
@@ -439,7 +382,7 @@ def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int6
 
 
 def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and precision of the parameters (S2)."""
+    """Mean and precision of the parameters (K8)."""
     first = np.array([belief.weights.get(name, 0.0) for name in names])
     named = np.where(first > 0, _VARIANCE, _VARIANCE_UNNAMED)
     variance = np.diag(named) + np.outer(first, first) * _VARIANCE_OF_SCALE
@@ -451,7 +394,7 @@ def _prior(belief: Belief, names: list[str], n_free: int) -> tuple[FloatArray, F
 
 
 def _mean_above_zero(slope: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Mean of the density proportional to exp(-slope x - curvature x^2 / 2) on x > 0."""
+    """Mean of the density proportional to exp(-slope x - curvature x^2 / 2) on x > 0 (K8)."""
     at = slope / np.sqrt(curvature)
     ratio = np.exp(-0.5 * np.square(at) - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-at))
     return np.asarray((ratio - at) / np.sqrt(curvature))
@@ -504,7 +447,7 @@ def _fit(
     *,
     keeps_order: bool,
 ) -> Fit:
-    """The mode of one belief, and its evidence; the mean of named weights at 0 to order nodes."""
+    """The mode of one belief and its evidence (K9); named weights at 0 get their mean (K8)."""
     n_arms, n_classes = problem.n_arms, problem.offset.shape[1]
     parameters, loss = problem.mean, 0.0
     log_evidence = float(np.log(belief.mass * mass))
@@ -517,7 +460,7 @@ def _fit(
         curvature = problem.curvature(probabilities) + problem.precision
         prior = problem.precision[np.ix_(is_free, is_free)]
         volume = np.linalg.slogdet(curvature[np.ix_(is_free, is_free)])[1]
-        log_evidence -= loss + 0.5 * float(volume - np.linalg.slogdet(prior)[1])
+        log_evidence -= loss + 0.5 * float(volume - np.linalg.slogdet(prior)[1])  # (K9)
         at_zero = np.flatnonzero((problem.mean > 0) & ~is_free)
         if keeps_order and at_zero.size:
             parameters = parameters.copy()

@@ -23,15 +23,15 @@ from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.status import Status
 
 CLEARLY: Final = 3.0
-"""Standard errors by which densities must predict more left-out labels than walks from potentials
-for walks to begin once more, from densities."""
+"""Restart walks from densities when these predict left-out labels better than walks from potentials
+by this many standard errors."""
 
 BY_FAR: Final = 6.0
-"""Those by which they must predict more than potentials for walks to begin from densities at once:
-of fewer labels what is worse at first may lead further."""
+"""Begin walks from densities when these predict left-out labels better than potentials by this many
+standard errors: by less, what is worse at first may lead further."""
 
 _FEW_PER_CLASS: Final = 5
-"""Up to so many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
+"""Up to this many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
 
 
 def walks(
@@ -41,7 +41,7 @@ def walks(
     arms: dict[str, StackedArm],
     watch: Watch,
 ) -> tuple[StackedArm, dict[str, str]]:
-    """The arm of walks, and what is told of it: repeated where few labels have changed.
+    """The arm of walks and its stats; repeated where few labels have changed (K13).
 
     ``arms`` are those of potentials and densities; raises `Stopped`.
     """
@@ -67,10 +67,11 @@ def walks(
 def walk_shares(
     prepared: PreparedAuto, poisson: Potentials, begun: Potentials | Densities, watch: Watch
 ) -> tuple[StackedArm, str, KeptWalks | None]:
-    """Threshold dynamics from the classes that ``begun`` gives, as an arm; raises `Stopped`.
+    """The arm of threshold dynamics from the classes of ``begun``; raises `Stopped`.
 
-    Of few labels also from a cut of nearly even sizes, by the potentials of ``poisson``, where that
-    is better; which one, is told. Of more the last walk can be kept for other labels.
+    With few labels walks also start from a cut of nearly even sizes, by the potentials of
+    ``poisson``; the better one (H4) is taken and named. With more labels the last walk is returned
+    if it can be kept for other labels.
     """
     groups, base = begun.groups, prepared.base
     labels, task, potential = groups.labels, poisson.task, poisson.scores
@@ -117,7 +118,7 @@ def _repeated(
     begun: Potentials | Densities,
     watch: Watch,
 ) -> StackedArm:
-    """The last walk once more, as an arm; raises `Stopped`."""
+    """The arm of the last walk, repeated (K13); raises `Stopped`."""
     groups, task = poisson.groups, poisson.task
     values = kept.repeated(prepared.base, _start(task, groups.labels, begun.scores), watch)
     values[~task.reachable] = 1.0
@@ -125,14 +126,13 @@ def _repeated(
 
 
 def _tries_even(groups: LabelGroups) -> bool:
-    """Whether a cut of nearly even sizes is tried."""
     return groups.labels.n_labeled <= _FEW_PER_CLASS * groups.labels.n_classes
 
 
 def _start(
     task: CentredLabels, labels: Labels, scores: RealArray, asked: Int64Array | None = None
 ) -> WalkStart:
-    """Walks from the classes of the largest scores, of which some nodes' shares are asked for."""
+    """Walks from the classes of the largest scores; ``asked`` are nodes whose shares are needed."""
     first = np.empty(len(scores), np.min_scalar_type(labels.n_classes))
     for rows in row_blocks(first.size):
         absent = task.lacks[task.component[rows]]
@@ -141,7 +141,7 @@ def _start(
 
 
 def _is_better_cut(graph: Graph, poisson: Potentials, found: FloatArray, best: FloatArray) -> bool:
-    """Whether the classes of some shares cut a graph better than those of others (H4)."""
+    """Whether the classes of shares ``found`` cut the graph better than those of ``best`` (H4)."""
     asked = poisson.task.reachable
     weight = np.where(asked, graph.degree, 0.0)
     told = []

@@ -1,6 +1,6 @@
 """Labels centred per component: what the models fit, and the means they add again.
 
-On a component the constant costs no energy, so labels are centred with its mean target, and a
+On a component a constant costs no energy. So labels are centred with their mean target there, and a
 component without label is answered by the mean of all labels.
 """
 
@@ -16,31 +16,17 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CentredLabels:
-    """Labels on nodes that fall into components.
-
-    Attributes
-    ----------
-    labels : Labels or RealLabels
-        As given.
-    component : (n_nodes,) int
-        Component of each node, numbered from 0.
-    values : (n_labeled, n_columns) float64
-        Targets minus the mean of their component.
-    means : (n_components, n_columns) float64
-        Mean target of each component; the mean of all labels where it has none.
-    counts : (n_components,) int64
-        Labels of each component.
-    """
+    """Labels centred by the components of their nodes."""
 
     labels: Targets
-    component: IntArray
-    values: FloatArray
-    means: FloatArray
-    counts: IntArray
+    component: IntArray  # (n_nodes,) of each node, numbered from 0
+    values: FloatArray  # (n_labeled, n_columns) targets minus the mean of their component
+    means: FloatArray  # (n_components, n_columns) mean targets; of all labels where none
+    counts: IntArray  # (n_components,) labels
 
     @classmethod
     def of(cls, labels: Targets, component: IntArray) -> "CentredLabels":
-        """``labels`` on nodes of these components; each is numbered by at least one node."""
+        """``labels`` on nodes of these components; each number has at least one node."""
         targets, at = labels.targets(), component[labels.nodes]
         counts = np.bincount(at, minlength=int(component.max(initial=-1)) + 1)
         means = np.tile(labels.mean_target(), (counts.size, 1))
@@ -58,7 +44,7 @@ class CentredLabels:
         )
 
     def uncentred(self) -> "CentredLabels":
-        """The same with targets as they are, and means of 0 where there are labels."""
+        """The same with uncentred targets, and means of 0 where there are labels."""
         means = np.where(self.counts[:, None] > 0, 0.0, self.means)
         return replace(self, values=self.labels.targets(), means=means)
 
@@ -91,7 +77,7 @@ class CentredLabels:
     def solution(
         self, scores: FloatArray, status: Status, stats: dict[str, float | int | str]
     ) -> Solution:
-        """``scores`` where a label reaches, the mean of all labels elsewhere."""
+        """The solution: ``scores`` where a label reaches, the mean of all labels elsewhere."""
         reachable = self.reachable
         kept = np.where(reachable[:, None], scores, self.labels.mean_target())
         return Solution(scores=kept, reachable=reachable, status=status, stats=stats)

@@ -8,23 +8,17 @@ from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.labels import Labels, Targets
 
 TIE: Final = 1e-9
-"""Scores nearer to each other than this part of their node's largest are a tie."""
+"""Scores tie if they differ by less than this, relative to the largest score of their node."""
 
 
 def uncertain(
     scores: FloatArray, bound: FloatArray, labels: Targets, *, keeps_margins: bool = True
 ) -> BoolArray:
-    """(n_nodes,) where rounding may decide: the class, beyond ties, or a number to six digits.
+    """(n_nodes,) whether rounding may decide a class, beyond ties, or a number's first six digits.
 
-    Parameters
-    ----------
-    scores : (n_nodes, n_columns) float64
-    bound : (n_nodes, n_columns) float64
-        On the error of each score.
-    labels : Labels or RealLabels
-        Digits of numbers count in the range of the labels.
-    keeps_margins : bool
-        False where scores are weighed later: then classes need their scores to six digits, too.
+    ``bound``, (n_nodes, n_columns), bounds the error of each score. Digits of numbers are relative
+    to the range of the labels. Without ``keeps_margins`` (scores are weighed later) classes need
+    their scores to six digits, too.
     """
     worst = bound.max(axis=1, initial=0.0)
     if not isinstance(labels, Labels):

@@ -1,4 +1,4 @@
-"""Class sizes: what is asked of them, and offsets under which arg max gives them (H3)."""
+"""Class sizes: which ones are requested, and offsets under which arg max gives them (H3)."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -9,8 +9,8 @@ from peewit.solvers.arrays import FloatArray, RealArray
 from peewit.solvers.labels import Labels
 
 ClassShares: TypeAlias = Literal["none", "labels", "estimated"] | Mapping[str | int, float]
-"""Class sizes are free, as among the labels, found by a model that can, or known: numbers in their
-proportions by class."""
+"""Class sizes: free, those of the labels, estimated by models that can, or numbers in proportion to
+the known sizes."""
 
 BALANCE_DOC = (
     "'labels' offsets classes until each wins the share of the nodes that it has among the labels, "
@@ -26,15 +26,11 @@ _NEXT_TO_NOTHING = 1e-200
 
 
 def asked_shares(name: str, asked: ClassShares, labels: Labels) -> FloatArray | None:
-    """(n_classes,) the shares of the nodes asked for, with sum 1; None where sizes are free.
+    """(n_classes,) requested shares of the nodes, with sum 1; None where sizes are free.
 
-    Classes are compared as text, since JSON knows no other. Shares of classes that no label has
-    are left out. ``name`` is that of the hyperparameter, for the error.
-
-    Raises
-    ------
-    ValueError
-        A class of the labels has no share.
+    Classes are compared as text, since JSON has no other keys. Shares of classes without label are
+    left out. ``name`` is the hyperparameter's, for the error. Raises ValueError if a labeled class
+    has no share.
     """
     if not isinstance(asked, Mapping):
         return labels.class_prior() if asked == "labels" else None
@@ -52,9 +48,9 @@ def asked_shares(name: str, asked: ClassShares, labels: Labels) -> FloatArray | 
 
 
 def unknown_classes(name: str, asked: object, labels: Labels) -> str | None:
-    """A warning of classes that are asked for and no label has; None where there are none.
+    """A warning about requested classes that no label has, or None.
 
-    ``name`` is that of the hyperparameter, and ``asked`` its value.
+    ``name`` is the hyperparameter's.
     """
     if not isinstance(asked, Mapping):
         return None
@@ -66,20 +62,20 @@ def unknown_classes(name: str, asked: object, labels: Labels) -> str | None:
 
 
 def class_text(name: str | float) -> str:
-    """A class name as text; a whole number has no point."""
+    """A class name as text; a whole number has no decimal point."""
     is_whole = isinstance(name, float) and name.is_integer()
     return str(int(name)) if is_whole else str(name)
 
 
 def share_miss(scores: RealArray, shares: FloatArray) -> float:
-    """How far the share of the nodes that a class wins is from the one asked for, at most."""
+    """Largest difference between the share that a class wins and its requested share."""
     return float(np.abs(_won(scores) - shares).max())
 
 
 def balance_warnings(
     asked: ClassShares, labels: Labels, stats: Mapping[str, float | int | str]
 ) -> tuple[str, ...]:
-    """What is to be said of ``class_balance`` after a solve with these ``stats``."""
+    """Warnings about ``class_balance`` after a solve with these ``stats``."""
     told = []
     unknown = unknown_classes("class_balance", asked, labels)
     if unknown is not None:
@@ -105,7 +101,7 @@ def class_offsets(
     Parameters
     ----------
     scores : (n_nodes, n_classes)
-        Class scores; minus infinity where a class is not to win.
+        Minus infinity where a class must not win.
     lower, upper : (n_classes,)
         Bounds on the share of the nodes that each class wins; equal ones fix it.
     first : (n_classes,) or None
@@ -115,10 +111,10 @@ def class_offsets(
     -----
     Of all partitions within the bounds the arg max has the largest sum of scores, and b are the
     multipliers of the bounds: above 0 only for a class at its lower bound, below 0 only for one at
-    its upper bound. Their dual is minimised one class at a time, each exactly, by a quantile of
+    its upper bound. Their dual is minimized one class at a time, each exactly, by a quantile of
     what its nodes lack to win, until shares are within 1e-3 or get no nearer. Where equal rows
-    would have to be shared out, no offsets reach the shares; the best ones seen are given, and
-    `share_miss` tells what is missing.
+    would have to be shared out, no offsets reach the shares; the best ones seen are returned, and
+    `share_miss` measures the rest.
 
     References
     ----------
@@ -148,7 +144,7 @@ def class_offsets(
 
 
 def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """The offsets plus the number that lowers their dual most, which changes no arg max."""
+    """The offsets plus the constant that lowers their dual most; it changes no arg max."""
     order = np.argsort(-offsets)
     below = np.append(0.0, np.cumsum((upper - lower)[order]))
     slopes = 1.0 - float(upper.sum()) + below  # the first classes above 0, the others below
@@ -159,7 +155,7 @@ def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> 
 
 
 def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:
-    """The offset nearest to 0 with which class ``k`` wins ``least`` to ``most`` nodes."""
+    """The offset nearest to 0 with which class ``k`` wins ``least`` to ``most`` nodes (H3)."""
     others = np.arange(len(columns)) != k
     lack = _shifted(columns[others], offsets[others]).max(axis=0) - columns[k]
     n_always = int(np.count_nonzero(lack == -np.inf))
@@ -175,10 +171,9 @@ def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, mos
 
 
 def _shifted(columns: RealArray, offsets: FloatArray) -> RealArray:
-    """The columns plus their offsets, in the type of the columns."""
     return np.asarray(columns + offsets[:, None].astype(columns.dtype))
 
 
 def _won(scores: RealArray) -> FloatArray:
-    """(n_classes,) share of the rows in which each class is the greatest."""
+    """(n_classes,) share of the rows that each class wins."""
     return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)

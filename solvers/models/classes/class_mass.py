@@ -1,7 +1,7 @@
-"""Class masses: the share of a component that the scores of each class add up to, put right.
+"""Corrections of class masses: the share of a component that the scores of each class sum up to.
 
-Few labels say little of how large a class is, and a harmonic function says even less: how much of
-it a class gets depends on where its labels happen to lie. All is done per component.
+Few labels say little of how large a class is, and a harmonic function says even less: its masses
+depend on where the labels happen to lie. All is done per component.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from peewit.solvers.labels import Labels
 _EPS: Final = float(np.finfo(np.float64).eps)
 _KNOWN: Final = 1e-2
 _NEARLY_ALL: Final = 1.0 - 1e-6
-"""Mean of a class from which on its deviations are told by those of the others: their own digits
-are lost beside 1."""
+"""From this mean of a class on its deviations are summed from those of the other classes: their own
+digits are lost beside 1."""
 
 
 def label_shares(labels: Labels, graph: Graph) -> FloatArray:
@@ -32,28 +32,16 @@ def label_shares(labels: Labels, graph: Graph) -> FloatArray:
 def normalized_masses(
     scores: FloatArray, labels: Labels, graph: Graph, shares: FloatArray | None = None
 ) -> FloatArray:
-    """Distributions proportional to pi_k f_ik / sum_i f_ik: class-mass normalisation.
+    """Distributions proportional to pi_k f_ik / sum_i f_ik: class-mass normalization.
 
-    Parameters
-    ----------
-    scores : (n_nodes, n_classes)
-        f >= 0 up to rounding, rows summing to 1.
-    labels : Labels
-        A class without label in a component keeps scores of 0 there.
-    graph : Graph
-        Names the components.
-    shares : (n_classes,) or None
-        pi_k of every component; None for `label_shares`.
-
-    Returns
-    -------
-    (n_nodes, n_classes) float64
-        Rows sum to 1.
+    ``scores`` are f >= 0 up to rounding, with rows of sum 1; a class without label in a component
+    keeps scores of 0 there. ``shares``, (n_classes,), are pi_k of every component; None stands for
+    `label_shares`.
 
     Notes
     -----
-    Where labels are few and their counts unequal, f is nearly constant, pi decides and the
-    largest class wins everywhere; `contrasts` does not have that flaw.
+    Where labels are few and their counts unequal, f is nearly constant, pi decides and the largest
+    class wins everywhere; `contrasts` does not have that flaw.
 
     References
     ----------
@@ -81,25 +69,21 @@ def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
     Parameters
     ----------
     scores : (n_nodes, n_classes)
-        A harmonic function f of one-hot labels: rows sum to 1.
-    labels : Labels
-        The labels that f extends.
-    graph : Graph
-        Names the components, and weighs nodes by their degree.
+        A harmonic function f of the one-hot ``labels``: rows sum to 1.
 
     Returns
     -------
     (n_nodes, n_classes) float64
-        p_k (f_ik / m_k - (1 - r)), to be compared within a row. m_k is the mean of f_k weighed by
+        p_k (f_ik / m_k - (1 - r)), to be compared within a row. m_k is the mean of f_k weighted by
         degree, r = sum_k var(f_k) / sum_k m_k (1 - m_k) in [0, 1] says how decided f is, and
         p_k = r m_k + (1 - r) pi_k. A class without label in a component never wins there.
 
     Notes
     -----
     A decided f (r = 1) is compared as it is: its masses are the sizes of the classes. A flat one
-    (r = 0, few labels) is compared by pi_k (f_ik - m_k) / m_k: its constant part is an accident
-    of where the labels lie, and what is left is Poisson learning with the labels kept as they
-    are. With equal numbers of labels the order is that of class-mass normalisation.
+    (r = 0, few labels) is compared by pi_k (f_ik - m_k) / m_k: its constant part is an accident of
+    where the labels lie, and what is left is Poisson learning with fixed labels. With equal numbers
+    of labels the order is that of class-mass normalization.
     """
     parts = _parts(scores, labels, graph)
     contrast: FloatArray = parts.share[graph.component] * parts.leaning
@@ -139,7 +123,7 @@ def contrast_bounds(
     rest = _rest(mean)
     off_spread = (off_mean * rest + mean * _rest(off_mean)).sum(axis=1)
     missed, spread = off_variance + off_spread, (mean * rest).sum(axis=1)
-    off_decided = np.ones_like(spread)  # r lies in [0, 1]
+    off_decided = np.ones_like(spread)  # r lies in [0, 1], so no more
     np.divide(missed, spread, out=off_decided, where=missed < spread)
     off_decided[missed == 0] = 0.0
     off_decided = off_decided[:, None]
@@ -153,19 +137,14 @@ def contrast_bounds(
 
 
 class _Parts(NamedTuple):
-    """Contrasts are share * leaning, p_k and (f_ik - m_k) / m_k + r in the words of `contrasts`.
+    """Contrasts as share * leaning: p_k and (f_ik - m_k) / m_k + r, named as in `contrasts`."""
 
-    ``mean`` m and ``share`` are (n_components, n_classes), ``decided`` r (n_components, 1),
-    ``deviation`` f - m and ``leaning`` (n_nodes, n_classes); ``means`` makes means by component of
-    such columns.
-    """
-
-    mean: FloatArray
-    share: FloatArray
-    decided: FloatArray
-    deviation: FloatArray
-    leaning: FloatArray
-    means: Callable[[FloatArray], FloatArray]
+    mean: FloatArray  # (n_components, n_classes): m
+    share: FloatArray  # (n_components, n_classes): p
+    decided: FloatArray  # (n_components, 1): r
+    deviation: FloatArray  # (n_nodes, n_classes): f - m
+    leaning: FloatArray  # (n_nodes, n_classes)
+    means: Callable[[FloatArray], FloatArray]  # by component, of (n_nodes, n_classes)
 
 
 def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
@@ -186,8 +165,8 @@ def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
     spread = (mean * _rest(mean)).sum(axis=1)
     decided = np.ones_like(spread)
     np.divide(variance, spread, out=decided, where=spread > 0)
-    decided = np.clip(decided, 0.0, 1.0)[:, None]
-    share = decided * mean + (1.0 - decided) * label_shares(labels, graph)
+    decided = np.clip(decided, 0.0, 1.0)[:, None]  # r
+    share = decided * mean + (1.0 - decided) * label_shares(labels, graph)  # p_k
     leaning = np.full_like(scores, -1.0)
     np.divide(deviation, own, out=leaning, where=own > 0)
     leaning += decided[component]
@@ -197,5 +176,5 @@ def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
 
 
 def _rest(columns: FloatArray) -> FloatArray:
-    """Of each row what the other columns add up to: of shares, 1 less than their own."""
+    """Sum of the other columns in each row; for shares, 1 less their own."""
     return columns @ (1.0 - np.eye(columns.shape[1]))

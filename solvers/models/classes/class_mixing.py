@@ -1,7 +1,7 @@
-"""Class mixing: the weight of the edges between classes, how good a cut it makes, and other cuts.
+"""Class mixing: the weight of the edges between classes, how good a cut is, and other cuts.
 
-Two partitions of one graph are compared by what chance would join, so that neither one large class
-nor many equal ones win by their sizes.
+Two partitions of one graph are compared relative to chance, so that neither one large class nor
+many equal ones win by their sizes.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ _LEAST_NORM = 1e-6
 
 _MORE = 1e-4
 _AS_FIT, _FAR_BETTER = 0.975, 0.75
-"""A cut that retains walks better needs so much of the other's agreement, or leaves at most so much
-of its weight between classes, beside chance."""
+"""A cut that retains walks better must keep this part of the other's agreement, or leave at most
+this part of its weight between classes, relative to chance (H4)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixing:
-    """The weight of the edges from each class to each other, twice within: (n_classes, n_classes).
+    """(n_classes, n_classes) weight of the edges between classes, counted twice within a class.
 
     Its row sums are the volumes of the classes.
     """
@@ -49,7 +49,7 @@ class Mixing:
 
     @property
     def assortativity(self) -> float:
-        """The part of the weight within classes, beyond chance, of what could be: at most 1.
+        """The weight within classes beyond chance, relative to the most possible (H4); at most 1.
 
         Newman (2003): (sum_k e_kk - sum_k a_k^2) / (1 - sum_k a_k^2). 0 for a single class.
         """
@@ -62,25 +62,25 @@ class Mixing:
 
     @property
     def retention(self) -> float:
-        """Sum over classes of the chance that a step stays: n_classes - normalized cut."""
+        """Sum over classes of the chance that a step stays (H4): n_classes - normalized cut."""
         volumes = self.weight.sum(axis=1)
         kept = np.diagonal(self.weight)
         return float(np.divide(kept, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
 
     def cut_ratio(self, other: "Mixing") -> float:
-        """The weight left between classes, beside chance, over that of another partition."""
+        """The weight left between classes, relative to chance, over that of another partition."""
         least = float(np.finfo(np.float64).tiny)
         return (1.0 - self.assortativity) / max(1.0 - other.assortativity, least)
 
     def improves(self, other: "Mixing") -> bool:
-        """Whether a cut is better than another, both beside chance and class by class."""
+        """Whether a cut is better than another, both relative to chance and class by class."""
         return (
             self.assortativity > other.assortativity + _MORE
             and self.retention > other.retention + _MORE
         )
 
     def beats(self, other: "Mixing", fit: float, other_fit: float) -> bool:
-        """Whether a partition is to be taken in place of another that was found first (H4).
+        """Whether this partition replaces one that was found first (H4).
 
         ``fit`` is the `agreement` of each with the potentials that both began from.
         """
@@ -89,7 +89,7 @@ class Mixing:
         return fit >= _AS_FIT * other_fit or self.cut_ratio(other) <= _FAR_BETTER
 
     def nearest_pairs(self) -> list[tuple[int, int]]:
-        """Pairs of classes, the first with the largest part of their volumes between them first."""
+        """Pairs of classes, those with the largest part of their volumes between them first."""
         volumes = np.maximum(self.weight.sum(axis=1), np.finfo(np.float64).tiny)
         between = self.weight / volumes[:, None] + self.weight / volumes
         first, second = np.triu_indices(len(volumes), 1)
@@ -98,16 +98,16 @@ class Mixing:
 
 
 def agreement(potential: FloatArray, classes: Int64Array, weight: FloatArray) -> float:
-    """The weighted sum of the potentials of a partition, over the most that any has."""
+    """The weighted sum of the potentials of a partition, over the most that any has (H4)."""
     own = potential[np.arange(classes.size), classes]
     most = float(weight @ potential.max(axis=1))
     return float(weight @ own) / most if most > 0 else 1.0
 
 
 def slow_functions(graph: Graph, walk: NeighborMeans, n_functions: int) -> Float32Array:
-    """(n_nodes, n_functions) functions that a walk changes least, the constant left out.
+    """(n_nodes, n_functions) functions that a walk changes least, without the constant.
 
-    Eigenvectors of the walk to its greatest eigenvalues below 1, roughly: lazy steps of random
+    Approximate eigenvectors of the walk to its greatest eigenvalues below 1: lazy steps of random
     functions from a fixed seed.
     """
     n_columns = min(n_functions + _GUARDS, graph.n_nodes - 1)
@@ -124,7 +124,7 @@ def slow_functions(graph: Graph, walk: NeighborMeans, n_functions: int) -> Float
 
 
 def _told_apart(block: Float32Array, weight: FloatArray) -> Float32Array:
-    """Orthonormal columns of mean 0 that span the same, slowest first."""
+    """Orthonormal columns of mean 0 with the same span, slowest first."""
     exact = np.where(weight[:, None] > 0, block, 0.0)
     exact -= weight @ exact
     values, vectors = np.linalg.eigh((exact * weight[:, None]).T @ exact)

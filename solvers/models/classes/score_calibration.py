@@ -1,4 +1,4 @@
-"""Probabilities from class scores, by labels that were left out (J11)."""
+"""Probabilities from class scores, fitted to labels that were left out (J11)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ optimize = LateModule("scipy.optimize")
 special = LateModule("scipy.special")
 
 _VARIANCE: Final = 1.0
-"""Prior variance of what is added to a class."""
+"""Prior variance of the intercepts of the classes."""
 
 _WIDE: Final = 100.0
 """Prior variance of the logarithm of the factor."""
@@ -21,28 +21,17 @@ _WIDE: Final = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibration:
-    """Scores times a number, plus a number for each class, are logarithms of probabilities (J11).
+    """Log probabilities as ``factor`` times the scores plus an intercept for each class (J11)."""
 
-    Attributes
-    ----------
-    factor : float
-        At least 0.
-    added : (n_classes,) float64
-    """
-
-    factor: float
-    added: FloatArray
+    factor: float  # at least 0
+    added: FloatArray  # (n_classes,) intercepts
 
     @classmethod
     def fitted(cls, scores: RealArray, classes: Int64Array) -> "Calibration":
-        """The most likely one, given labels that were left out.
+        """The most likely calibration, given left-out labels.
 
-        Parameters
-        ----------
-        scores : (n_left_out, n_classes) floats
-            What each was predicted without itself; rows that are not finite are passed over.
-        classes : (n_left_out,) int64
-            What it is.
+        ``scores``, (n_left_out, n_classes), are each label's scores without itself; rows that are
+        not finite are skipped. ``classes`` are the true ones.
         """
         is_known = np.isfinite(scores).all(axis=1)
         known = scores[is_known].astype(np.float64)
@@ -75,30 +64,26 @@ class Calibration:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """What `restored` makes the same of, as JSON values."""
+        """The fields as JSON values, for `restored`."""
         return {"factor": self.factor, "added": self.added.tolist()}
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> "Calibration":
-        """From what was `stored`."""
+        """The calibration that `stored` these values."""
         return cls(factor=stored["factor"], added=np.array(stored["added"]))
 
     def probabilities(self, scores: RealArray) -> FloatArray:
-        """(n, n_classes) of scores of this shape, which are finite."""
+        """(n, n_classes) probabilities of finite scores of that shape."""
         logits: FloatArray = self.factor * scores + self.added
         told: FloatArray = special.softmax(logits, axis=1)
         return told
 
 
 def fitted_without_fold(scores: RealArray, classes: Int64Array, fold: Int64Array) -> FloatArray:
-    """(n_left_out, n_classes) probabilities of labels, each by a calibration that never saw it.
+    """(n_left_out, n_classes) probabilities, each by a calibration that never saw its fold.
 
-    Parameters
-    ----------
-    scores, classes
-        As of `Calibration.fitted`.
-    fold : (n_left_out,) int64
-        In which each was left out.
+    ``scores`` and ``classes`` are those of `Calibration.fitted`; ``fold`` is where each was left
+    out.
     """
     told = np.empty(scores.shape)
     for number in np.unique(fold):

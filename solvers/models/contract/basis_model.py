@@ -14,29 +14,19 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """Smooth functions on the nodes.
+    """Smooth functions on the nodes, the smoothest first."""
 
-    Attributes
-    ----------
-    functions : (n_nodes, n_functions) float64
-        Columns of unit length, smoothest first.
-    eigenvalues : (n_functions,) float64
-        How rough each is (EigFun), or how much of the kernel it carries (Simple-HFS).
-    stats : dict
-        What its making chose.
-    """
-
-    functions: FloatArray
-    eigenvalues: FloatArray
-    stats: Stats
+    functions: FloatArray  # (n_nodes, n_functions), unit length
+    eigenvalues: FloatArray  # (n_functions,): roughness (EigFun) or kernel's part (Simple-HFS)
+    stats: Stats  # choices made in building the basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasisModel(ScoringModel):
     """Labels, centred with their component's mean, fitted by the functions of a basis.
 
-    With features there is one component, and without them those of the graph: eigenvectors of the
-    embedding tell nothing of a component as a whole.
+    With features all nodes form one component. Without them the graph's components count, since the
+    embedding's eigenvectors say nothing of a component as a whole.
     """
 
     n_dimensions: int
@@ -56,7 +46,7 @@ class BasisModel(ScoringModel):
         return function + problem.task.baseline, status
 
     def _points(self, prepared: Points, watch: Watch) -> tuple[Any, Status]:
-        """The features, or the spectral embedding of the graph, and how that ended."""
+        """The features, or the spectral embedding of the graph, and the status of its making."""
         if prepared.features is not None:
             return prepared.features, Status.CONVERGED
         return prepared.latest(
@@ -67,7 +57,7 @@ class BasisModel(ScoringModel):
 
     @abstractmethod
     def _n_kept(self, labels: Labels) -> int:
-        """Functions worth making for these labels; few different numbers, as each is a basis."""
+        """Functions to make for these labels; few distinct values, as each makes a basis."""
 
     @abstractmethod
     def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
@@ -81,4 +71,4 @@ class BasisModel(ScoringModel):
         centred: FloatArray,
         stats: Stats,
     ) -> FloatArray:
-        """(n_nodes, n_classes) values of the fit; notes in ``stats`` what it chose."""
+        """(n_nodes, n_classes) values of the fit; writes its choices into ``stats``."""

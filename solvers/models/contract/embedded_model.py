@@ -1,4 +1,4 @@
-"""Base of models of points: features, or the spectral embedding of a graph without them."""
+"""Base of models of points: features, or without them the spectral embedding of the graph."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Embedded:
-    """The points of a model, and how making them ended."""
+    """The points of a model, and the status of their making."""
 
     rows: Rows
     status: Status
@@ -21,7 +21,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedModel(PointModel):
-    """A model of points that are the spectral embedding of the graph where it has no features."""
+    """A model of points, which are the spectral embedding of the graph if there are no features."""
 
     preparation: ClassVar[str] = "points"
     of_graph: ClassVar[str] = EMBEDDED
@@ -36,7 +36,7 @@ class EmbeddedModel(PointModel):
     )
 
     def needs_points(self, has_features: bool) -> bool:  # noqa: ARG002 - most do
-        """Whether a solve reads features, or makes the embedding in their place."""
+        """Whether a solve reads the features, or the embedding that replaces them."""
         return True
 
     def _points(self, prepared: Points, watch: Watch) -> Embedded:
@@ -50,5 +50,5 @@ class EmbeddedModel(PointModel):
         return prepared.latest("embedding", self._input_key(prepared), embed)
 
     def _input_key(self, prepared: Points) -> int | None:
-        """What the points depend on."""
+        """Cache key of what the points depend on."""
         return self.n_dimensions if prepared.rows is None else None

@@ -1,26 +1,26 @@
-"""Base of models that take features: what the stats and estimates of a solve ask of them."""
+"""Base of models that take features: their entry in the stats and their memory estimate."""
 
 from typing import ClassVar
 
 from peewit.solvers.models.contract.model import Model
 
 GIVEN = "features"
-"""What the stats say of a solve that had features."""
+"""Stats entry ``input`` of a solve with features."""
 
 _ROW_COPIES = 2
-"""What a solve holds of features unless its model knows better: about one copy in float64."""
+"""Default number of copies of the features in memory: one in float64 beside the original."""
 
 
 class FeatureModel(Model):
-    """A model of features that works on a graph alone as well."""
+    """A model of features that also works on a graph alone."""
 
     __slots__ = ()
 
     uses_features: ClassVar[bool] = True
 
     of_graph: ClassVar[str]
-    """What the stats say of a solve that had no features."""
+    """Stats entry ``input`` of a solve without features."""
 
     def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:  # noqa: ARG002
-        """About what a solve holds of so many rows of features, unless it plans a Gram matrix."""
+        """Approximate memory of a solve on this many rows, unless the model plans a Gram matrix."""
         return _ROW_COPIES * n_rows * row_bytes

@@ -1,4 +1,4 @@
-"""Models of a graph alone: what they keep of it between solves, and what they prepare ahead."""
+"""Models of a graph alone: what they keep between solves, and what they prepare ahead."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,50 +20,35 @@ from peewit.solvers.solution import Solution, grown
 from peewit.solvers.status import Status
 
 _AHEAD_COLUMNS = 8
-"""Columns solved for at once while nobody waits: what a task that comes in between may cost."""
+"""Columns per call of `work_ahead`: what a task that arrives meanwhile may have to wait for."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PreparedGraph:
-    """What the models of a graph alone keep of it; it grows with the labels seen.
-
-    Attributes
-    ----------
-    graph : Graph
-        The graph itself.
-    kernel : LabeledKernel
-        For the choice of the penalty and for warm solves.
-    parallel : callable
-        Runs the parts of products.
-    n_warm_columns : int
-        Columns that warm solves without the kernel have cost so far.
-    wanted : (n_labeled,) int64
-        Labeled nodes of the last warm solve that had to do without the kernel.
-    last : dict of Solution by type of Model
-        The last solution of a model that another one makes something else of.
-    cycle : Multigrid, AmendedCycle or None
-        Of the last solver with a shift: the next one's may differ by one label only.
-    """
+    """What models of a graph alone keep between solves; it grows with the labels seen."""
 
     graph: Graph
-    kernel: LabeledKernel
-    parallel: Parallel = map
-    n_warm_columns: int = 0
+    kernel: LabeledKernel  # for the choice of the penalty and for warm solves
+    parallel: Parallel = map  # runs the parts of products
+    n_warm_columns: int = 0  # columns that warm solves without the kernel have solved for
+    # labeled nodes of the last warm solve without the kernel
     wanted: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    # last solutions that another model builds on
     last: dict[type[Model], Solution] = field(default_factory=dict)
+    # of the last solver with a shift; the next shift may differ by one label only
     cycle: Multigrid | AmendedCycle | None = None
 
     @classmethod
     def of_graph(
         cls, graph: Graph, parallel: Parallel = map, kept_bytes: int = KEPT_BYTES
     ) -> "PreparedGraph":
-        """Nothing but the graph and an unshifted solver on it."""
+        """The graph and an unshifted solver on it, nothing more."""
         solver = LaplacianSolver(graph, parallel=parallel)
         kernel = LabeledKernel(solver=solver, column_bytes=kept_bytes)
         return cls(graph=graph, kernel=kernel, parallel=parallel)
 
     def solver(self, *, scale: float, shift: FloatArray, **settings: Any) -> LaplacianSolver:
-        """A solver on the graph that shares its hierarchy, and the last one's cycle if it can."""
+        """A solver that shares the graph's hierarchy and, if it can, the last solver's cycle."""
         return LaplacianSolver(
             self.graph,
             scale=scale,
@@ -77,10 +62,10 @@ class PreparedGraph:
     def solved(
         self, solver: LaplacianSolver, rhs: FloatArray, start: FloatArray | None, watch: Watch
     ) -> LinearSolution:
-        """The scores of a solver on the graph; ``rhs`` is overwritten.
+        """The solver's solution for ``rhs``, which is overwritten.
 
-        The hierarchy that the solver had to make is kept, and its cycle for the next one. Where
-        residuals are blind scores have error bounds.
+        The solver's hierarchy is kept, and its cycle for the next solver. Solutions have error
+        bounds where the solver is blind, that is where residuals do not tell how good they are.
         """
         solution = solver.solve(
             rhs.copy() if solver.is_blind else rhs,
@@ -98,9 +83,9 @@ class PreparedGraph:
         return solution
 
     def near_in_memory(self) -> tuple[Graph, IntArray]:
-        """The graph in a numbering that is quick to multiply with, and the node each was.
+        """The graph in a numbering that is quick to multiply with, and each number's node.
 
-        That of the hierarchy, where there is one; weights may be in float32.
+        The numbering is that of the hierarchy if there is one. Weights may be in float32.
         """
         hierarchy, near = self.kernel.solver.hierarchy, self.graph.near_in_memory
         if hierarchy is not None:
@@ -112,11 +97,11 @@ class PreparedGraph:
     def has_columns(
         self, nodes: Int64Array, n_columns: int, *, is_warm: bool, watch: Watch
     ) -> bool:
-        """Whether the kernel has a column for each node, or could be given them for little.
+        """Whether the kernel has a column for each node, after solving for missing ones if cheap.
 
-        Missing columns are solved for when they are as few as the ``n_columns`` of the answer, or
-        once warm solves have cost as many; none where weights lie far apart,
-        since residuals do not tell there how good they are.
+        Missing columns are solved for if they are at most the ``n_columns`` of the answer, or at
+        most the columns that warm solves have cost so far. None are where weights lie far apart
+        (the solver is blind), since residuals do not tell there how good they are.
         """
         if self.kernel.solver.eliminates or self.kernel.solver.is_blind:
             return False
@@ -133,7 +118,7 @@ class PreparedGraph:
         return True
 
     def work_ahead(self, cancelled: Cancelled) -> bool:
-        """Solve for some columns that the next warm solve could use; False when it has them all."""
+        """Solve for a few columns that the next warm solve could use; False if it has them all."""
         if not self.kernel.fits(self.wanted.size):
             return False
         missing = self.wanted[~self.kernel.has(self.wanted)]
@@ -147,22 +132,14 @@ class PreparedGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bequest:
-    """What is known of a graph before it is solved, from the one that it grew from.
+    """What a preparation of a grown graph takes over from the graph before."""
 
-    Attributes
-    ----------
-    last : dict of Solution by type of Model
-        As in `PreparedGraph`.
-    needs_hierarchy : bool
-        Whether Jacobi did not suffice.
-    """
-
-    last: dict[type[Model], Solution]
-    needs_hierarchy: bool
+    last: dict[type[Model], Solution]  # as in `PreparedGraph`
+    needs_hierarchy: bool  # Jacobi's preconditioner did not suffice
 
 
 class GraphModel(Model):
-    """A model that is prepared by a `PreparedGraph`; all of them can use the same one."""
+    """A model prepared by a `PreparedGraph`, which all such models can share."""
 
     preparation: ClassVar[str] = "graph"
 
@@ -177,22 +154,19 @@ class GraphModel(Model):
     ) -> PreparedGraph:
         """The graph and an unshifted solver on it; little is paid before labels come.
 
-        Raises
-        ------
-        ValueError
-            ``features`` is not None.
+        Raises ValueError if ``features`` is not None.
         """
         refuse_features(type(self).__name__, features)
         return PreparedGraph.of_graph(graph, parallel, kept_bytes)
 
     def bequest(self, prepared: PreparedGraph) -> Bequest:
-        """The last solutions, and whether there was need of a hierarchy."""
+        """The last solutions, and whether a hierarchy was needed."""
         return Bequest(
             last=prepared.last, needs_hierarchy=prepared.kernel.solver.hierarchy is not None
         )
 
     def inherit(self, prepared: PreparedGraph, bequest: Bequest | None) -> None:
-        """Grow the solutions to the nodes that came since; contract the graph without a trial."""
+        """Grow the solutions to new nodes; build a hierarchy at once if one was needed before."""
         if bequest is None:
             return
         graph = prepared.graph
@@ -204,5 +178,5 @@ class GraphModel(Model):
 
     @one_blas_thread
     def work_ahead(self, prepared: PreparedGraph, *, cancelled: Cancelled) -> bool:
-        """Columns of the kernel between labels, for warm solves."""
+        """Solve for kernel columns between labels, for warm solves."""
         return prepared.work_ahead(cancelled)

@@ -9,25 +9,16 @@ from peewit.solvers.solution import Solution
 
 
 class InductiveModel(FeatureModel):
-    """One that finds functions, which new points can be put into; a graph alone has none."""
+    """A model whose functions of features also predict new points."""
 
     __slots__ = ()
 
     @one_blas_thread
     def predict(self, prepared: Any, solution: Solution, features: Any) -> FloatArray:
-        """Class scores of new points, (n_points, n_classes).
+        """(n_points, n_classes) class scores of new points.
 
-        Parameters
-        ----------
-        prepared
-            As the solution was found on.
-        solution : Solution
-        features : (n_points, n_columns) array-like or scipy sparse
-
-        Raises
-        ------
-        ValueError
-            The model had no features; another number of columns, or an entry that is not finite.
+        ``prepared`` is what the solution was found on. Raises ValueError if the model had no
+        features, or if ``features`` have another number of columns or an entry that is not finite.
         """
         if prepared.rows is None:
             raise ValueError(

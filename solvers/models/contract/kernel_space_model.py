@@ -18,13 +18,13 @@ from peewit.solvers.models.contract.embedded_model import EmbeddedModel
 from peewit.solvers.models.contract.point_model import Points, Stats
 
 FACTORED_ROWS: Final = 5_000
-"""Nodes up to which a Gram matrix is factored rather than iterated on."""
+"""Most nodes for which a Gram matrix is factored rather than iterated on."""
 
 FACTORED_COLUMNS: Final = 4_000
-"""Explicit features up to which their penalty is factored."""
+"""Most explicit features for which their penalty is factored."""
 
 OF_SPACE: Final = ("inverse", "tied inverse", "eigenvectors", "gram factor")
-"""Names of what is made of a space, and must not outlive it."""
+"""Cache names of values derived from a space, dropped together with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,8 @@ class KernelSpaceModel(EmbeddedModel):
     ) -> GramPlan:
         """How the Gram matrix of ``n_rows`` nodes would be held.
 
-        ``row_bytes`` is what a row of ``n_columns`` numbers takes where most of them are 0.
-
-        Raises
-        ------
-        peewit.solvers.gram.memory_plan.GramTooLarge
-            The form asked for does not fit ``budget_bytes``.
+        ``row_bytes`` is the size of a sparse row; None means dense float64. Raises `GramTooLarge`
+        of `peewit.solvers.gram.memory_plan` if the requested form does not fit ``budget_bytes``.
         """
         request = GramRequest(
             n_rows=n_rows,

@@ -1,9 +1,9 @@
 """The kernel between labeled nodes, L^+ E_S, and the harmonic functions that it gives.
 
 On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
-(D9): f = G alpha with G = L^+ E_S, one column per labeled node. L does not change when
-labels do, so a new label costs one solve and a system of the size of the labels, for all classes
-at once, where M = kappa L + I_S changes in every entry.
+(D9): f = G alpha with G = L^+ E_S, one column per labeled node. L does not change with the labels,
+so a new label costs one solve and a dense system over the labels, for all classes at once, whereas
+M = kappa L + I_S changes in every entry.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from peewit.solvers.models.contract.model import KEPT_BYTES
 from peewit.solvers.status import Status
 
 KEPT_RTOL = 1e-8
-"""Residual of the columns that are kept: answers made of them meet 1e-6 without more work."""
+"""Residual of kept columns: answers made of them meet 1e-6 without more work."""
 
 ENTRIES_RTOL = 1e-4
 """Residual of columns of which only the entries between labels are kept."""
 
 CORRECTED_RTOL = 1e-2
-"""The same where all of them are in memory at once, so that (D11) can correct the entries."""
+"""As `ENTRIES_RTOL`, but where all columns are in memory at once and (D11) corrects the entries."""
 
 _RHS_BYTES = 2**27
 _MAX_COLUMNS = 64
@@ -35,29 +35,27 @@ _MAX_COLUMNS = 64
 class LabeledKernel:
     """Columns of the pseudo-inverse of L at labeled nodes, kept from solve to solve.
 
-    A changed label set costs one solve per node that is new. Where the columns would take more
-    than ``column_bytes``, only the entries between labeled nodes are kept.
+    A changed label set costs one solve per new node. If the columns would take more than
+    ``column_bytes``, only the entries between labeled nodes are kept.
 
     Attributes
     ----------
     solver : LaplacianSolver
         Of L, without shift; its ``rtol`` is set here.
     rtol : float
-        Residual asked of columns that are kept; of others only entries, to `ENTRIES_RTOL`.
-    column_bytes : int
-        Limit on the memory of the columns.
+        Residual asked of kept columns; if only entries are kept, `ENTRIES_RTOL` holds.
     nodes : (n_known,) int64
         Nodes whose entries are known, increasing.
     entries : (n_known, n_known) float64
         Symmetric; zero between components.
     slots : (n_known,) int64, or None
-        Where the columns of ``nodes`` are kept: rows of ``rows``.
+        Row of ``rows`` that holds the column of each node; None if no columns are kept.
     rows : (n_slots, n_nodes) float64
-        The columns, each in one piece of memory; 0 where a slot was never used.
+        The columns, each contiguous; 0 in slots never used.
     residuals : (n_known,) float64
-        True residual of every column, relative to its right-hand side, whose norm is below 1.
+        True residual of each column, relative to its right-hand side, whose norm is below 1.
     rough : LaplacianSolver or None
-        Of L in float32, where columns were solved for that are not kept.
+        Of L in float32, for columns that are not kept.
     """
 
     solver: LaplacianSolver
@@ -71,7 +69,7 @@ class LabeledKernel:
     rough: LaplacianSolver | None = None
 
     def fits(self, n_labeled: int) -> bool:
-        """Whether the columns of so many labels may be kept."""
+        """Whether the columns of this many labels may be kept."""
         return 8 * self.solver.graph.n_nodes * n_labeled <= self.column_bytes
 
     def has(self, nodes: Int64Array) -> BoolArray:
@@ -86,10 +84,10 @@ class LabeledKernel:
     def between(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:
-        """Entries between ``nodes`` (increasing), and how the solves for the new ones ended.
+        """Entries between ``nodes`` (increasing), and the status of the solves for new ones.
 
-        What was known of ``nodes`` stays as it is unless all solves converged. Columns of nodes
-        that are not asked for now are kept while there is room.
+        What is known of ``nodes`` changes only if all solves converge. Columns of other nodes are
+        kept while there is room.
         """
         asked, both = nodes, np.union1d(self.nodes, nodes)
         if self.slots is not None and self.fits(both.size):
@@ -129,7 +127,7 @@ class LabeledKernel:
     def _corrected(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:
-        """Entries between ``nodes``, of which none is known, from rough columns (D11)."""
+        """Entries between ``nodes``, none of them known, from rough columns (D11)."""
         graph = self.solver.graph
         near = graph.near_in_memory
         rows = np.empty((nodes.size, graph.n_nodes), np.float32)
@@ -147,13 +145,13 @@ class LabeledKernel:
             done = slice(0, chosen[-1] + 1)
             energies[done, chosen] = rows[done] @ product.astype(np.float32)
             energies[chosen, done] = energies[done, chosen].T
-        kernel = at_labels + at_labels.T - (energies + energies.T) / 2
+        kernel = at_labels + at_labels.T - (energies + energies.T) / 2  # (D11)
         self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, None
         self.rows = np.zeros((0, 0))
         return kernel, Status.CONVERGED
 
     def _blocks(self, places: Int64Array, itemsize: int) -> Iterator[Int64Array]:
-        """Some of the places at a time, for columns of so many bytes an entry."""
+        """Blocks of ``places`` whose columns, of ``itemsize`` bytes an entry, fit `_RHS_BYTES`."""
         column = itemsize * max(self.solver.graph.n_nodes, 1)
         width = max(1, min(_MAX_COLUMNS, _RHS_BYTES // column))
         for first in range(0, places.size, width):
@@ -166,7 +164,7 @@ class LabeledKernel:
         progress: Progress | None,
         cancelled: Cancelled | None,
     ) -> LinearSolution:
-        """L^+ at some nodes."""
+        """Columns of L^+ at ``nodes``."""
         rhs = np.zeros((self.solver.graph.n_nodes, nodes.size), solver.dtype)
         rhs[nodes, np.arange(nodes.size)] = 1.0
         solution = solver.solve(
@@ -181,7 +179,7 @@ class LabeledKernel:
         return solution
 
     def learn(self, hierarchy: Hierarchy | None) -> None:
-        """Use the hierarchy that another solver had to make, where there was none yet."""
+        """Take over the hierarchy that another solver had to make, if there was none yet."""
         if self.solver.hierarchy is None and hierarchy is not None:
             graph, parallel = self.solver.graph, self.solver.parallel
             self.solver = LaplacianSolver(graph, hierarchy=hierarchy, parallel=parallel)
@@ -192,7 +190,7 @@ class LabeledKernel:
         return self.solver
 
     def _rough_solver(self, rtol: float) -> LaplacianSolver:
-        """For entries alone: they need no more than float32, which takes half as long."""
+        """For entries alone: float32 suffices and takes half as long."""
         rough = self.rough
         if rough is None or rough.hierarchy is not self.solver.hierarchy:
             rough = self.rough = LaplacianSolver(
@@ -205,10 +203,7 @@ class LabeledKernel:
         return rough
 
     def _slots(self, n_labeled: int, known: BoolArray, place: Int64Array) -> Int64Array:
-        """Slots for all labels: their own for the known ones, for the others new ones.
-
-        Slots of nodes that are no longer labeled stay as they are until there is no other room.
-        """
+        """Slots for all labels; those of unlabeled nodes are reused only for lack of room."""
         in_use = np.zeros(0, np.int64) if self.slots is None else self.slots
         n_fresh = n_labeled - int(np.count_nonzero(known))
         free = np.setdiff1d(np.arange(len(self.rows)), in_use)
@@ -234,7 +229,6 @@ class LabeledKernel:
         return slots
 
     def _forget_all_but(self, place: Int64Array) -> None:
-        """Keep only the nodes at these places."""
         self.nodes, self.residuals = self.nodes[place], self.residuals[place]
         self.entries = self.entries[np.ix_(place, place)]
         if self.slots is not None:
@@ -248,21 +242,12 @@ class LabeledKernel:
         *,
         zero_mean: bool,
     ) -> "KernelFunction | None":
-        """The soft harmonic function (C1) of centred targets; None where it cannot be made.
+        """The soft harmonic function (C1) of centred targets; None if it cannot be made.
 
-        That is where columns are not known, or ``kappa`` is lost beside a singular kernel.
-
-        Parameters
-        ----------
-        nodes : (n_labeled,) int64
-            Labeled nodes, increasing.
-        targets : (n_labeled, k) float64
-            Centred per component.
-        kappa : float
-            >= 0; 0 gives the hard harmonic function (D1).
-        zero_mean : bool
-            True for Stable-HFS: f sums to zero on a component; False for HFS, where a constant of
-            each component is free.
+        That is if columns are not known, or if ``kappa`` is lost beside a singular kernel.
+        ``nodes`` are increasing, and ``targets`` are centred per component. ``kappa`` 0 gives the
+        hard harmonic function (D1). With ``zero_mean`` f sums to zero on each component
+        (Stable-HFS); without, a constant on each component is free (HFS).
         """
         if self.n_missing(nodes) > 0 or self.slots is None:
             return None
@@ -280,10 +265,10 @@ class LabeledKernel:
                 )
             except np.linalg.LinAlgError:
                 return None
-        values = self._combined(place, weights)
+        values = self._combined(place, weights)  # G alpha of (D9)
         if not zero_mean:
             values += constants[component]
-        # f fits the labels up to what the columns and the symmetric entries differ by
+        # not zero, as columns and symmetrized entries differ slightly
         off_labels = values[nodes] + kappa * weights - targets
         return KernelFunction(
             values=values,
@@ -292,7 +277,7 @@ class LabeledKernel:
         )
 
     def potential(self, nodes: Int64Array, sources: FloatArray) -> "KernelFunction | None":
-        """L^+ of ``sources`` (n_labeled, k) at ``nodes``, None where columns are not known."""
+        """L^+ of ``sources`` (n_labeled, k) at ``nodes``; None if columns are not known."""
         if self.n_missing(nodes) > 0 or self.slots is None:
             return None
         place = np.searchsorted(self.nodes, nodes)
@@ -303,7 +288,7 @@ class LabeledKernel:
         )
 
     def _combined(self, place: Int64Array, weights: FloatArray) -> FloatArray:
-        """(n_nodes, k) sum of the columns at these places, weighed."""
+        """(n_nodes, k) weighted sum of the columns at these places."""
         by_slot = np.zeros((len(self.rows), weights.shape[1]))
         if self.slots is not None:
             by_slot[self.slots[place]] = weights
@@ -312,36 +297,19 @@ class LabeledKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelFunction:
-    """A harmonic function made of columns, and how exact it is.
+    """A harmonic function made of columns, f = G alpha plus constants, and how exact it is."""
 
-    Attributes
-    ----------
-    values : (n_nodes, k) float64
-        f, the sum over labels of alpha times their columns, and constants.
-    residual : (k,) float64
-        Bound on the norm of L f - E_S alpha, from the columns' true residuals.
-    off_labels : (k,) float64
-        Norm of f_S + kappa alpha - targets; 0 where alpha was given.
-    """
-
-    values: FloatArray
-    residual: FloatArray
-    off_labels: FloatArray
+    values: FloatArray  # (n_nodes, k): f
+    residual: FloatArray  # (k,) bounds |L f - E_S alpha|, from the columns' residuals
+    off_labels: FloatArray  # (k,) |f_S + kappa alpha - targets|; 0 if alpha was given
 
 
 def accepted(
     bound: FloatArray, rhs: FloatArray, values: FloatArray, rtol: float
 ) -> LinearSolution | None:
-    """The solution in kernel form, None where its residual may be above ``rtol``.
+    """The solution in kernel form, None if its residual may be above ``rtol``.
 
-    Parameters
-    ----------
-    bound : (k,) float64
-        On the norm of the residual.
-    rhs, values : (n, k) float64
-        Right-hand sides, of which only the norms count, and the solution.
-    rtol : float
-        Relative residual asked for.
+    ``bound``, (k,), bounds the norm of the residual; of ``rhs``, (n, k), only the norms count.
     """
     norms = column_norms(rhs)
     relative = np.divide(bound, norms, out=np.where(bound > 0, np.inf, 0.0), where=norms > 0)

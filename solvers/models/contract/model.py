@@ -23,10 +23,10 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 
 ScoreKind = Literal["probability", "class score"]
-"""How to read the scores of classes: in [0, 1] with sum 1, or only comparable with each other."""
+"""Meaning of class scores: in [0, 1] with sum 1, or only comparable with each other."""
 
 KEPT_BYTES: Final = 1 << 30
-"""What a preparation may keep for later solves, beside the graph, unless told otherwise."""
+"""Default limit on what a preparation keeps for later solves, beside the graph."""
 
 
 def parameter_schema(model: "type[Model]") -> dict[str, Any]:
@@ -38,30 +38,27 @@ def parameter_schema(model: "type[Model]") -> dict[str, Any]:
 class Model(ABC):
     """What every model does; subclasses are frozen dataclasses whose fields have a `Rule`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        From the constructor: a hyperparameter breaks its rule.
+    The constructor raises TypeError or ValueError if a hyperparameter breaks its rule.
     """
 
     uses_features: ClassVar[bool] = False
-    """Whether `prepare` takes node features; models that do not refuse them.
+    """Whether `prepare` takes node features; other models refuse them.
 
-    Those that do also work on a graph alone, and their stats say by ``input`` what they used.
+    Models of features also work on a graph alone; their stats say by ``input`` what they used.
     """
 
     is_calibrated: ClassVar[bool] = False
     """Whether scores are probabilities that were fitted to labels left out."""
 
     weighs_labels: ClassVar[bool] = False
-    """Whether `solve` heeds the weights of labels; models that do not refuse them."""
+    """Whether `solve` uses the weights of labels; other models refuse weights."""
 
     preparation: ClassVar[str] = ""
-    """Models with the same name here, not empty, can use each other's preparation."""
+    """Models with the same nonempty name here can share a preparation."""
 
     graph_copies: ClassVar[tuple[float, float]] = (5.0, 5.0)
-    """Memory that a prepared graph and a few vectors take, as multiples of the graph's own: where
-    Jacobi's preconditioner serves, and where a hierarchy is needed."""
+    """Memory of a prepared graph and a few vectors, as a multiple of the graph's own: with Jacobi's
+    preconditioner, and with a hierarchy."""
 
     def __post_init__(self) -> None:
         for parameter in fields(self):
@@ -69,26 +66,26 @@ class Model(ABC):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """What the scores of classes are."""
+        """How to read the scores of classes."""
         return "class score"
 
     @property
     def judged(self) -> "Model":
-        """What cross-validation judges: the same model, without what changes no class."""
+        """The model that cross-validation judges: the same one, without what changes no class."""
         return self
 
     @property
     def shows_start(self) -> bool:
-        """Whether an answer may show where its solve started, as after an early stop."""
+        """Whether an answer may depend on where its solve started, as after an early stop."""
         return False
 
     def entry_bytes(self, n_classes: int) -> int:
-        """What a solve holds for every entry of the adjacency matrix, beside a few vectors."""
+        """Memory of a solve per entry of the adjacency matrix, beside a few vectors."""
         del n_classes
         return 0
 
     def node_bytes(self, n_nodes: int, n_classes: int) -> int:
-        """What a solve holds for every node of so many, beside a few vectors of each class."""
+        """Memory of a solve per node, beside a few vectors of each class."""
         del n_nodes, n_classes
         return 0
 
@@ -103,23 +100,10 @@ class Model(ABC):
     ) -> Any:
         """What depends on the graph alone; paid once per snapshot, shared by many solves.
 
-        Parameters
-        ----------
-        graph : Graph
-            What is to be labeled.
-        features : array or None
-            Rows of features, for models that use them.
-        parallel : callable
-            Runs the parts of products, ``map`` or that of a thread pool, for as long as what is
-            returned is in use; results do not depend on it.
-        kept_bytes : int
-            What may be kept for later solves, beside the graph and its hierarchy; models that
-            keep nothing of the kind need none of it.
-
-        Raises
-        ------
-        ValueError
-            Features are given where they are not used, or do not fit the graph.
+        ``parallel`` runs the parts of products, ``map`` or that of a thread pool, for as long as
+        the preparation is in use; results do not depend on it. ``kept_bytes`` limits what is kept
+        for later solves, beside the graph and its hierarchy. Raises ValueError if features are
+        given to a model that uses none, or do not fit the graph.
         """
 
     @one_blas_thread
@@ -134,26 +118,15 @@ class Model(ABC):
     ) -> Solution:
         """Scores of every node.
 
-        Parameters
-        ----------
-        prepared
-            From `prepare` of a model of the same class.
-        labels : Labels, or RealLabels of a `RegressionModel`
-            At least two classes, all nodes inside the graph.
-        start : Solution or None
-            An earlier solution for the same nodes and classes to start from; one of another
-            shape is ignored. It changes the work, not the answer.
-        progress, cancelled
-            As in `peewit.solvers.iteration_loop.iterate`. A cancelled solve returns the scores it
-            has, with that status.
+        ``prepared`` is from `prepare` of a model of the same class. ``start`` is an earlier
+        solution for the same nodes and classes; it changes the work, not the answer, and is ignored
+        if its shape differs. ``progress`` and ``cancelled`` are those of
+        `peewit.solvers.iteration_loop.iterate`; a cancelled solve returns the scores it has, with
+        that status.
 
-        Raises
-        ------
-        TypeError
-            Real-valued labels, unless the model is a `RegressionModel`.
-        ValueError
-            No labels, one class only, a labeled node outside the graph, or weights of labels where
-            the model heeds none.
+        Raises TypeError for `RealLabels` unless the model is a `RegressionModel`, and ValueError
+        for no labels, one class only, a labeled node outside the graph, or label weights that the
+        model would ignore.
         """
         if isinstance(labels, Labels) and labels.weights is not None and not self.weighs_labels:
             raise ValueError(f"{type(self).__name__} weighs no labels, got labels with weights")
@@ -172,9 +145,9 @@ class Model(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> Solution:
-        """As `solve` with the labels that are not in a fold, and as if it had not known the others.
+        """As `solve` with the labels outside fold ``number``, as if it had never seen the others.
 
-        ``fold``, (n_labeled,) int64, is that of each label, as `deal_folds` gives it.
+        ``fold``, (n_labeled,) int64, is the fold of each label, from `deal_folds`.
         """
         return self.solve(
             prepared,
@@ -192,29 +165,12 @@ class Model(ABC):
         progress: Progress | None = None,
         cancelled: Cancelled | None = None,
     ) -> list[Solution]:
-        """Scores of every node for several columns of labels, each as `solve` gives them.
+        """Solutions of several columns of labels, each as `solve` gives it, in order.
 
-        Columns share ``prepared``, and with it what the solves of columns before have added: a
-        later one costs only what its own labels need anew.
-
-        Parameters
-        ----------
-        prepared
-            From `prepare` of a model of the same class.
-        columns : sequence of Labels or RealLabels
-            As of `solve`; they may differ in their labeled nodes and their classes.
-        progress, cancelled
-            As of `solve`. Once cancelled, no further column is begun.
-
-        Returns
-        -------
-        list of Solution
-            One for each column in order, fewer where cancelled.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `solve` does; the error names the column by its place.
+        Columns may differ in labeled nodes and classes. They share ``prepared`` and what earlier
+        solves added to it, so a later column costs only what its own labels need anew. Once
+        cancelled no further column is begun, and the list is shorter. Raises as `solve` does; the
+        error names the column.
         """
         solutions: list[Solution] = []
         for place, labels in enumerate(columns):
@@ -230,20 +186,20 @@ class Model(ABC):
     def solve_watched(
         self, prepared: Any, labels: Any, start: Solution | None, watch: Watch
     ) -> Solution:
-        """`solve` by one who has a watch already."""
+        """`solve` for callers that have a watch already."""
 
     def work_ahead(self, prepared: Any, *, cancelled: Cancelled) -> bool:  # noqa: ARG002
-        """Do a little of what the next solve would have to do; False when nothing is left.
+        """Do a little of what the next solve would have to do; False if nothing is left.
 
         Called while nobody waits, again and again until it returns False. It changes the work of
-        later solves, not their answers; what it was at is dropped when ``cancelled()`` is true.
+        later solves, not their answers; unfinished work is dropped when ``cancelled()`` is true.
         """
         return False
 
     def bequest(self, prepared: Any) -> Any:  # noqa: ARG002
-        """What the preparation of a later graph with the same nodes and more may begin with.
+        """What a preparation of a later graph, with these nodes and more, may begin with, or None.
 
-        It holds nothing of the graph; None where there is nothing.
+        It holds nothing of the graph.
         """
         return None
 
@@ -252,9 +208,9 @@ class Model(ABC):
 
 
 class RegressionModel(Model):
-    """A model that predicts numbers as well: from `RealLabels`, on their scale.
+    """A model that also predicts numbers, from `RealLabels`, on their scale.
 
-    Scores are then the numbers predicted, (n_nodes, 1); nodes that no label reaches get the mean of
+    Scores are then the predicted numbers, (n_nodes, 1); nodes that no label reaches get the mean of
     the labels.
     """
 
@@ -270,7 +226,7 @@ def refuse_features(model: str, features: Any) -> None:
 
 @contextmanager
 def of_column(place: int) -> Iterator[None]:
-    """Say of wrong arguments in which of several columns they are."""
+    """Prefix errors about wrong arguments with the column they are in."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -279,14 +235,10 @@ def of_column(place: int) -> Iterator[None]:
 
 
 def check_labels(labels: Targets, graph: Graph) -> None:
-    """Refuse ``labels`` that pose no classification problem on ``graph``.
+    """Raise unless ``labels`` pose a classification problem on ``graph``.
 
-    Raises
-    ------
-    TypeError
-        They are real numbers.
-    ValueError
-        No labels, one class only, or a labeled node outside the graph.
+    Raises TypeError for real numbers, and ValueError for no labels, one class only, or a labeled
+    node outside the graph.
     """
     known = as_classes(labels)
     if known.n_labeled == 0:
@@ -309,7 +261,7 @@ def check_targets(labels: Targets, graph: Graph) -> None:
 
 
 def as_classes(labels: Targets) -> Labels:
-    """The labels, when they are classes; raises TypeError."""
+    """The labels if they are classes; otherwise raises TypeError."""
     if not isinstance(labels, Labels):
         raise TypeError(
             f"this model predicts classes only, got {type(labels).__name__}; use one that takes "
@@ -319,7 +271,6 @@ def as_classes(labels: Targets) -> Labels:
 
 
 def _check_nodes(labels: Targets, graph: Graph) -> None:
-    """Raise ValueError for a labeled node outside the graph."""
     if labels.nodes[-1] >= graph.n_nodes:
         raise ValueError(
             f"labeled nodes must lie in [0, {graph.n_nodes}), got node {labels.nodes[-1]}"

@@ -1,4 +1,4 @@
-"""Models of points: rows of features where they are given, something of the graph where not."""
+"""Models of points: rows of features if given, else something made of the graph."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -29,35 +29,19 @@ Stats = dict[str, float | int | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Points:
-    """The nodes with features and the graph between them, and what was made of both last.
+    """The nodes with features and the graph between them, and the latest values made of both."""
 
-    Attributes
-    ----------
-    whole : Graph
-        The graph of all nodes.
-    graph : Graph
-        That of the nodes with features; the whole one where none are given, or all have some.
-    rows : Rows or None
-        Features; row i is node i of ``graph``.
-    nodes : (n_rows,) int64, or None
-        Dense ids of the nodes with features where some have none.
-    parallel : callable
-        Runs the parts of products.
-    kept_bytes : int
-        What may be kept for later solves.
-    """
-
-    whole: Graph
-    graph: Graph
-    rows: Rows | None
-    nodes: Int64Array | None
-    parallel: Parallel
-    kept_bytes: int
+    whole: Graph  # of all nodes
+    graph: Graph  # of the nodes with features; the whole one if all have some or none are given
+    rows: Rows | None  # features; row i is node i of ``graph``
+    nodes: Int64Array | None  # (n_rows,) ids of the nodes with features, if some have none
+    parallel: Parallel  # runs the parts of products
+    kept_bytes: int  # limit on what is kept for later solves
     _made: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
     @property
     def features(self) -> Any:
-        """The features as an array or a sparse matrix; None where there are none."""
+        """The features as an array or a sparse matrix; None if there are none."""
         rows = self.rows
         return None if rows is None else self.latest("features", None, rows.whole)
 
@@ -75,14 +59,14 @@ class Points:
             self._made.pop(name, None)
 
     def centred(self, labels: Labels) -> CentredLabels:
-        """Centred labels: with features, one reaches every node; without, its component."""
+        """Centred labels: a label reaches every node with features, only its component without."""
         component = self.graph.component
         if self.rows is not None:
             component = np.zeros_like(component)
         return CentredLabels.of(labels, component)
 
     def have_features(self, labels: Labels) -> BoolArray:
-        """(n_labeled,) whether the labeled nodes have features, or need none."""
+        """(n_labeled,) whether each labeled node has features, or needs none."""
         if self.nodes is None:
             return np.ones(labels.n_labeled, bool)
         return np.isin(labels.nodes, self.nodes, assume_unique=True)
@@ -90,10 +74,7 @@ class Points:
     def with_features(self, labels: Labels) -> Labels:
         """The labels of nodes with features, in the numbering of ``graph``.
 
-        Raises
-        ------
-        ValueError
-            A class has none.
+        Raises ValueError if a class has none.
         """
         if self.nodes is None:
             return labels
@@ -110,7 +91,7 @@ class Points:
         return replace(labels, nodes=nodes, classes=frozen(labels.classes[found]))
 
     def narrowed(self, solution: Solution | None) -> Solution | None:
-        """A solution of all nodes, at those with features."""
+        """A solution of all nodes, restricted to those with features."""
         if solution is None or self.nodes is None or len(solution.scores) != self.whole.n_nodes:
             return solution
         return replace(
@@ -120,7 +101,7 @@ class Points:
         )
 
     def widened(self, solution: Solution, labels: Labels) -> Solution:
-        """A solution of the nodes with features, at all nodes: the class prior at the others."""
+        """A solution of the nodes with features, extended to all nodes by the class prior."""
         if self.nodes is None:
             return solution
         scores = np.tile(labels.mean_target(), (self.whole.n_nodes, 1))
@@ -134,35 +115,22 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PointProblem:
-    """What one solve is given, all of it at the nodes of ``prepared.graph``.
-
-    Attributes
-    ----------
-    prepared : Points
-    task : CentredLabels
-        The labels, centred.
-    labels : Labels
-    start : Solution or None
-        A solution to start from; of another shape it is ignored.
-    watch : Watch
-    stats : dict
-        Filled by the solve.
-    """
+    """What one solve is given, all of it at the nodes of ``prepared.graph``."""
 
     prepared: Points
     task: CentredLabels
     labels: Labels
-    start: Solution | None
+    start: Solution | None  # ignored if its shape differs
     watch: Watch
-    stats: Stats
+    stats: Stats  # filled by the solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointModel(FeatureModel):
-    """What these models share: preparation, checks and cancellation.
+    """What models of points share: preparation, checks and cancellation.
 
-    Nodes without features, where others have some, take no part: they get the class prior and
-    are not reachable.
+    If only some nodes have features, the others take no part: they get the class prior and are not
+    reachable.
     """
 
     @one_blas_thread
@@ -174,12 +142,10 @@ class PointModel(FeatureModel):
         parallel: Parallel = map,
         kept_bytes: int = KEPT_BYTES,
     ) -> Points:
-        """The features, checked; whatever else is needed is made at the first solve and kept.
+        """The checked features; whatever else is needed is made at the first solve and kept.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.features.checked_rows`; no node has features.
+        Raises TypeError or ValueError as `peewit.solvers.features.checked_rows`, and ValueError if
+        no node has features.
         """
         rows = None if features is None else checked_rows(features, graph.n_nodes)
         nodes = None if rows is None else rows.nodes
@@ -197,7 +163,7 @@ class PointModel(FeatureModel):
     def solve_watched(
         self, prepared: Points, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.whole)
         own = prepared.with_features(labels)
         task = prepared.centred(own)
@@ -224,7 +190,7 @@ class PointModel(FeatureModel):
 
 
 def _checked(solution: Solution) -> Solution:
-    """Ill-conditioned where two classes are as good to a node, beside targets of size 1.
+    """The solution, ill-conditioned if two classes tie at a node.
 
     Points of an embedding that heavy edges join are one point beside the farthest of them.
     """
@@ -238,7 +204,7 @@ def _checked(solution: Solution) -> Solution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringModel(PointModel):
-    """A model of points that finds scores and nothing that new points could be put into."""
+    """A model of points that finds scores but no functions to predict new points with."""
 
     def _solution(self, problem: PointProblem) -> Solution:
         scores, status = self._answer(problem)

@@ -1,4 +1,4 @@
-"""Models whose answer on a sparsifier can be carried on to that on the full graph."""
+"""Models whose answer on a sparsifier can be refined to that on the full graph."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -23,41 +23,21 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
 Degrees: TypeAlias = Callable[[], FullDegrees]
-"""Degrees of the full graph; one pass."""
+"""Degrees of the full graph; one pass over its edges."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FullGraph:
-    """The full graph, of which passes over its edges are all that there is, and how they went.
+    """The full graph, reachable only by passes over its edges, and how those passes went."""
 
-    Attributes
-    ----------
-    product : callable
-        With its Laplacian.
-    degrees : callable
-        Of its nodes; a pass that `n_passes` does not count.
-    max_passes : int
-        Most products in all, but for `LEAST_PASSES` that every system may take.
-    looks : bool
-        Whether the last one measures the residual.
-    watch : Watch
-        A step is a pass.
-    status : Status
-        Of the first system that failed.
-    n_passes : int
-        Products so far.
-    residual : float
-        Largest true relative residual so far.
-    """
-
-    product: Product
-    degrees: Degrees
-    max_passes: int
-    looks: bool = True
-    watch: Watch = UNWATCHED
-    status: Status = Status.CONVERGED
-    n_passes: int = field(default=0, init=False)
-    residual: float = field(default=0.0, init=False)
+    product: Product  # with its Laplacian
+    degrees: Degrees  # of its nodes; a pass that `n_passes` does not count
+    max_passes: int  # products in all, except the `LEAST_PASSES` of every system
+    looks: bool = True  # whether the last pass measures the residual
+    watch: Watch = UNWATCHED  # a step is a pass
+    status: Status = Status.CONVERGED  # of the first system that failed
+    n_passes: int = field(default=0, init=False)  # products so far
+    residual: float = field(default=0.0, init=False)  # largest true relative one so far
 
     def solve(self, system: FullSystem) -> FloatArray:
         """(n_nodes, k) solutions; raises `Stopped` and what `solve_full` raises."""
@@ -92,7 +72,7 @@ class Refinable(Model):
     ) -> Solution:
         """``solution`` with the scores of the full graph; raises `Stopped`.
 
-        What was chosen on the sparsifier, such as a penalty, stays as it was chosen.
+        What was chosen on the sparsifier, such as a penalty, stays as chosen.
         """
 
 
@@ -112,35 +92,15 @@ def refine(
 ) -> Solution:
     """The model's answer on the full graph.
 
-    Parameters
-    ----------
-    model : Refinable
-        With the ``rtol`` that the residual on the full graph is to reach.
-    prepared, labels, solution
-        Of the sparsifier, as `Model.solve` took and gave them.
-    product : callable
-        With the full graph's Laplacian.
-    degrees : callable
-        Degrees of the full graph; called at most once, by models that need them.
-    max_passes : int
-        Most products, at least 2.
-    looks : bool
-        Whether the last one measures the residual.
-    progress, cancelled
-        As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
+    ``prepared``, ``labels`` and ``solution`` are those of the sparsifier; the model's ``rtol`` is
+    the residual to reach on the full graph, and ``max_passes``, at least 2, limits the products
+    with its Laplacian. ``degrees`` is called at most once. ``looks`` is whether the last pass
+    measures the residual. A step of progress is a pass.
 
-    Returns
-    -------
-    Solution
-        Its status is that of the passes or, when these converged, of ``solution``; its stats are
-        those of ``solution`` with ``refined`` 1, the number of ``passes``, the true relative
-        ``residual`` on the full graph, and ``n_changed``, the nodes that another class wins now;
-        of numbers ``largest_change`` instead.
-
-    Raises
-    ------
-    ValueError
-        ``max_passes`` < 2, or the full graph has other components.
+    The status is that of the passes or, if they converged, of ``solution``. Stats gain ``refined``
+    1, the number of ``passes``, the true relative ``residual`` on the full graph, and
+    ``n_changed``, the nodes whose class changed; for numbers ``largest_change`` instead. Raises
+    ValueError if ``max_passes`` < 2 or if the full graph has other components.
     """
     if max_passes < LEAST_PASSES:
         raise ValueError(f"max_passes must be at least {LEAST_PASSES}, got {max_passes}")
@@ -169,7 +129,6 @@ def refine(
 
 
 def _change(labels: Targets, before: Solution, scores: FloatArray) -> dict[str, float | int]:
-    """How far the answer moved."""
     if not isinstance(labels, Labels):
         return {"largest_change": float(np.abs(scores - before.scores).max(initial=0.0))}
     has_changed = scores.argmax(axis=1) != before.scores.argmax(axis=1)

@@ -10,41 +10,36 @@ from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.status import Status, first_failure
 
 EMBEDDED = "spectral embedding"
-"""What the stats say of a solve that embedded the graph."""
+"""Stats entry ``input`` of a solve that embedded the graph."""
 
 _DENSE_NODES = 400
 _RTOL = 1e-8
 _TOLERANCE = 1e-7
 _MAX_RESTARTS = 100
 _ACCURACY = 1e-4
-"""What inner products of points may be wrong by, beside the largest of them."""
+"""Allowed error of inner products of points, relative to the largest of them."""
 
 
 def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[FloatArray, Status]:
     """Eigenvectors of the normalized Laplacian to its least eigenvalues above 0, as coordinates.
 
+    The eigenvalues 0, one per component, are left out: they only tell components apart.
+
     Parameters
     ----------
-    graph : Graph
-        May fall into components: the eigenvalues 0 they bring, one each, tell components apart
-        and nothing else, and are left out.
     n_dimensions : int
         At most ``n_nodes - n_components`` are there.
-    watch : Watch
-        Told of every product.
 
     Returns
     -------
     (n_nodes, n_dimensions) float64, Status
         Column i is D^{-1/2} v_i / sqrt(lambda_i), so that squared distances are the part of the
-        commute times (over the volume) that these eigenvectors carry. Signs are arbitrary. And how
-        their computation ended.
+        commute times (over the volume) that these eigenvectors carry. Signs are arbitrary.
 
     Notes
     -----
     Dense up to 400 nodes. Above, Lanczos on D^{1/2} L^+ D^{1/2}, whose greatest eigenvalues are
-    well apart where the least ones of the Laplacian are not: a few Laplacian solves for each
-    dimension.
+    well apart where the least ones of the Laplacian are not: a few Laplacian solves per dimension.
     """
     n_nonzero = graph.n_nodes - graph.n_components
     wanted = min(n_dimensions, n_nonzero)
@@ -69,7 +64,7 @@ def spectral_embedding(graph: Graph, n_dimensions: int, watch: Watch) -> tuple[F
 
 
 def _trivial_part(graph: Graph, root: FloatArray) -> FloatArray:
-    """Moves the eigenvalues 0 to 3, above all others, so that those come first."""
+    """A matrix whose addition moves the eigenvalues 0 to 3, above all others."""
     matrix = np.diag(np.where(root > 0, 0.0, 3.0))
     for number in np.flatnonzero(graph.component_sizes() > 1):
         inside = np.flatnonzero(graph.component == number)

@@ -28,7 +28,7 @@ class EigFun(BasisModel):
 
     The points are rotated by PCA; along each principal direction the density is a histogram, and
     the smoothest eigenfunctions of its Laplacian are found on the bins and interpolated. The
-    smoothest of all directions together fit the labels, rough ones being penalised.
+    smoothest of all directions together fit the labels; rough ones are penalized.
 
     Points are the features, or the spectral embedding of the graph where there are none. Class
     scores around the label means, not probabilities.
@@ -103,7 +103,7 @@ class EigFun(BasisModel):
         stats: Stats,  # noqa: ARG002 - nothing is chosen here
     ) -> FloatArray:
         known = basis.functions[labels.nodes]
-        matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known
+        matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known  # section D.5
         coefficients = np.linalg.solve(matrix, self.label_weight * known.T @ centred)
         return basis.functions @ coefficients
 
@@ -132,14 +132,12 @@ def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
 def bin_eigenfunctions(
     values: FloatArray, n_bins: int, width: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Eigenfunctions of one direction on the bins of its histogram, but for the constant.
+    """Eigenfunctions of one direction on the bins of its histogram, without the constant.
 
     Parameters
     ----------
     values : (n_nodes,) floats
-        Coordinates; what lies outside the middle 95 % counts in the outermost bins.
-    n_bins : int
-        Bins.
+        Coordinates; those outside the middle 95 % count in the outermost bins.
     width : float
         Of the Gaussian affinity between bin centers.
 
@@ -155,7 +153,8 @@ def bin_eigenfunctions(
     Notes
     -----
     Solves (D - P W P) g = sigma P E g with P = diag(share of each bin), W the affinity, D the row
-    sums of P W P and E the column sums of P W, so that P E = D: a normalized Laplacian.
+    sums of P W P and E the column sums of P W, so that P E = D: a normalized Laplacian (section
+    D.5).
     """
     lowest, highest = np.quantile(values, [_CLIPPED_SHARE, 1.0 - _CLIPPED_SHARE])
     if not highest > lowest:
@@ -165,7 +164,7 @@ def bin_eigenfunctions(
     share /= share.sum()
     centers = (edges[:-1] + edges[1:]) / 2.0
     affinity = np.exp(-0.5 * np.square((centers[:, None] - centers) / width))
-    joint = share[:, None] * affinity * share
-    degree = joint.sum(axis=1)
+    joint = share[:, None] * affinity * share  # P W P
+    degree = joint.sum(axis=1)  # D = P E
     roughness, functions = scipy.linalg.eigh(np.diag(degree) - joint, np.diag(degree))
     return np.maximum(roughness[1:], 0.0), functions[:, 1:], centers

@@ -1,7 +1,7 @@
 """Harmonic functions: HFS (hard and soft) and Stable-HFS, of classes or numbers, on any graph.
 
-On every component labels are centred with that component's mean, and the mean is added to the
-scores again; so one linear system serves both models, with or without the zero-sum constraint.
+Labels are centred with the mean of their component, which is added to the scores again. So one
+linear system serves both models, with or without the zero-sum constraint.
 """
 
 from dataclasses import dataclass, replace
@@ -44,11 +44,11 @@ SOFT_PENALTY: Final = Rule(
 )
 
 ClassMass: TypeAlias = Literal["auto", "contrasts"] | ClassShares
-"""How scores are read: as contrasts, with class masses put right, or as they are."""
+"""How scores are read: as contrasts, with corrected class masses, or as they are."""
 
 _MAX_FOLDS: Final = 5
 _READING_RTOL: Final = 1e-4
-"""Residual of solves by which only the classes of labels left out are told."""
+"""Residual of solves that only decide the classes of left-out labels."""
 
 _LEAST_HOLD, _LARGEST_HOLD = 1e8, 1e300
 _EPS: Final = float(np.finfo(np.float64).eps)
@@ -71,10 +71,10 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def solve_watched(
         self, prepared: PreparedGraph, labels: Targets, start: Solution | None, watch: Watch
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.RegressionModel.solve`.
+        """Scores of every node; see `Model.solve`.
 
-        A start serves when its scores have the shape of the answer: PCG starts from what they
-        are above the labels' component means.
+        A start serves if its scores have the shape of the answer: PCG starts from them minus the
+        labels' component means.
         """
         check_targets(labels, prepared.graph)
         task = CentredLabels.of(labels, prepared.graph.component)
@@ -120,7 +120,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         scores = self._weighed(function, labels, prepared.graph, reading)
         scores[~task.reachable] = labels.mean_target()
         if bound is not None:
-            # of weighed scores: what they are weighed with, relative to what they were
+            # weighed scores: their bounds are weighed by the same factors
             bound = bound + _EPS * np.abs(offset)[component]
             judged = scores
             if reading == "contrasts" and isinstance(labels, Labels):
@@ -164,7 +164,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def _full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """(D1), or (C1) with the penalty that was used, of the full graph."""
+        """The system of the full graph: (D1), or (C1) with the penalty that was used."""
         task = CentredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -231,7 +231,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         penalty: float,  # noqa: ARG002 - for HFS
         watch: Watch,  # noqa: ARG002 - for HFS
     ) -> tuple[ClassMass, dict[str, float | int | str], Status]:
-        """How scores are read, what to record of that, and how its choice ended."""
+        """How scores are read, stats of that choice, and its status."""
         return self._asked_reading(labels), {}, Status.CONVERGED
 
     def _weighed(
@@ -241,7 +241,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         graph: Graph,  # noqa: ARG002 - for HFS
         reading: ClassMass,  # noqa: ARG002 - for HFS
     ) -> FloatArray:
-        """The scores, read as a model is asked to."""
+        """The scores in their requested reading."""
         return scores
 
     def _kernel_function(
@@ -252,7 +252,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         is_warm: bool,
         watch: Watch,
     ) -> KernelFunction | None:
-        """The answer in kernel form, where its columns are known or cost no more than they save."""
+        """The answer in kernel form (D9), if its columns are known or cheap."""
         nodes, n_columns = task.labels.nodes, task.values.shape[1]
         if not prepared.has_columns(nodes, n_columns, is_warm=is_warm, watch=watch):
             return None
@@ -262,7 +262,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def _penalty(
         self, prepared: PreparedGraph, labels: Targets, watch: Watch
     ) -> tuple[float, dict[str, float | int | str], Status]:
-        """The penalty to use, what to record of it, and how its choice ended."""
+        """The penalty to use, stats of its choice, and its status."""
         if self.graph_penalty != "auto":
             return self.graph_penalty, {"graph_penalty": self.graph_penalty}, Status.CONVERGED
         choice = choose_penalty(prepared.kernel, labels, zero_mean=self.is_stable, watch=watch)
@@ -281,10 +281,9 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     ) -> tuple[LinearSolution, FloatArray]:
         """Solve M f = centred labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
 
-        ``first`` may be overwritten.
-
-        With a small kappa f nearly equals the labels on S, and a residual measured against them
-        would not see the other nodes. Then the unknown is what f is above the labels.
+        ``first`` may be overwritten. With a small kappa f nearly equals the labels on S, and a
+        residual measured against them would not see the other nodes. Then the unknown is f minus
+        the labels.
         """
         kappa = penalty * task.labels.n_labeled
         nodes = task.labels.nodes
@@ -331,11 +330,11 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         made: KernelFunction | None,
         watch: Watch,
     ) -> tuple[LinearSolution, FloatArray]:
-        """Solve L_UU f_U = A_US y_S (D1), in L with shifts at labels that hold them at 0.
+        """Solve L_UU f_U = A_US y_S (D1), in L with shifts that hold labels at 0.
 
-        So the hierarchy of the whole graph serves. What they let through is less than a tenth of
-        what ``rtol`` does; holding more firmly would only cost factors their digits. Eliminated is
-        L_UU itself, the labels being the ground.
+        So the hierarchy of the whole graph serves. The shifts let through less than a tenth of what
+        ``rtol`` does; larger ones would only cost factors their digits. Elimination takes L_UU
+        itself, with the labels as the ground.
         """
         free = np.ones(prepared.graph.n_nodes, dtype=bool)
         free[task.labels.nodes] = False
@@ -387,20 +386,19 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
 class HFS(_Harmonic):
     """Harmonic functions of Zhu, Ghahramani and Lafferty (2003), hard or soft (D1), (D2).
 
-    Minimises the mean squared miss on the labels plus graph_penalty * f^T L f; with
-    graph_penalty 0 the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1,
-    numbers between the least and the greatest label. At a few labels per class on a large graph
-    they flatten out, and one class would win nearly all nodes. By default the penalty is chosen,
-    and scores are read as contrasts (`peewit.solvers.models.classes.class_mass.contrast_shares`)
-    unless labels left out speak clearly for the values; ``class_mass="none"`` keeps the published
-    rule.
+    Minimizes the mean squared miss on the labels plus graph_penalty * f^T L f; with graph_penalty 0
+    the labels are kept exactly. Scores of classes lie in [0, 1] and sum to 1, numbers between the
+    least and the greatest label. At a few labels per class on a large graph they flatten out, and
+    one class would win nearly all nodes. By default the penalty is chosen, and scores are read as
+    contrasts (`peewit.solvers.models.classes.class_mass.contrast_shares`) unless left-out labels
+    clearly favor the values; ``class_mass="none"`` keeps the published rule.
 
     Notes
     -----
-    The choice takes up to five solves more, of four fifths of the labels each; the columns that
+    The choice takes up to five more solves, of four fifths of the labels each; the columns that
     chose the penalty make them cheap. Values are taken where they are right at more left-out labels
-    by more than the root of the number on which the two differ. ``class_mass`` in the stats is
-    what was taken, ``loo_accuracy`` its accuracy on the ``loo_labels`` left out.
+    by more than the root of the number on which the two differ. ``class_mass`` in the stats is what
+    was taken, ``loo_accuracy`` its accuracy on the ``loo_labels`` left out.
     """
 
     graph_penalty: float | Literal["auto"] = hyperparameter(
@@ -535,10 +533,7 @@ def even_penalty(labels: Labels, graph: Graph) -> float:
 def _pull_of_labels(
     graph: Graph, task: CentredLabels, factor: float
 ) -> tuple[Int64Array, FloatArray]:
-    """``factor`` times L times the centred labels, which are 0 elsewhere.
-
-    Nodes, increasing, and their values (n_nodes, n_columns); it is 0 at all others.
-    """
+    """``factor`` times L times the centred labels: nonzero nodes, increasing, and values."""
     nodes, values = task.labels.nodes, factor * task.values
     near = graph.adjacency[nodes]
     is_pulled = np.zeros(graph.n_nodes, dtype=bool)
@@ -552,10 +547,10 @@ def _pull_of_labels(
 
 
 def _missing_constants(task: CentredLabels, function: FloatArray) -> FloatArray:
-    """(n_nodes, n_columns) what to add so that ``function`` misses labels by 0 on average.
+    """(n_nodes, n_columns) what to add on each component so that labels are missed by 0 on average.
 
-    On each component; exactly 0 at the solution of (C1), whatever kappa, where a residual measured
-    against the labels would not see a wrong constant.
+    At the solution of (C1) that is exactly 0, whatever kappa, where a residual measured against the
+    labels would not see a wrong constant.
     """
     sums = np.zeros_like(task.means)
     missed = task.values - function[task.labels.nodes]

@@ -1,17 +1,14 @@
 """Harmonic MBO: a harmonic function for where the classes lie, short walks for their borders.
 
 Decision: no class size is known or kept. Context: at one label per class a harmonic function is
-nearly flat and Poisson learning nearly as good as it gets without known class sizes; with more
+nearly flat, and Poisson learning nearly as good as it gets without known class sizes; with more
 labels Poisson learning falls behind. Consequence: one harmonic solve, contrasts in place of values
 (`peewit.solvers.models.classes.class_mass`), then threshold dynamics.
 
-Decision: labels are held by springs, and a round that makes the edges less likely is undone.
-Context: what a label held firmly gives to its class grows with its degree, so that a hub among
-the labels spoke for its class alone; and where classes mix fast each round made the largest class
-larger. Of 20 labels a class on Facebook pages firm labels, all rounds kept, made 67.7 %, on
-BlogCatalog 25.3; so they make 71.1 and 50.8, Poisson learning 71.8 and 45.8 (5 and 6 draws).
-To move nothing where a walk ends at its first step would lose what rounds are worth on blocks with
-hubs: 94.6 where contrasts alone have 89.7.
+Decision: labels are held by springs (H5), and a round that makes the edges less likely is undone
+(H6). Context: a firmly held label gives more to its class the higher its degree, so that a hub
+speaks for its class alone; and where classes mix fast each round makes the largest class larger. To
+move nothing where a walk ends at its first step would lose what rounds gain on blocks with hubs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,29 +39,18 @@ from peewit.solvers.status import Status, first_failure
 
 _MOST_JOINED = 32
 _JOINED_ENTRIES = 96 << 20
-"""A product with a million nodes takes hardly longer for so many columns than for a few."""
+"""Limits of joined columns: a product with a million nodes takes hardly longer for them all than
+for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkStart:
-    """What walks start from.
+    """What walks start from."""
 
-    Attributes
-    ----------
-    task : CentredLabels
-        ``labels`` on the components.
-    labels : Labels
-        Where walks stop.
-    first : (n_nodes,) int
-        A class for each node; that of labels is theirs, whatever is said here.
-    asked : (n_asked,) int64 or None
-        Nodes whose shares are asked for; None: all.
-    """
-
-    task: CentredLabels
-    labels: Labels
-    first: IntArray
-    asked: Int64Array | None = None
+    task: CentredLabels  # ``labels`` on the components
+    labels: Labels  # where walks stop
+    first: IntArray  # (n_nodes,) a class for each node; labels keep theirs
+    asked: Int64Array | None = None  # (n_asked,) nodes whose shares are needed; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +62,18 @@ class HarmonicMBO(GraphModel):
     by the one that a random walk from it, stopped at labels, most often ends in. A round is one
     step of Merriman-Bence-Osher dynamics: it shortens the border between the classes at the scale
     of its walks. Walks start at ``walk_length`` steps, which moves whole borders, and shrink to a
-    half and a third of it, which settles single nodes. No class size is asked for or kept. A round
+    half and a third of it, which settles single nodes. No class size is needed or kept. A round
     that makes the edges less likely (H6) is undone, and the next walks are shorter.
 
-    Scores are the shares of walks that end in each class, of the last round that was kept: they
-    lie in [0, 1] and sum to 1. They are those of a very local walk, so most are near 0 or 1.
+    Scores are the shares of walks that end in each class, of the last round that was kept: they lie
+    in [0, 1] and sum to 1. They are those of a very local walk, so most are near 0 or 1.
 
     Notes
     -----
     One HFS solve and at most ``n_rounds`` times ``walk_length + 1`` products with the adjacency
     matrix. A walk ends early once fewer than ``min_kept`` of the nodes would keep their class,
-    beyond those that chance keeps: on graphs whose classes mix fast (many hubs, no dimension)
-    long walks would let the largest class take all.
+    beyond those that chance keeps: on graphs whose classes mix fast (many hubs, no dimension) long
+    walks would let the largest class take all.
 
     References
     ----------
@@ -127,10 +113,10 @@ class HarmonicMBO(GraphModel):
         start: Solution | None,  # noqa: ARG002 - shares of walks start no linear solve
         watch: Watch,
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`.
+        """Scores of every node; see `Model.solve`.
 
-        A start is not used: its scores say which class won, not what the harmonic function was.
-        The harmonic solve starts from that of the labels before, which ``prepared`` keeps.
+        A start is not used: its scores say which class won, not what the harmonic function was. The
+        harmonic solve starts from that of the labels before, which ``prepared`` keeps.
         """
         check_labels(labels, prepared.graph)
         held = HFS(
@@ -176,21 +162,10 @@ class HarmonicMBO(GraphModel):
     def walked(
         self, prepared: PreparedGraph, starts: Sequence[WalkStart], watch: Watch
     ) -> tuple[Outcome[JoinedState], list[FloatArray]]:
-        """Threshold dynamics from partitions: how they ended, and the shares of each.
+        """Outcome of threshold dynamics from several partitions, and the shares of each.
 
-        Parameters
-        ----------
-        prepared : PreparedGraph
-        starts : sequence of WalkStart
-            One after another, or, as far as memory goes, all together.
-        watch : Watch
-
-        Returns
-        -------
-        outcome : Outcome of JoinedState
-            Of those that ended last; of one start it is that of its own dynamics.
-        shares : list of (n_asked, n_classes) float64
-            Of walks that end in each class; fewer than ``starts`` where cancelled.
+        Starts are walked in batches, joined as far as memory goes. The outcome is that of the last
+        batch; shares, (n_asked, n_classes) float64 each, are fewer than ``starts`` if cancelled.
         """
         graph, order = prepared.near_in_memory()
         rank = np.empty_like(order)
@@ -215,9 +190,9 @@ class HarmonicMBO(GraphModel):
     def repeated(
         self, prepared: PreparedGraph, labels: Labels, walk: Walk, watch: Watch
     ) -> Float32Array:
-        """(n_nodes, n_classes) shares of one walk that labels stop, from any classes.
+        """(n_nodes, n_classes) shares of one walk that labels stop, from any classes (K13).
 
-        As `walked` makes them at its end, all of sum 1; raises `Stopped`.
+        As `walked` makes them at its end, with sum 1; raises `Stopped`.
         """
         graph, order = prepared.near_in_memory()
         rank = np.empty_like(order)
@@ -247,7 +222,6 @@ class HarmonicMBO(GraphModel):
         degree: FloatArray,
         told: IntArray,
     ) -> ThresholdDynamics:
-        """From one partition; ``degree`` is in ``order``, as ``nodes`` are."""
         smallest = np.min_scalar_type(nodes.n_classes)
         first = start.first[order].astype(smallest, copy=False)
         first[nodes.labeled] = nodes.classes
@@ -273,7 +247,7 @@ def joined_columns(n_nodes: int) -> int:
 
 
 def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]]:
-    """Starts of so many classes in all, or one."""
+    """Starts of at most ``most`` classes in all, or one start."""
     batch: list[WalkStart] = []
     n_columns = 0
     for start in starts:
@@ -286,7 +260,7 @@ def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]
 
 
 def _shares(part: ThresholdDynamics, state: CutState) -> FloatArray:
-    """(n_told, n_classes) of the last round that was kept."""
+    """(n_told, n_classes) shares of the last round that was kept."""
     kept = state.shares[part.told] if state.kept is None else state.kept
     shares = np.maximum(kept.astype(np.float64), 0.0)  # rounding goes below
     shares /= shares.sum(axis=1, keepdims=True)

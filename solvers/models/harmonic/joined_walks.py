@@ -1,7 +1,7 @@
 """Joined walks: several threshold dynamics on one graph that step together.
 
-A product with a large graph waits for memory, and hardly longer for the columns of all dynamics
-than for those of one.
+A product with a large graph waits for memory: the columns of all dynamics take hardly longer than
+those of one.
 """
 
 from dataclasses import dataclass
@@ -15,24 +15,15 @@ from peewit.solvers.status import Status
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class JoinedState:
-    """The states of all, and the columns of those that go on, before and after a step.
+    """The states of all, and the columns of those that still walk, before and after a step."""
 
-    Attributes
-    ----------
-    parts : list of CutState
-        ``shares`` and ``spare`` of those that go on are columns of ``before`` and ``after``.
-    going : list of int
-        Places of those that go on.
-    before, after : (n_nodes, n_columns) float32
-    """
-
-    parts: list[CutState]
-    going: list[int]
-    before: Float32Array
-    after: Float32Array
+    parts: list[CutState]  # ``shares`` and ``spare`` are views of ``before`` and ``after``
+    going: list[int]  # places of those that still walk
+    before: Float32Array  # (n_nodes, n_columns)
+    after: Float32Array  # (n_nodes, n_columns)
 
     def narrow(self, going: list[int]) -> None:
-        """Go on with fewer, side by side in the same memory."""
+        """Keep only ``going``, side by side in the same memory."""
         self.going = going
         kept = [self.parts[place] for place in going]
         widths = [state.shares.shape[1] for state in kept]
@@ -50,9 +41,9 @@ class JoinedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinedWalks:
-    """Dynamics whose `Nodes.walk` is the same, for `iterate`; each ends as it would alone.
+    """Dynamics that share `Nodes.walk`, for `iterate`; each ends as it would alone.
 
-    All are judged, so that what they tell is kept apart from the columns.
+    All are judged, so that the shares they return are copies, not these columns.
     """
 
     parts: tuple[ThresholdDynamics, ...]
@@ -84,11 +75,11 @@ class JoinedWalks:
         return None if None in ended else Status.CONVERGED
 
     def fraction(self, state: JoinedState) -> float:
-        """Share of the rounds that are done, of the last one."""
+        """Share of the rounds that are done, of the slowest one."""
         done = [part.fraction(own) for part, own in zip(self.parts, state.parts, strict=True)]
         return min(done)
 
 
 def _columns(room: Float32Array, widths: list[int]) -> list[Float32Array]:
-    """So many columns of each, side by side."""
+    """Views of ``room`` with ``widths`` columns, side by side."""
     return np.split(room, np.cumsum(widths)[:-1], axis=1)

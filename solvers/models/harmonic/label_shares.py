@@ -1,8 +1,8 @@
-"""Label shares: what each label adds to the score of each node, of models that are linear in them.
+"""Label shares: what each label adds to the score of each node, in models that are linear in them.
 
 With its parameters given, such a model answers one-hot labels by a linear map. Solved as if every
-label were a class of its own it tells the columns of that map (J19): what a class scores at a node
-is the sum over the labels of the class.
+label were a class of its own, it gives the columns of that map (J19): the score of a class at a
+node is the sum over the labels of the class.
 """
 
 from abc import abstractmethod
@@ -23,18 +23,18 @@ _WIDTH: Final = 32
 """Labels whose columns are solved for together."""
 
 _SOLVED_BYTES: Final = 112
-"""What a solve holds of a node for each of them: thirteen vectors in float64, and scores."""
+"""Memory of a solve per node and column: thirteen vectors in float64, and scores."""
 
 
 class LinearModel(GraphModel):
-    """A model whose scores, before they are read in another way, are sums over the labels."""
+    """A model whose scores, before any other reading, are sums over the labels."""
 
     is_centred: ClassVar[bool] = False
-    """Whether the scores of labels that are nowhere near lie below 0, by the mean of all labels."""
+    """Whether labels out of reach score below 0, by the mean of all labels."""
 
     @abstractmethod
     def as_chosen(self, solution: Solution) -> "LinearModel":
-        """The same with what it chose for a solution given, and scores that are read as they are.
+        """The same model with the parameters chosen for ``solution``, and scores read as they are.
 
         Its scores are linear in one-hot labels of the same nodes.
         """
@@ -48,56 +48,32 @@ class LinearModel(GraphModel):
 class LabelShares:
     """What labels add to scores.
 
-    Attributes
-    ----------
-    shares : (n_nodes, n_labeled) float32
-        Columns in the order of the labels.
-    status : Status
-        How their solves ended.
-    largest_miss : float or None
-        By how much their sums miss a score at most, in largest scores; None where the scores of the
-        solution are read in another way.
+    ``largest_miss`` is the largest difference between a sum of shares and its score, relative to
+    the largest score; None if the scores of the solution are read in another way.
     """
 
-    shares: Float32Array
-    status: Status
+    shares: Float32Array  # (n_nodes, n_labeled), in the order of the labels
+    status: Status  # of their solves
     largest_miss: float | None
 
 
 def shares_bytes(n_nodes: int, n_labeled: int) -> int:
-    """Memory that shares take, and what solves for them."""
+    """Memory of shares, and of the solves for them."""
     return n_nodes * (4 * n_labeled + _SOLVED_BYTES * min(n_labeled, _WIDTH))
 
 
 def label_shares(
     model: LinearModel, prepared: PreparedGraph, labels: Labels, solution: Solution, watch: Watch
 ) -> LabelShares:
-    """Shares of all labels in the scores of all nodes (J19).
+    """Shares of all labels in the scores of all nodes (J19); raises `Stopped`.
 
-    Parameters
-    ----------
-    model : LinearModel
-    prepared : PreparedGraph
-        From its `prepare`.
-    labels : Labels
-    solution : Solution
-        Of these, by the model.
-    watch : Watch
-
-    Returns
-    -------
-    LabelShares
-        Sums of ``shares`` over the labels of a class are its scores by ``model.as_chosen``, but
-        where Poisson learning gives a class that has no label in a component a score below all.
-
-    Raises
-    ------
-    Stopped
-        Cancelled.
+    ``solution`` is that of ``labels`` by ``model``. Sums of shares over the labels of a class are
+    its scores by ``model.as_chosen``, except where Poisson learning gives a class without label in
+    a component a score below all.
 
     Notes
     -----
-    One right-hand side for each label, 32 at a time; columns that the solution kept are used again.
+    One right-hand side for each label, 32 at a time; columns that the solution kept are reused.
     """
     chosen, component = model.as_chosen(solution), prepared.graph.component
     shares = np.empty((prepared.graph.n_nodes, labels.n_labeled), np.float32)
@@ -141,7 +117,7 @@ def _largest_miss(
 
 
 def _each_by_itself(labels: Labels, places: Int64Array) -> Labels:
-    """Some labels as classes of their own, in order, and all others as one more."""
+    """The labels at ``places`` as classes of their own, in order, and all others as one more."""
     classes = np.full(labels.n_labeled, places.size)
     classes[places] = np.arange(places.size)
     n_classes = places.size + int(places.size < labels.n_labeled)

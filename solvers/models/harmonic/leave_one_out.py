@@ -1,13 +1,11 @@
 """Leave-one-out choice of the graph penalty, in closed form from the kernel between labeled nodes.
 
-Decision: penalties are weighed by the likelihood of the left-out labels and their logarithms
-averaged, as few labels leave many penalties equally good. Over 9 cases (digits, its sparsifier,
-Cora, Citeseer, Facebook pages; 2 to 20 labels per class) the accuracy of Stable-HFS was .3 points
-better on average than with the penalty nearest to the mean kernel diagonal among those within one
-standard error of the best, and .1 points worse in the worst case.
 On a component the soft models are kernel ridge regression with the pseudo-inverse of L as kernel
-(D9). So the kernel between labeled nodes, one solve with L per labeled node, gives
-the prediction of every label by all others for any penalty, without another solve.
+(D9). So the kernel between labeled nodes, one solve with L per labeled node, gives the prediction
+of every label by all others (D10) for any penalty, without another solve.
+
+Decision: the logarithms of the penalties are averaged, weighted by the likelihood of the left-out
+labels, as few labels leave many penalties equally good.
 """
 
 from dataclasses import dataclass
@@ -21,12 +19,12 @@ from peewit.solvers.models.contract.laplacian_kernel import LabeledKernel
 from peewit.solvers.status import Status
 
 MAX_KERNEL_NODES = 200
-"""Labels used for the choice; of more, a stratified sample of this size."""
+"""Most labels used for the choice; of more, a stratified sample of this size."""
 
 PENALTY_GRID = 10.0 ** np.arange(-3.0, 3.5, 0.5)
 """Penalties tried: kappa of (C1) as a multiple of the mean kernel diagonal, which is rounded to
-`UNITS_PER_DECADE` values: one more label seldom changes kappa, and the last answer is then nearly
-the next one."""
+`UNITS_PER_DECADE` values a decade: one more label seldom changes kappa, and the last answer is then
+nearly the next one."""
 
 UNITS_PER_DECADE = 8
 
@@ -39,30 +37,19 @@ _INVERSE_TEMPERATURES = 2.0 ** np.arange(-3.0, 6.0, 0.5)
 class PenaltyChoice:
     """The penalty that predicts left-out labels best.
 
-    Attributes
-    ----------
-    graph_penalty : float
-        For the number of labels at hand.
-    accuracy : float
-        Share of the left-out labels it predicts; nan when none could be left out, or they are
-        numbers.
-    rmse : float
-        Root of the mean squared miss on left-out numbers; nan for classes and as above.
-    n_used : int
-        Labels that were left out, one at a time: those that leave another label of their class
-        and another one in their component.
-    status : Status
-        Of the solves for the kernel; not converged means that no choice was made.
+    Labels are left out one at a time: those that leave another label of their class and another one
+    in their component. ``accuracy`` and ``rmse`` are nan for labels of the other kind, or if none
+    could be left out.
     """
 
-    graph_penalty: float
-    accuracy: float
-    rmse: float
-    n_used: int
-    status: Status
+    graph_penalty: float  # for the given number of labels
+    accuracy: float  # share of the left-out labels it predicts
+    rmse: float  # root of the mean squared miss on left-out numbers
+    n_used: int  # labels that were left out
+    status: Status  # of the solves for the kernel; if not converged, no choice was made
 
     def figures(self) -> dict[str, float | int | str]:
-        """What to record of the left-out labels; empty when none was."""
+        """Stats of the left-out labels; empty if there were none."""
         if self.n_used == 0:
             return {}
         of_classes = np.isnan(self.rmse)
@@ -77,22 +64,15 @@ def choose_penalty(
     zero_mean: bool,
     watch: Watch = UNWATCHED,
 ) -> PenaltyChoice:
-    """The graph penalty for ``labels`` that predicts each of them best from the others.
+    """The graph penalty that predicts each of ``labels`` best from the others.
 
-    Parameters
-    ----------
-    kernel : LabeledKernel
-        Of the graph; solved for labeled nodes it does not know yet.
-    labels : Labels or RealLabels
-        Of more than 200 a stratified sample is used, and kappa carried over.
-    zero_mean : bool
-        True for Stable-HFS, False for soft HFS.
-    watch : Watch
+    Of more than 200 labels a stratified sample is used, and kappa carried over. ``zero_mean`` is
+    True for Stable-HFS, False for soft HFS.
 
     Notes
     -----
-    One solve with L per new labeled node, then 13 inversions of a matrix over labeled nodes.
-    Multiplying all edge weights by a constant divides the choice by it.
+    One solve with L per labeled node that ``kernel`` does not know, then 13 inversions of a matrix
+    over labeled nodes. Multiplying all edge weights by a constant divides the choice by it.
     """
     sample = stratified_sample(labels, MAX_KERNEL_NODES)
     nodes, targets = labels.nodes[sample], labels.targets()[sample]
@@ -131,7 +111,7 @@ def choose_penalty(
 
 
 def _unit(entries: FloatArray, degree: FloatArray) -> float:
-    """The mean diagonal, to the nearest of the multiples that are allowed of 1 / mean degree."""
+    """The mean diagonal, times the mean degree rounded to `UNITS_PER_DECADE` values a decade."""
     mean_diagonal, mean_degree = float(np.diag(entries).mean()), float(degree.mean())
     if not (mean_diagonal > 0 and mean_degree > 0):
         return 1.0
@@ -191,8 +171,8 @@ def left_out_targets(
     Returns
     -------
     (n_labeled, n_classes) float64
-        f plus the mean target of the component's other labels; the overall mean of the other
-        labels where the component holds no other.
+        f plus the mean target of the component's other labels; the overall mean of the other labels
+        where the component holds no other.
     """
     predicted = _mean_of_others(targets)
     for number in np.unique(component):
@@ -219,12 +199,11 @@ def _left_out_block(
     else:
         inverse = inverse - row_sums * row_sums.T / row_sums.sum()
         missed = inverse @ targets
-    predicted: FloatArray = targets - missed / np.diag(inverse)[:, None]
+    predicted: FloatArray = targets - missed / np.diag(inverse)[:, None]  # (D10)
     return predicted
 
 
 def _mean_of_others(targets: FloatArray) -> FloatArray:
-    """Row i: the mean of all rows but i."""
     means: FloatArray = (targets.sum(axis=0) - targets) / (len(targets) - 1)
     return means
 
@@ -236,14 +215,14 @@ def _has_peers(groups: IntArray) -> BoolArray:
 
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:
-    """Place in the grid of the choice that the module docstring describes."""
+    """Place in the grid of the mean penalty, by the log losses of classes."""
     return _weighed([_log_losses(one, classes).sum() for one in scores])
 
 
 def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
-    """The same for numbers: squared loss, as normal misses of the variance that fits best.
+    """As `_best_of` for numbers: squared loss, as normal misses of the variance that fits best.
 
-    Misses below 1e-9 of the targets' spread are rounding, and no reason to choose.
+    Misses below 1e-9 of the targets' spread are rounding and decide nothing.
     """
     least = np.square(1e-9 * np.ptp(targets))
     means = np.array([np.square(one - targets).mean() for one in predicted])
@@ -253,7 +232,7 @@ def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
 
 
 def _weighed(losses: list[float]) -> int:
-    """Mean place in the grid, each place weighed by its likelihood."""
+    """Mean place in the grid, weighted by likelihood."""
     likelihood = np.exp(min(losses) - np.array(losses))
     return round(float(np.average(np.arange(len(losses)), weights=likelihood)))
 

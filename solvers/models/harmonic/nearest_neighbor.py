@@ -16,7 +16,7 @@ from peewit.solvers.neighbors.distances import distance_blocks
 from peewit.solvers.status import Status
 
 ALONG_EDGES = "shortest paths"
-"""What the stats say of distances along the graph."""
+"""Stats entry ``input`` of distances along the graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def row_distances(features: Any, labels: Labels, watch: Watch) -> FloatArray:
 
 
 def inverse_shares(distance: FloatArray, reachable: Any) -> FloatArray:
-    """Rows proportional to 1 / distance that sum to 1; 0 where ``reachable`` is not.
+    """Rows proportional to 1 / distance that sum to 1; 0 where a node is not ``reachable``.
 
     Scaled by the nearest distance first: a distance of 0 gives its class everything.
     """

@@ -1,13 +1,13 @@
 """Posterior variance of the Gaussian field: how uncertain a harmonic answer is at each node.
 
-The soft models are the mean of f ~ N(0, tau^2 L^+), flat along constants, seen at the labels with
-noise of variance kappa tau^2, kappa = graph_penalty * n_labeled. Its variance given the labels,
-in units of tau^2, is the diagonal of (L + I_S / kappa)^-1: the effective resistance between the
-node and a ground that every label is joined to by the resistance kappa (C2). With
-kappa = 0 the labels are the ground, as for hard HFS. Targets do not enter.
+The soft models are the mean of f ~ N(0, tau^2 L^+), flat along constants, observed at the labels
+with noise of variance kappa tau^2, kappa = graph_penalty * n_labeled. Its variance given the
+labels, in units of tau^2, is the diagonal of (L + I_S / kappa)^-1: the effective resistance between
+the node and a ground that every label is joined to by the resistance kappa (C2). With kappa = 0 the
+labels are the ground, as for hard HFS. Targets do not enter.
 
-Decision: the zero sum that Stable-HFS asks for is no knowledge of the labels, so its variance is
-that of HFS with the same penalty.
+Decision: the zero sum of Stable-HFS is no knowledge of the labels, so its variance is that of HFS
+with the same penalty.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.status import Status, first_failure
 
 RELATIVE_ERROR = 0.125
-"""Standard deviation of a variance, over itself, at most."""
+"""Default limit on the standard deviation of a variance, relative to it."""
 
 _PROBES_AT_ONCE = 32
 _RTOL = 1e-2
@@ -40,30 +40,18 @@ _LEAST_KAPPA = 1e-300
 class GaussianField(RegressionModel):
     """A model whose answer is the mean of a Gaussian field given the labels.
 
-    Its solutions tell the penalty used as ``graph_penalty`` in their stats.
+    The stats of its solutions hold the penalty used as ``graph_penalty``.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uncertainty:
-    """Posterior variances, and how they were reached.
+    """Posterior variances, and how they were computed; solves add a bias of at most 2 %."""
 
-    Attributes
-    ----------
-    variance : (n_nodes,) float32
-        Unit 1 / weight; infinite where no label reaches.
-    relative_error : float
-        Standard deviation of each over itself, at most; solves add a bias of at most 2 %.
-    n_probes : int
-        Random vectors used.
-    status : Status
-        Of the solves; of one that did not converge the variances are not to be trusted.
-    """
-
-    variance: Float32Array
-    relative_error: float
-    n_probes: int
-    status: Status
+    variance: Float32Array  # (n_nodes,) unit 1 / weight; infinite where no label reaches
+    relative_error: float  # standard deviation of each, relative to it, at most
+    n_probes: int  # random vectors used
+    status: Status  # of the solves; if not converged, do not trust the variances
 
 
 def posterior_variance(
@@ -82,16 +70,10 @@ def posterior_variance(
     ----------
     graph : Graph
         Weights are conductances.
-    labels : Labels or RealLabels
-        Which nodes are labeled.
     graph_penalty : float
         Of the model, >= 0.
     relative_error : float
-        Asked of the part that is projected, in (0, 1); what the degrees tell is exact.
-    seed : int
-        Of the projection.
-    progress, cancelled
-        As in `peewit.solvers.iteration_loop.iterate`.
+        Of the projected part, in (0, 1); what the degrees tell is exact.
 
     Raises
     ------
@@ -139,7 +121,7 @@ def posterior_variance(
 
 
 def _eliminated(graph: Graph, labels: Targets, kappa: float) -> Uncertainty:
-    """The diagonal of (L + I_S / kappa)^-1, of positive numbers alone; without probes."""
+    """The diagonal of (L + I_S / kappa)^-1 without probes, of positive numbers alone."""
     ground = np.zeros(graph.n_nodes)
     if kappa == 0:
         ground = np.asarray(graph.adjacency[:, labels.nodes].sum(axis=1)).ravel()
@@ -175,16 +157,13 @@ def _within_reach(kappa: float, graph: Graph) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Grounded:
-    """Edge records of the graph with one more node, the ground; ``place`` maps old nodes to new.
-
-    ``conductance`` (n_nodes,) is the weight between each node and the ground.
-    """
+    """Edge records of the graph with one more node, the ground (C2)."""
 
     u: IntArray
     v: IntArray
     weight: FloatArray
-    place: IntArray
-    conductance: FloatArray
+    place: IntArray  # (n_nodes,) new node of each old one
+    conductance: FloatArray  # (n_nodes,) weight between each node and the ground
 
     @classmethod
     def of(cls, graph: Graph, labels: Targets, kappa: float) -> "_Grounded":

@@ -84,7 +84,7 @@ class SimpleHFS(BasisModel):
         return min(wanted, _MOST_FUNCTIONS)
 
     def _n_kept(self, labels: Labels) -> int:
-        """As many as used, or in steps of powers of two: a new label is no new basis."""
+        """As many as used; 'auto' rounds up to powers of two: a new label is no new basis."""
         used = self._n_used(labels)
         return used if self.n_functions != "auto" else 1 << (used - 1).bit_length()
 

@@ -23,7 +23,7 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """``nodes`` (n_sampled,), increasing, and their graph, prepared for Stable-HFS."""
+    """Sampled nodes, increasing, and their graph, prepared for Stable-HFS."""
 
     nodes: Int64Array
     prepared: PreparedGraph
@@ -41,8 +41,8 @@ class SubSampling(ScoringModel):
     With features the graph of the sample is its k-NN graph, an edge joining two nodes when either
     is among the other's neighbors, with weight exp(-d^2 / (2 s^2)), s the median distance to the
     furthest neighbor counted; the others copy the sampled node nearest by features. Without
-    features it is the induced subgraph; whoever has no label in its component there copies, like
-    the nodes that are not sampled, the nearest one that has, an edge being 1 / weight long.
+    features it is the induced subgraph. Nodes that are not sampled, or whose component there has no
+    label, copy the nearest sampled node whose component has one, an edge being 1 / weight long.
     """
 
     n_sampled: int = hyperparameter(
@@ -73,7 +73,7 @@ class SubSampling(ScoringModel):
         return inner.scores[place], inner.status
 
     def _sample(self, prepared: Points, labels: Labels, watch: Watch) -> Sample:
-        """The nodes drawn and their graph; equal labels and settings give an equal sample."""
+        """The sampled nodes and their graph; equal labels and settings give an equal sample."""
         n_nodes = prepared.graph.n_nodes
         size = min(self.n_sampled, n_nodes)
         drawn = np.random.default_rng(self.seed).choice(n_nodes, size, replace=False)
@@ -90,7 +90,6 @@ class SubSampling(ScoringModel):
         return prepared.latest("sample", key, make)
 
     def _solved(self, sample: Sample, problem: PointProblem) -> Solution:
-        """Stable-HFS on the sample."""
         labels, start, watch = problem.labels, problem.start, problem.watch
         place = np.searchsorted(sample.nodes, labels.nodes)
         model = StableHFS(graph_penalty=self.graph_penalty)
@@ -102,7 +101,7 @@ class SubSampling(ScoringModel):
 
 
 def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:
-    """Union k-NN graph of some rows with Gaussian weights of their median furthest distance."""
+    """Union k-NN graph of rows, with Gaussian weights of their median furthest distance."""
     n_rows = rows.shape[0]
     k = min(n_neighbors, n_rows - 1)
     near, far = nearest_rows(rows, rows, k + 1, watch, "neighbors of the sample")
@@ -117,7 +116,7 @@ def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:
 def _teachers(
     prepared: Points, sample: Sample, inner: Solution, reachable: BoolArray, watch: Watch
 ) -> Int64Array:
-    """Place in the sample of the node that each node takes its scores from, itself if it can."""
+    """Place in the sample of the node whose scores each node copies; its own where it has some."""
     answered = np.flatnonzero(inner.reachable)
     taught = sample.nodes[answered]
     place = np.zeros(prepared.graph.n_nodes, np.int64)

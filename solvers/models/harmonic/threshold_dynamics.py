@@ -1,9 +1,9 @@
 """Threshold dynamics: walks from a partition of the nodes, cut into classes of bounded sizes.
 
 One step of Merriman-Bence-Osher dynamics is a walk and a cut: it shortens the border between the
-classes at the scale of the walk. With bounds on the sizes of classes long walks are safe; without,
-the largest class could take all, and rounds are judged: one that makes the edges less likely is
-undone.
+classes at the scale of the walk. With bounds on the sizes of classes long walks are safe. Without,
+the largest class could take all, so rounds are judged: one that makes the edges less likely is
+undone (H6).
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ _TIE = 1e-5
 """Shares closer than this are equal: walks run in float32."""
 
 _SETTLED = 0.002
-"""Where sizes are free, a round that moves at most so much has done what its length can."""
+"""With free sizes, a round that moves at most this share of the nodes ends the rounds of its
+length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +42,10 @@ class SizeBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Walk:
-    """What shares are of: (n_nodes,) classes, and steps until a walk ends in one; 0: the first."""
+    """Where shares come from: walks of ``n_steps`` that end in ``classes``, (n_nodes,).
+
+    0 steps stand for the first partition.
+    """
 
     classes: IntArray
     n_steps: int
@@ -51,61 +55,38 @@ class Walk:
 class CutState:
     """The last cut, and where the walks of the present round are.
 
-    ``shares`` are those of walks of ``n_walked`` steps that end in each class, ``spare`` is room
-    for one step more; ``classes`` are those the round began with, ``offsets`` what balances them,
-    ``place`` the round's place among the lengths. ``n_moved`` counts the nodes whose class the last
-    round changed. A round ends early once fewer than ``least_kept`` would keep their class.
-
-    Where rounds are judged, the first step from the new classes does it: ``before`` are the last
-    ones that stood, ``kept`` the shares that they won, of the nodes that are told of, and
-    ``evidence`` how likely they made the edges; ``ended`` are the shares of a round that is still
-    to be judged, ``kept_walk`` and ``ended_walk`` what both are shares of. ``n_moved`` then counts
-    the nodes whose class differs from that of the first partition, ``n_undone`` the rounds that
-    were undone.
+    Where rounds are judged (H6), the first step from the new classes decides: until then the shares
+    of a round wait in ``ended``, and ``n_moved`` counts the nodes that left their first class.
     """
 
-    shares: Float32Array
-    spare: Float32Array
-    classes: IntArray
-    offsets: FloatArray
-    least_kept: float
-    n_moved: int
-    before: IntArray
+    shares: Float32Array  # (n_nodes, n_classes) of walks of ``n_walked`` steps by their ends
+    spare: Float32Array  # (n_nodes, n_classes) room for one step more
+    classes: IntArray  # (n_nodes,) that the round began with
+    offsets: FloatArray  # (n_classes,) balance the sizes
+    least_kept: float  # the round ends early once a smaller share would keep their class
+    n_moved: int  # nodes whose class the last round changed
+    before: IntArray  # (n_nodes,) the last classes that stood
     n_walked: int = 0
-    place: int = 0
+    place: int = 0  # of the round among the lengths
     n_rounds: int = 0
-    kept: Float32Array | None = None
-    ended: Float32Array | None = None
-    evidence: float = -np.inf
-    n_undone: int = 0
-    kept_walk: Walk | None = None
-    ended_walk: Walk | None = None
+    kept: Float32Array | None = None  # (n_told, n_classes) of the last round that stood
+    ended: Float32Array | None = None  # (n_told, n_classes) of a round still to be judged
+    evidence: float = -np.inf  # how likely ``before`` makes the edges
+    n_undone: int = 0  # rounds
+    kept_walk: Walk | None = None  # what ``kept`` are shares of
+    ended_walk: Walk | None = None  # what ``ended`` are shares of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nodes:
-    """What is to be cut: a graph's nodes, and those with a label.
-
-    Attributes
-    ----------
-    walk : NeighborMeans
-        On all nodes of the graph.
-    labeled, classes : (n_labeled,) int
-        Nodes whose class is kept, and it.
-    asked : (n_nodes,) bool
-        Nodes that count: those that a label reaches.
-    n_classes : int
-        Columns of shares and scores.
-    absent : (n_nodes, n_classes) bool or None
-        Whether no label of the class reaches the node; None where each reaches all that count.
-    """
+    """What is cut: the nodes of a graph, and those with a label."""
 
     walk: NeighborMeans
-    labeled: IntArray
-    classes: IntArray
-    asked: BoolArray
+    labeled: IntArray  # (n_labeled,) nodes whose class is kept
+    classes: IntArray  # (n_labeled,) that class
+    asked: BoolArray  # (n_nodes,) nodes that count: those that a label reaches
     n_classes: int
-    absent: BoolArray | None
+    absent: BoolArray | None  # (n_nodes, n_classes) class without label in reach; None: nowhere
 
     @classmethod
     def of(
@@ -116,9 +97,9 @@ class Nodes:
         labels: Labels,
         walk: NeighborMeans,
     ) -> "Nodes":
-        """All nodes that are walked on.
+        """All nodes, numbered by their place in ``order``.
 
-        ``order`` names the node that each place was for ``task`` and ``labels``; ``rank`` is its
+        ``order`` is the node at each place, as ``task`` and ``labels`` number it; ``rank`` is its
         inverse.
         """
         lacks = task.lacks
@@ -134,7 +115,7 @@ class Nodes:
     def balance(
         self, scores: RealArray, bounds: SizeBounds | None, first: FloatArray | None = None
     ) -> FloatArray:
-        """(n_classes,) offsets that keep the classes of the nodes that count within bounds."""
+        """(n_classes,) offsets that keep the classes of the nodes that count within bounds (H3)."""
         if bounds is None:
             return np.zeros(self.n_classes)
         present = scores if self.absent is None else np.where(self.absent, -np.inf, scores)
@@ -155,31 +136,17 @@ class Nodes:
 class ThresholdDynamics:
     """Steps of walks that labels stop, and a cut at the end of each round, for `iterate`.
 
-    Attributes
-    ----------
-    nodes : Nodes
-        What is cut.
-    first : (n_nodes,) int
-        The partition to start from.
-    bounds : SizeBounds or None
-        None leaves sizes free.
-    lengths : tuple of int
-        Most steps of the walks of every round.
-    min_kept : float
-        A walk ends early where fewer would keep their class, beyond those that chance keeps.
-    degree : (n_nodes,) float64 or None
-        Rounds are judged by the edges (H6) between nodes that count. None undoes none.
-    told : (n_told,) int or None
-        Nodes whose shares are kept of rounds that are judged; None: all.
+    With ``degree`` rounds are judged by the edges (H6) between nodes that count; None undoes no
+    round.
     """
 
     nodes: Nodes
-    first: IntArray
-    bounds: SizeBounds | None
-    lengths: tuple[int, ...]
-    min_kept: float
-    degree: FloatArray | None = None
-    told: IntArray | None = None
+    first: IntArray  # (n_nodes,) the partition to start from
+    bounds: SizeBounds | None  # None leaves sizes free
+    lengths: tuple[int, ...]  # most steps of the walks of every round
+    min_kept: float  # a walk ends early once fewer keep their class, beyond chance
+    degree: FloatArray | None = None  # (n_nodes,)
+    told: IntArray | None = None  # (n_told,) nodes whose shares are kept; None: all
 
     def init(self) -> CutState:
         """The first partition."""
@@ -187,7 +154,7 @@ class ThresholdDynamics:
         return self.begun(shares, spare)
 
     def begun(self, shares: Float32Array, spare: Float32Array) -> CutState:
-        """The first partition, in this memory: (n_nodes, n_classes) each, of any values."""
+        """The first partition, in given memory: (n_nodes, n_classes) each, of any values."""
         return CutState(
             shares=shares,
             spare=spare,
@@ -206,14 +173,14 @@ class ThresholdDynamics:
         return state
 
     def depart(self, state: CutState) -> Float32Array:
-        """Make ``shares`` those before a step; (n_labeled, n_classes) of the labels."""
+        """Prepare ``shares`` for a step; (n_labeled, n_classes) shares of the labels."""
         if state.n_walked == 0:
             state.shares[...] = self._one_hot(state.classes)
         known: Float32Array = state.shares[self.nodes.labeled]
         return known
 
     def arrive(self, state: CutState, known: Float32Array) -> None:
-        """Go on once ``spare`` has the shares after a step, and ``known`` those of the labels."""
+        """Take the shares after a step from ``spare``, and those of the labels from ``known``."""
         state.shares, state.spare = state.spare, state.shares
         if state.n_walked == 0 and self.degree is not None:
             self._judge(state, np.where(self.nodes.asked, self.degree, 0.0))
@@ -236,7 +203,7 @@ class ThresholdDynamics:
         return state.place / len(self.lengths)
 
     def _end_round(self, state: CutState) -> None:
-        """Cut; a round that moves hardly a node stands for those of its length that follow."""
+        """Cut; a round that moves hardly a node ends the rounds of its length."""
         state.offsets = self.nodes.balance(state.shares, self.bounds, state.offsets)
         classes = _winners(self.nodes.balanced(state.shares, state.offsets), state.classes)
         classes[self.nodes.labeled] = self.nodes.classes
@@ -253,15 +220,15 @@ class ThresholdDynamics:
         state.least_kept = self._least_kept(classes)
 
     def _pass_over(self, state: CutState) -> None:
-        """Count the next rounds as done that have the length of the last one."""
+        """Skip the next rounds of the length of the last one."""
         length = self.lengths[state.place - 1]
         while state.place < len(self.lengths) and self.lengths[state.place] == length:
             state.place += 1
 
     def _judge(self, state: CutState, degree: FloatArray) -> None:
-        """Keep the classes by the first step from them, unless those before were better.
+        """Keep the classes by the first step from them, unless those before were better (H6).
 
-        Of a round that is undone the next ones of its length are counted as done.
+        An undone round ends the rounds of its length.
         """
         evidence = self._evidence(state, degree)
         if evidence < state.evidence - _TIE:
@@ -279,11 +246,11 @@ class ThresholdDynamics:
 
     @property
     def _told(self) -> IntArray | slice:
-        """Where the shares lie that are kept."""
+        """Index of the shares that are kept."""
         return slice(None) if self.told is None else self.told
 
     def _of_first(self, state: CutState) -> Float32Array:
-        """Scores of the first partition: of walks that stay where they are two times of three."""
+        """Shares of the first partition: of walks that stay where they are two times of three."""
         told = self._told
         there = self._one_hot(state.classes[told])
         is_labeled = np.zeros(state.classes.size, bool)
@@ -292,13 +259,13 @@ class ThresholdDynamics:
         return np.where(is_labeled[told, None], there, shares)
 
     def _evidence(self, state: CutState, degree: FloatArray) -> float:
-        """How likely edges are that know the classes, of edges that do not (H6)."""
+        """How likely the edges are given the classes, relative to edges that ignore them (H6)."""
         total = float(degree.sum())
         if total == 0:
             return 0.0
-        part = np.bincount(state.classes, degree) / total
-        apart = float(part @ (1.0 - part))
-        kept = min(float(degree @ _own(state)) / total, 1.0)
+        part = np.bincount(state.classes, degree) / total  # a_k
+        apart = float(part @ (1.0 - part))  # 1 - q
+        kept = min(float(degree @ _own(state)) / total, 1.0)  # p
         if apart <= _TIE:
             return 0.0
         return float(rel_entr(kept, 1.0 - apart) + rel_entr(1.0 - kept, apart))
@@ -323,7 +290,7 @@ def _own(state: CutState) -> Float32Array:
 
 
 def _winners(scores: RealArray, present: IntArray) -> IntArray:
-    """Class of the largest score of each row; the present one where none is larger."""
+    """Class of the largest score of each row; the present one if none is larger."""
     rows = np.arange(present.size)
     best = scores.argmax(axis=1).astype(present.dtype)
     return np.where(scores[rows, best] > scores[rows, present] + _TIE, best, present)

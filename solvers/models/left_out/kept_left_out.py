@@ -1,4 +1,4 @@
-"""What labels were predicted when they were left out, kept for labels that are nearly the same."""
+"""Predictions of left-out labels, kept for label sets that are nearly the same."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,34 +11,23 @@ from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.row_ranges import row_blocks
 
 _MOST_CHANGED: Final = 0.05
-"""Share of the labels that may have changed since."""
+"""Largest share of the labels that may have changed since (K13)."""
 
 _STEPS: Final = 255
-"""Shares are kept in so many parts, a byte each."""
+"""Shares are kept in this many parts, a byte each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptLeftOut:
-    """Shares of classes that some labels gave, and each of them without itself.
-
-    Attributes
-    ----------
-    labels : Labels
-    was_left_out : (n_asked,) bool
-        Which of them were, and of the nodes that stand for all.
-    left_out : (n_asked, n_classes) float64
-        Shares of each of both, without its fold; even ones where it was not left out.
-    shares : (n_nodes, n_classes) uint8
-        Shares of every node, in 255ths.
-    """
+    """Class shares from some labels, and those of labels and stand-in nodes without a fold."""
 
     labels: Labels
-    was_left_out: BoolArray
-    left_out: FloatArray
-    shares: UInt8Array
+    was_left_out: BoolArray  # (n_asked,)
+    left_out: FloatArray  # (n_asked, n_classes), even where one was not left out
+    shares: UInt8Array  # (n_nodes, n_classes), in 255ths
 
     def serve(self, groups: LabelGroups) -> bool:
-        """Whether few labels are others, and none is to be left out that was not."""
+        """Whether few labels have changed, and none is to be left out that was not (K13)."""
         labels, before = groups.labels, self.labels
         if labels.class_names != before.class_names:
             return False
@@ -49,7 +38,7 @@ class KeptLeftOut:
         return bool(n_changed <= _MOST_CHANGED * before.n_labeled and is_left_out.all())
 
     def left_out_of(self, groups: LabelGroups) -> FloatArray:
-        """(n_asked, n_classes) shares at labels, and at nodes that stand for all, without a fold.
+        """(n_asked, n_classes) shares at labels and at stand-in nodes without their fold.
 
         With all labels where they were not left out.
         """
@@ -63,7 +52,7 @@ class KeptLeftOut:
         return shares
 
     def _common(self, labels: Labels) -> tuple[IntArray, IntArray]:
-        """Places of the nodes that have a label in both, in ``labels`` and in the own ones."""
+        """Places in ``labels`` and in the own labels of the nodes that have a label in both."""
         _, at, place = np.intersect1d(
             labels.nodes, self.labels.nodes, assume_unique=True, return_indices=True
         )

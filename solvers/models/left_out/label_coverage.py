@@ -16,43 +16,29 @@ from peewit.solvers.models.left_out.label_sample import DOUBT, rank_deviate
 from peewit.solvers.row_ranges import row_blocks
 
 _LEAST_EXCESS: Final = 0.05
-"""More of the nodes than of the left-out labels must be near labels; of fewer nothing is gained."""
+"""Near nodes must exceed near left-out labels by this share; less gains nothing."""
 
 _LEAST_LABELS: Final = 20
-"""Left-out labels that judge near nodes: fewer are far ones that came nearest by chance."""
+"""Fewest left-out labels that judge near nodes: fewer are far ones that came nearest by chance."""
 
 _LEAST_RATIO: Final = 2.0
-"""By which these nodes must be nearer: labels that are nearly as near still judge them."""
+"""Near nodes must be nearer by this factor: labels that are nearly as near still judge them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelCoverage:
-    """Nodes that are nearer to labels than left-out labels are to others.
+    """Nodes that are nearer to labels than left-out labels are to others."""
 
-    Attributes
-    ----------
-    p_value : float
-        That labels drawn at random would be as far apart (K12).
-    is_near : (n_nodes,) bool
-        Nodes nearer to labels than nearly all left-out labels; none where labels are not spread.
-    is_left_near : (n_used,) bool
-        Left-out labels that are as near to the others, where these are enough to judge.
-    nearness : float
-        Normal deviate of the ranks of left-out labels among nodes, by how near they are (K16).
-    """
-
-    p_value: float
-    is_near: BoolArray
-    is_left_near: BoolArray
-    nearness: float = 0.0
+    p_value: float  # that labels drawn at random would be as far apart (K12)
+    is_near: BoolArray  # (n_nodes,) nearer than nearly all left-out labels; none if not spread
+    is_left_near: BoolArray  # (n_used,) left-out labels as near, if enough to judge
+    nearness: float = 0.0  # deviate of left-out labels' ranks among nodes, by nearness (K16)
 
     @classmethod
     def of(cls, columns: Float32Array, groups: LabelGroups) -> "LabelCoverage":
         """From the densities around groups of labels, (n_groups, n_nodes).
 
-        Notes
-        -----
-        Nodes stand for all that are without one fold, as the left-out labels are.
+        Stand-in nodes are without one fold, as the left-out labels are.
         """
         n_nodes, used, n_labeled = columns.shape[1], groups.usable, groups.labels.n_labeled
         is_near, is_left_near = np.zeros(n_nodes, bool), np.zeros(used.size, bool)
@@ -91,9 +77,9 @@ class LabelCoverage:
 
 
 def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, float]:
-    """The smallest p-value, and the coverage above which labels are as rare as that.
+    """The smallest p-value, and the coverage t above which labels are as rare as that (K12).
 
-    More nodes would lie above a lower one, and with them labels whose arms err as far ones do.
+    A lower cut would have more nodes above it, and labels whose arms err as those of far ones do.
     """
     n_labels, n_nodes = of_labels.size, of_nodes.size
     least, best = 1.0, np.inf
@@ -109,7 +95,7 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
         drawn = chance_of_at_most(
             n_left, n_all=n_labels + n_nodes, n_near=n_left + n_others, n_drawn=n_labels
         )
-        # a label is as far from another as that from it: half of the distances say nothing new
+        # (K12): distances are symmetric, so half of them say nothing new
         told = float(np.sqrt(drawn)) * looks.size
         if told < least:
             least, best = told, float(cut)
@@ -117,9 +103,9 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
 
 
 def chance_of_at_most(n_left: int, *, n_all: int, n_near: int, n_drawn: int) -> float:
-    """Chance that of so many drawn at random, without replacement, at most ``n_left`` are near.
+    """Chance that of ``n_drawn`` drawn without replacement at most ``n_left`` are near.
 
-    The hypergeometric distribution; scipy.stats, which has it, loads for half a second.
+    The hypergeometric distribution; scipy.stats, which has it, takes half a second to import.
     """
     near = np.arange(max(0, n_drawn - n_all + n_near), n_left + 1)
     ways = _log_choose(n_near, near) + _log_choose(n_all - n_near, n_drawn - near)

@@ -1,7 +1,7 @@
 """Labels in groups: columns of a linear map, summed so that folds can be left out of them.
 
-What a model says that is linear in its labels needs one column for each label, or for each class of
-each fold: leaving a fold out is then a difference of sums, and no solve.
+A model that is linear in its labels needs one column for each label, or for each class of each
+fold: leaving a fold out is then a difference of sums, and no solve.
 """
 
 from collections.abc import Callable
@@ -23,32 +23,32 @@ from peewit.solvers.labels import Labels
 
 _MAX_FOLDS: Final = 5
 _MOST_WITH_ALL_FOLDS: Final = 32
-"""Classes up to which smaller graphs have as many folds: with two, 25 classes are told several
-points too low. On graphs of more nodes that would take nearly twice as long, and ten classes are
-told as well by two (`python -m docs.benchmarks.left_out interval --sets mnist_knn10`)."""
+"""Most classes for which smaller graphs have all folds: with two folds the accuracy of 25 classes
+is estimated several points too low. On larger graphs that takes nearly twice as long, and two folds
+judge ten classes as well (`python -m docs.benchmarks.left_out interval --sets mnist_knn10`)."""
 
 _GROUPS: Final = 30
 _GROUPS_OF_LARGE: Final = 20
 _LARGE: Final = 1 << 15
-"""Columns worth paying for, fewer from so many nodes on: more classes have fewer folds, at least
-two."""
+"""Columns worth their solves; fewer from this number of nodes on. More classes have fewer folds, at
+least two."""
 
 _MOST_STAND_INS: Final = 20_000
 _LEAST_STAND_INS: Final = 1_000
 _STAND_IN_ENTRIES: Final = 1_000_000
-"""Nodes that stand for all, and how many numbers what they are told may take."""
+"""Limits on the nodes that stand for all, and on the entries of their scores."""
 
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _FOLD_BITS: Final = np.uint64(24)
 
 
 def most_groups(n_nodes: int, n_classes: int) -> int:
-    """Most groups of labels of so many classes, however many labels there are."""
+    """Most groups of labels of this many classes, however many labels there are."""
     return max(_n_folds(n_nodes, n_classes) * n_classes, _n_columns(n_nodes))
 
 
 def most_stand_ins(n_nodes: int, n_classes: int) -> int:
-    """How many nodes stand for all."""
+    """Number of nodes that stand for all."""
     fitting = max(_STAND_IN_ENTRIES // n_classes, _LEAST_STAND_INS)
     return min(n_nodes, _MOST_STAND_INS, fitting)
 
@@ -64,7 +64,7 @@ def _n_columns(n_nodes: int) -> int:
 
 
 def node_hash(nodes: IntArray) -> UInt64Array:
-    """(n_nodes,) numbers that order nodes as if at random, each always alike."""
+    """(n_nodes,) pseudo-random numbers, the same for a node in every label set."""
     hashed = nodes.astype(np.uint64) * _HASH_FACTOR
     hashed ^= hashed >> np.uint64(29)
     return np.asarray(hashed * _HASH_FACTOR)
@@ -72,38 +72,26 @@ def node_hash(nodes: IntArray) -> UInt64Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelGroups:
-    """Folds of labels, and groups of them whose columns tell what each fold's absence changes.
+    """Folds of labels, and groups of labels whose columns give the effect of each fold's absence.
 
-    Attributes
-    ----------
-    labels : Labels
-    fold : (n_labeled,) int64
-        Fold of each label, -1 for those that are the only one of their class.
-    group : (n_labeled,) int64
-        Group of each label: its own where labels are few, else one for each class and fold.
-    n_folds : int
-        0 where no label can be left out, or one fold would hold them all.
-    n_nodes : int
-    stand_ins : (n_stand_ins,) int64
-        Nodes drawn at random that stand for all, labeled ones among them.
-    stand_in_fold : (n_stand_ins,) int64
-        The fold that each is predicted without, as labels are without theirs; -1 of labeled ones.
+    Labels have a group each where they are few, else one for each class and fold. Stand-ins are
+    nodes drawn at random that stand for all, and are predicted without a fold, as labels are.
     """
 
     labels: Labels
-    fold: Int64Array
-    group: Int64Array
-    n_folds: int
+    fold: Int64Array  # (n_labeled,), -1 for the only label of a class
+    group: Int64Array  # (n_labeled,)
+    n_folds: int  # 0 if no label can be left out, or one fold would hold them all
     n_nodes: int
-    stand_ins: Int64Array
-    stand_in_fold: Int64Array
+    stand_ins: Int64Array  # (n_stand_ins,) nodes, labeled ones among them
+    stand_in_fold: Int64Array  # (n_stand_ins,), -1 of labeled ones
 
     @classmethod
     def of(cls, labels: Labels, n_nodes: int) -> "LabelGroups":
         """Folds dealt within each class in the order of a hash of the node.
 
-        Where labels share groups the hash alone names the fold of classes that it deals fairly: a
-        label more then changes one group.
+        Where labels share groups, the hash alone names the fold in classes that it deals fairly:
+        one more label then changes one group.
         """
         n_folds = _n_folds(n_nodes, labels.n_classes)
         fold = _ranks(labels, n_folds)
@@ -116,10 +104,10 @@ class LabelGroups:
 
     @classmethod
     def of_folds(cls, labels: Labels, fold: Int64Array, n_nodes: int) -> "LabelGroups":
-        """Groups that lie in one of the given folds each, or in none.
+        """Groups that each lie in one of the given folds, or in none.
 
-        Labels in no fold, -1, are dealt to them as `of` does, in groups of their own: `rest` of a
-        fold keeps them.
+        Labels in no fold, -1, are dealt to the folds as `of` does, in groups of their own: `rest`
+        of a fold keeps them.
         """
         n_folds = int(fold.max()) + 1
         own = np.where(fold >= 0, fold, _ranks(labels, n_folds))
@@ -139,7 +127,7 @@ class LabelGroups:
         *,
         shares_groups: bool,
     ) -> "LabelGroups":
-        """Folds without gaps, and groups of the same key where labels share them."""
+        """Folds without gaps, and groups of equal keys where labels share them."""
         used = np.unique(fold[fold >= 0])
         n_used = used.size if used.size > 1 else 0
         dealt = np.where(fold >= 0, np.searchsorted(used, fold), -1)
@@ -160,7 +148,7 @@ class LabelGroups:
         )
 
     def rest(self, left_out: BoolArray) -> "LabelGroups":
-        """Those of the labels that are not ``left_out``, (n_labeled,) bool, in the same groups."""
+        """The labels that are not ``left_out``, (n_labeled,) bool, in the same groups."""
         labels = self.labels.subset(np.flatnonzero(~left_out))
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
@@ -179,21 +167,21 @@ class LabelGroups:
 
     @property
     def usable(self) -> Int64Array:
-        """Places of the labels that are left out, once each."""
+        """Places of the labels that are left out once each."""
         return np.flatnonzero(self.fold >= 0)
 
     @property
     def asked(self) -> Int64Array:
-        """(n_asked,) nodes that are predicted without a fold: the labels', then the stand-ins."""
+        """(n_asked,) nodes predicted without a fold: the labeled ones, then the stand-ins."""
         return np.concatenate([self.labels.nodes, self.stand_ins])
 
     @property
     def asked_fold(self) -> Int64Array:
-        """(n_asked,) their folds, -1 of those that are not."""
+        """(n_asked,) the fold that each is predicted without, -1 for none."""
         return np.concatenate([self.fold, self.stand_in_fold])
 
     def reached(self, component: Int32Array) -> BoolArray:
-        """(n_asked,) which of them lie in a component with a label of another fold."""
+        """(n_asked,) whether each lies in a component with a label of another fold."""
         n_keys = self.n_folds + 1
         own = component[self.labels.nodes].astype(np.int64)
         n_together = np.bincount(own, minlength=int(component.max(initial=-1)) + 1)
@@ -209,7 +197,7 @@ class LabelGroups:
         return [self.labels.nodes[self.group == group] for group in range(self.n_groups)]
 
     def keys(self) -> list[bytes]:
-        """What tells every group from those of other labels."""
+        """The bytes of each group's nodes, which identify it among other label sets."""
         return [nodes.tobytes() for nodes in self.members()]
 
     def without(self, fold: int) -> Labels:
@@ -217,7 +205,7 @@ class LabelGroups:
         return self.labels.subset(np.flatnonzero(self.fold != fold))
 
     def class_sums(self, keeps: BoolArray | None = None) -> FloatArray:
-        """(n_classes, n_groups) one for each group of a class, of the labels that are kept."""
+        """(n_classes, n_groups) 1 for each group of a class, of the labels that are kept."""
         kept = slice(None) if keeps is None else keeps
         sums = np.zeros((self.labels.n_classes, self.n_groups))
         sums[self.labels.classes[kept], self.group[kept]] = 1.0
@@ -225,7 +213,7 @@ class LabelGroups:
 
 
 def _stand_ins(labels: Labels, n_folds: int, n_nodes: int) -> tuple[Int64Array, Int64Array]:
-    """Nodes drawn with a fixed seed, and the fold that each is predicted without."""
+    """Nodes drawn with a fixed seed, and the fold that each is predicted without (K11)."""
     if n_folds == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rng = np.random.default_rng(0)
@@ -245,7 +233,7 @@ def _ranks(labels: Labels, n_folds: int) -> Int64Array:
 
 
 def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:
-    """A fold of each label by a hash, and of which classes each fold has half its even share."""
+    """A fold of each label by a hash, and classes of which each fold has half its even share."""
     drawn = ((node_hash(labels.nodes) >> _FOLD_BITS) % np.uint64(n_folds)).astype(np.int64)
     place = labels.classes * n_folds + drawn
     sizes = np.bincount(place, minlength=labels.n_classes * n_folds).reshape(-1, n_folds)
@@ -254,57 +242,42 @@ def _drawn_folds(labels: Labels, n_folds: int) -> tuple[Int64Array, BoolArray]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Starts:
-    """What the columns of some groups nearly are.
+    """First iterates of the columns of some groups."""
 
-    Attributes
-    ----------
-    columns : (n_some, n_nodes) float32
-        Sums of columns that are kept.
-    changed : list of (n_changed,) int64
-        Nodes in which each group differs from those of the sum.
-    """
-
-    columns: Float32Array
-    changed: list[Int64Array]
+    columns: Float32Array  # (n_some, n_nodes), sums of kept columns
+    changed: list[Int64Array]  # nodes in which each group differs from those of its sum
 
 
 Maker: TypeAlias = Callable[[list[Int64Array], Starts | None], Float32Array]
-"""From the nodes of some groups to their columns, (n_some, n_nodes) float32."""
+"""Makes the columns, (n_some, n_nodes) float32, of groups from their nodes and first iterates."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GroupColumns:
-    """The columns of the last groups, by their nodes: groups that stay cost nothing.
+    """The columns of the last groups, by their nodes: unchanged groups cost nothing.
 
-    Columns are linear in their groups: those of groups that lie mostly in a new one add up to what
-    its solve starts from.
-
-    Attributes
-    ----------
-    kept_bytes : int
-        More than so much is not kept for the next solve.
-    kept : dict
-        A column by the nodes of its group, (n_nodes,) float32.
+    Columns are linear in their groups: the columns of groups that lie mostly in a new one add up to
+    the first iterate of its solve.
     """
 
-    kept_bytes: int
-    kept: dict[bytes, Float32Array] = field(default_factory=dict)
+    kept_bytes: int  # columns that take more are not kept
+    kept: dict[bytes, Float32Array] = field(default_factory=dict)  # (n_nodes,), by group's nodes
 
     @classmethod
     def holding(cls, groups: LabelGroups, columns: Float32Array) -> "GroupColumns":
-        """Those of ``groups``, (n_groups, n_nodes), as they were found elsewhere."""
+        """With columns of ``groups``, (n_groups, n_nodes), that were made elsewhere."""
         kept = dict(zip(groups.keys(), columns, strict=True))
         return cls(kept_bytes=columns.nbytes, kept=kept)
 
     def holds(self, groups: LabelGroups) -> bool:
-        """Whether nothing has to be made for them."""
+        """Whether the columns of all groups are kept."""
         return self.kept.keys() >= set(groups.keys())
 
     def of(self, groups: LabelGroups, make: Maker) -> Float32Array:
-        """(n_groups, n_nodes) of all groups."""
+        """(n_groups, n_nodes) columns of all groups; missing ones are made."""
         members, keys = groups.members(), groups.keys()
         missing = [key not in self.kept for key in keys]
-        if not any(missing):  # of folds left out in turn: others that are kept are asked for next
+        if not any(missing):  # drop no others: folds that are left out in turn need them next
             return np.stack([self.kept[key] for key in keys])
         fresh = [each for each, lacks in zip(members, missing, strict=True) if lacks]
         made = make(fresh, self._starts(fresh))
@@ -322,7 +295,7 @@ class GroupColumns:
         return columns
 
     def _starts(self, members: list[Int64Array]) -> Starts | None:
-        """Sums of the kept columns of groups most of whose nodes each one has."""
+        """For each group the sum of the kept columns of groups that lie mostly in it."""
         if not self.kept or not members:
             return None
         kept = [(np.frombuffer(key, np.int64), column) for key, column in self.kept.items()]

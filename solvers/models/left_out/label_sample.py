@@ -1,9 +1,9 @@
 """Label samples: whether labels were drawn at random, and class shares where they were not.
 
-Predictions for nodes and for left-out labels come from the same function, so their mean differs
-where labels were drawn otherwise than at random: more frauds than honest accounts, or as many of
-each class. Two rank sums (K16) see draws that shares do not tell: labels of nodes with more
-edges than others, and labels that lie nearer to each other than nodes do to them.
+Nodes and left-out labels are predicted by the same function, so their mean predictions differ where
+labels were not drawn at random: more frauds than honest accounts, or as many of each class. Two
+rank sums (K16) see draws that shares do not show: labels of nodes with more edges than others, and
+labels that lie nearer to each other than nodes do to them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ from peewit.solvers.solution import Advised
 special = LateModule("scipy.special")
 
 DOUBT: Final = 0.003
-"""Of labels that are less likely to be a random sample, class shares are not believed."""
+"""Below this p-value labels are no random sample, and their class shares are not believed (K11)."""
 
 UNLIKE_DEGREES: Final = 3.29
-"""Deviate of the ranks of their degrees from which on labels are no random sample: p = .001."""
+"""Deviate of the ranks of degrees above which labels are no random sample (K16): p = .001."""
 
 CLUMPED: Final = 4.2
-"""The same of how near they are to labels of other folds, on one side; ranks of near nodes hang
-together, so that more is asked."""
+"""The same for the nearness to labels of other folds, one-sided; higher, as ranks of near nodes are
+dependent."""
 
 Bias: TypeAlias = Literal["shares", "spread", "more edges", "fewer edges", "close together"]
 """In what labels differ from the nodes."""
 
 NO_SAMPLE: Final = "the labels are no random sample of the nodes"
-"""How `LabelSample.warnings` begin."""
+"""The beginning of `LabelSample.warnings`."""
 
 _LEAST_LEFT_OUT: Final = 10
 """Fewer are mostly of the classes that chance gave two labels, and no normal deviates."""
@@ -48,29 +48,18 @@ _STEPS: Final = 200
 class LabelSample:
     """What predictions say of how the labels were drawn.
 
-    Attributes
-    ----------
-    p_value : float
-        That a random sample would be as far from the nodes; 1 where fewer than 10 labels could be
-        left out.
-    shares : (n_classes,) float64
-        Class shares of all nodes: of the labels, or estimated where these are no random sample.
-    is_estimated : bool
-        Which of the two.
-    degrees, nearness : float
-        Normal deviates of the rank sums of the labels' degrees, and of how near left-out labels
-        are to others, among those of the nodes (K16).
+    ``shares`` are those of the labels, or estimated where these are no random sample.
     """
 
-    p_value: float
-    shares: FloatArray
+    p_value: float  # that a random sample is as far from the nodes (K11); 1 of fewer than 10
+    shares: FloatArray  # (n_classes,) class shares of all nodes
     is_estimated: bool
-    degrees: float = 0.0
-    nearness: float = 0.0
+    degrees: float = 0.0  # normal deviate of the rank sum of the labels' degrees (K16)
+    nearness: float = 0.0  # that of how near left-out labels are to others (K16)
 
     @property
     def told(self) -> dict[str, float]:
-        """What `biases_of` reads of a solution's stats."""
+        """The stats of a solution that `biases_of` reads."""
         return {
             "sample_p_value": self.p_value,
             "sample_degrees": self.degrees,
@@ -89,9 +78,8 @@ class LabelSample:
         Parameters
         ----------
         nodes : (n_nodes, n_classes) float64
-            Of nodes that labels reach, predicted without as many labels as those that are left out:
-            a function of more of them may be another one.
-        left_out : (n_used, n_classes) float64
+            Of nodes that labels reach, predicted without as many labels as the left-out ones are:
+            with all labels the function may be another one.
         shares : (n_classes,) float64
             Of the labels, > 0.
 
@@ -99,14 +87,15 @@ class LabelSample:
         -----
         The largest of the normal deviates of the classes, with Bonferroni's correction (K11). The
         estimate is that of Saerens, Latinne and Decaestecker (2002): EM for the shares under which
-        the probabilities would be right, with a fifth as many nodes at the labels' own shares;
-        only from 10 labels a class on, since of fewer it was off by up to 60 points.
+        the probabilities would be right, with a fifth as many nodes at the labels' own shares; only
+        from 10 labels a class on, as with fewer it may be off by 60 points.
         """
         n_used, n_classes = left_out.shape
         if n_used < _LEAST_LEFT_OUT or not len(nodes):
             return cls(p_value=1.0, shares=shares, is_estimated=False)
         away = np.abs(nodes.mean(axis=0) - left_out.mean(axis=0))
         variance = np.maximum(_variance(nodes), _variance(left_out))
+        # t_k of (K11)
         spread = np.sqrt(variance * (1.0 / n_used + 1.0 / len(nodes)) + 1.0 / (4.0 * n_used**2))
         p_value = min(1.0, float(2.0 * special.ndtr(-(away / spread).max()) * n_classes))
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
@@ -114,12 +103,12 @@ class LabelSample:
         some = nodes[:: -(-len(nodes) // _MAX_NODES)]
         found = shares
         for _ in range(_STEPS):
-            told = reweighed(some, found / shares).sum(axis=0)
+            told = reweighed(some, found / shares).sum(axis=0)  # E step
             found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
         return cls(p_value=p_value, shares=found, is_estimated=True)
 
     def warnings(self, labels: Labels) -> tuple[str, ...]:
-        """That the labels' shares are not those of the nodes, and which predictions use."""
+        """A warning that labels and nodes have other shares, and which ones predictions use."""
         if self.p_value >= DOUBT:
             return ()
         if not self.is_estimated:
@@ -135,7 +124,7 @@ class LabelSample:
 
 
 def without_blame(warnings: Sequence[str]) -> tuple[str, ...]:
-    """Those of `LabelSample.warnings` where labels were drawn at random, and thinning decided."""
+    """`LabelSample.warnings` for labels drawn at random on a graph that was thinned."""
     return tuple(
         each.replace(
             NO_SAMPLE, "what is left of the edges predicts other class shares than labels have"
@@ -162,7 +151,7 @@ def biases_of(stats: Mapping[str, float | int | str]) -> tuple[Bias, ...]:
 def rank_deviate(some: RealArray, others: RealArray) -> float:
     """Normal deviate of the rank sum of ``some`` among both (K16): positive where they are larger.
 
-    Equal values share their mean rank, and the variance falls by as much.
+    Equal values share their mean rank, which lowers the variance.
     """
     n_some, n_others = some.size, others.size
     if not n_some or not n_others:
@@ -181,15 +170,9 @@ def rank_deviate(some: RealArray, others: RealArray) -> float:
 
 
 def unlike_degrees(degree: FloatArray, nodes: Int64Array, some: Int64Array) -> float:
-    """Normal deviate of the ranks of degrees (K16): of ``some`` labels among unlabeled nodes.
+    """Normal deviate of the ranks of degrees (K16) of the labels ``some`` among unlabeled nodes.
 
-    Parameters
-    ----------
-    degree : (n_nodes,) float64
-    nodes : (n_labeled,) int64
-        All that are labeled.
-    some : (n_some,) int64
-        Those of them that are asked for.
+    ``nodes`` are all labeled ones.
     """
     is_other = np.ones(degree.size, bool)
     is_other[nodes] = False
@@ -197,13 +180,13 @@ def unlike_degrees(degree: FloatArray, nodes: Int64Array, some: Int64Array) -> f
 
 
 def _variance(rows: FloatArray) -> FloatArray:
-    """(k,) of each column of probabilities, without another block of the same size."""
+    """(k,) variances of columns of probabilities, without another block of the same size."""
     squares = np.einsum("nk,nk->k", rows, rows) / len(rows)
     return np.asarray(np.maximum(squares - np.square(rows.mean(axis=0)), 0.0))
 
 
 def reweighed(probabilities: FloatArray, factors: FloatArray) -> FloatArray:
-    """Rows times the factors of their classes, with sum 1 again."""
+    """Rows times the factors of their classes, normalized to sum 1."""
     weighed: FloatArray = probabilities * factors
     weighed /= weighed.sum(axis=1, keepdims=True)
     return weighed

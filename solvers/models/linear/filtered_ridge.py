@@ -1,8 +1,8 @@
 """Filtered ridge: ridge regression on features that personalized PageRank has smoothed (K.1).
 
-Decision: the dual form, so that one column for each label is propagated, and one for each class,
-instead of one for each feature. Consequence: a label more is a column more, leave-one-out is exact
-and free, and it guards against a graph or features that say nothing.
+Decision: the dual form, so that one column for each label and one for each class are propagated
+instead of one for each feature. Consequence: one more label is one more column, leave-one-out is
+exact and free (K5), and it guards against a graph or features that say nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,62 +50,40 @@ TELEPORT: Final = 0.1
 _NARROW: Final = 0.3
 
 _CONSTANT: Final = 0.03
-"""Square of the constant feature beside rows whose mean square is 1: without it classes that are
-rarer among the nodes than among the labels lose, and much more of it is an intercept that few
-labels do not tell. Left-out labels are predicted best between 0.01 and 0.1 (K.1)."""
+"""tau of (K3), the square of the constant feature beside rows whose mean square is 1: without it
+classes that are rarer among the nodes than among the labels lose; much more of it is an intercept
+that few labels do not tell."""
 
 _STANDARD_ERRORS: Final = 2.0
 
 MOST_LABELS: Final = 3_000
-"""Labels that a ridge is fitted to: its kernels take eight bytes for each pair of labels, a dozen
-times, and seconds that grow with the third power. 1,500 labels take 5 CPU seconds, 4,000 28."""
+"""Most labels that a ridge is fitted to: kernels take eight bytes for each pair of labels, a dozen
+times, and seconds that grow with the third power (28 CPU seconds for 4,000 labels)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One of the kernels that compete.
+    """One of the kernels that compete."""
 
-    Attributes
-    ----------
-    name : str
-        What the stats call it.
-    teleport : float
-        a of its filter; 1 leaves the features as they are.
-    has_features : bool
-        Whether its kernel is that of filtered features; else P'P, of the graph alone.
-    """
-
-    name: str
-    teleport: float
-    has_features: bool = True
+    name: str  # in the stats
+    teleport: float  # a of its filter; 1 leaves the features as they are
+    has_features: bool = True  # kernel of filtered features; else P'P, of the graph alone
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FilteredFeatures:
-    """A graph with the features of its nodes, and the kernels between the labels so far.
-
-    Attributes
-    ----------
-    graph : Graph
-    rows : Rows or None
-        Features as they are given.
-    columns : PageRankColumns
-        Of the filter.
-    products : RecentVectors
-        Rows of H_L (K2) by teleport probability and label, float32.
-    kernels : dict of KernelEntries by name of the arm
-    """
+    """A graph with the features of its nodes, and the kernels between the labels so far."""
 
     graph: Graph
-    rows: Rows | None
-    columns: PageRankColumns
-    products: RecentVectors
-    kernels: dict[str, KernelEntries] = field(default_factory=dict)
+    rows: Rows | None  # as given
+    columns: PageRankColumns  # of the filter
+    products: RecentVectors  # rows of H_L (K2) by teleport probability and label
+    kernels: dict[str, KernelEntries] = field(default_factory=dict)  # by name of the arm
     _unit: UnitRows | None = None
 
     @property
     def unit(self) -> UnitRows:
-        """The features with rows of unit length, where there are some."""
+        """The features with rows of unit length; raises ValueError if there are none."""
         if self._unit is None:
             if self.rows is None:
                 raise ValueError("the nodes have no features; prepare with some")
@@ -143,11 +121,10 @@ class FilteredFeatures:
         return self.columns.filtered(values, arm.teleport, watch), weights
 
     def _keeps_products(self, n_labeled: int) -> bool:
-        """Whether H_L may be held."""
         return 4 * n_labeled * self.unit.n_columns <= self.products.kept_bytes
 
     def _rows_of(self, nodes: Int64Array, arm: Arm, watch: Watch) -> list[Float32Array]:
-        """Rows of H_L = P' X at ``nodes``: as few passes over X as memory allows."""
+        """Rows of H_L = P' X at ``nodes``, by as few passes over X as memory allows."""
 
         def make(missing: Int64Array) -> Iterator[Float32Array]:
             most = max(1, self.products.kept_bytes // (8 * self.unit.n_columns))
@@ -164,7 +141,7 @@ class FilteredFeatures:
         return self.products.of_nodes(nodes, arm.teleport, make)
 
     def _inner(self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch) -> FloatArray:
-        """(K2) (n_labeled, n_some) without the scale: H_L H_some'."""
+        """(n_labeled, n_some) entries of (K2) without the scale: H_L H_some'."""
         rows = self._rows_of(nodes, arm, watch)
         others = np.stack([rows[at] for at in np.searchsorted(nodes, some)]).astype(np.float64)
         return np.stack([others @ row for row in rows])
@@ -172,7 +149,7 @@ class FilteredFeatures:
     def _there_and_back(
         self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch
     ) -> FloatArray:
-        """The same as P' X X' P E_some at ``nodes``, which holds no H_L: twice the columns."""
+        """As `_inner`, by P' X X' P E_some at ``nodes``, which holds no H_L: twice the columns."""
         entries = np.empty((nodes.size, some.size))
         for first in range(0, some.size, self.columns.width):
             part = slice(first, first + self.columns.width)
@@ -184,19 +161,11 @@ class FilteredFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """The fit of an arm, and which labels it could tell from the others.
-
-    Attributes
-    ----------
-    arm : Arm
-    fit : RidgeFit
-    is_informed : (n_labeled,) bool
-        Whether any other label says something of the label.
-    """
+    """The fit of an arm, and which labels it could tell from the others."""
 
     arm: Arm
     fit: RidgeFit
-    is_informed: BoolArray
+    is_informed: BoolArray  # (n_labeled,) whether any other label says something of it
 
     def left_out(self, others: "Sequence[Judged]", prior: FloatArray) -> FloatArray:
         """(n_labeled, n_classes) left-out values; of ``others`` in turn where it has none."""
@@ -216,8 +185,8 @@ class FilteredRidge(InductiveModel):
     earn their keep: less smoothing, none at all, or the graph alone take over where they predict
     clearly more of the labels left out. Without features it is the graph alone.
 
-    Nodes without features are reached through their neighbors, and where nobody in their component
-    has some, by the labels there. Scores are class scores, not probabilities.
+    Nodes without features are reached through their neighbors or, if no node in their component has
+    features, by the labels there. Scores are class scores, not probabilities.
 
     Notes
     -----
@@ -263,12 +232,10 @@ class FilteredRidge(InductiveModel):
         parallel: Parallel = map,
         kept_bytes: int = KEPT_BYTES,
     ) -> FilteredFeatures:
-        """The normalised graph and the features, checked.
+        """The normalized graph and the checked features.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.features.checked_rows`; no node has features.
+        Raises TypeError or ValueError as `peewit.solvers.features.checked_rows`, and ValueError if
+        no node has features.
         """
         rows = None if features is None else checked_rows(features, graph.n_nodes)
         if rows is not None and rows.n_rows == 0:
@@ -288,7 +255,7 @@ class FilteredRidge(InductiveModel):
         start: Solution | None,  # noqa: ARG002 - what can be used again is kept by ``prepared``
         watch: Watch,
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        """Scores of every node; see `Model.solve`."""
         solution, left_out = self.solved_and_left_out(prepared, labels, watch)
         if solution.status is Status.CANCELLED:
             return solution
@@ -297,13 +264,7 @@ class FilteredRidge(InductiveModel):
     def solved_and_left_out(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
     ) -> tuple[Solution, FloatArray]:
-        """The solution, and what the arm that is taken says of each label by the others (K5).
-
-        Returns
-        -------
-        solution : Solution
-        left_out : (n_labeled, n_classes) float64
-        """
+        """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5)."""
         check_labels(labels, prepared.graph)
         if labels.n_labeled <= MOST_LABELS:
             return self._solved(prepared, labels, watch)
@@ -320,7 +281,6 @@ class FilteredRidge(InductiveModel):
     def _solved(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch
     ) -> tuple[Solution, FloatArray]:
-        """`solved_and_left_out` of at most `MOST_LABELS`."""
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else GIVEN
         }
@@ -363,22 +323,11 @@ class FilteredRidge(InductiveModel):
     def predict(
         self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
     ) -> FloatArray:
-        """Class scores of new points, (n_points, n_classes).
+        """(n_points, n_classes) class scores of new points.
 
-        Parameters
-        ----------
-        prepared : FilteredFeatures
-            As the solution was found on.
-        solution : Solution
-        features : (n_points, n_columns) array-like or scipy sparse
-        edges : (n_points, n_nodes) array or scipy sparse matrix, or None
-            Weights >= 0 of edges between new points and nodes.
-
-        Raises
-        ------
-        ValueError
-            The model had no features; another number of columns, or an entry that is not finite;
-            ``edges`` of another shape or with a negative weight.
+        ``edges``, (n_points, n_nodes), are weights >= 0 between new points and nodes, or None.
+        Raises ValueError as `InductiveModel.predict`, and if ``edges`` have another shape or a
+        negative weight.
         """
         own = InductiveModel.predict(self, prepared, solution, features)
         functions = solution.functions
@@ -389,7 +338,7 @@ class FilteredRidge(InductiveModel):
         return joined_scores(own, edges, given, float(solution.stats["teleport"]), constant)
 
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
-        """The arms that compete, of which the first has to be beaten; and the one of the graph."""
+        """The arms that compete, the first being the one to beat; and the arm of the graph."""
         teleport = TELEPORT if self.teleport == "auto" else self.teleport
         graph = Arm(name="graph", teleport=teleport, has_features=False)
         if not has_features:
@@ -424,9 +373,10 @@ class FilteredRidge(InductiveModel):
         taken: Arm,
         watch: Watch,
     ) -> tuple[FloatArray, LinearFunctions | None]:
-        """(n_nodes, n_classes) scores, 0 where no arm tells any, and those of new points.
+        """(n_nodes, n_classes) scores, 0 where no arm has any, and the functions for new points.
 
-        What the arm that is taken cannot tell the first one may, and last the graph alone.
+        Nodes without score from the arm that is taken get the first arm's, or last those of the
+        graph.
         """
         graph = prepared.graph
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
@@ -452,10 +402,10 @@ class FilteredRidge(InductiveModel):
 def _with_shares_of_nodes(
     solution: Solution, left_out: FloatArray, graph: Graph, labels: Labels
 ) -> Solution:
-    """Scores for the classes' shares among nodes where labels are no random sample (K17).
+    """Scores for the class shares among nodes, where labels are no random sample (K17).
 
     Each class gains the logarithm of its share among nodes over that among labels, on the scale of
-    the scores by which labels left out are likeliest.
+    the scores at which left-out labels are likeliest.
     """
     used = usable(labels)
     sample = LabelSample(p_value=1.0, shares=labels.class_prior(), is_estimated=False)
@@ -471,7 +421,7 @@ def _with_shares_of_nodes(
     sample = replace(sample, degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes))
     stats, functions = {**solution.stats, **sample.told}, solution.functions
     if sample.is_estimated:
-        gained = np.log(sample.shares / labels.class_prior()) / calibration.factor
+        gained = np.log(sample.shares / labels.class_prior()) / calibration.factor  # (K17)
         scores[reached] += gained
         if isinstance(functions, LinearFunctions):
             weights = functions.weights.copy()
@@ -489,9 +439,9 @@ def _with_shares_of_nodes(
 
 
 def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
-    """Places of so many labels, increasing: the same part of each class, one at least, by a hash.
+    """Places, increasing, of the same part of each class, at least one, by a hash of the node.
 
-    A label more so leaves most of them as they were.
+    So one more label leaves most of them as they were.
     """
     counts = np.bincount(labels.classes, minlength=labels.n_classes)
     order = np.lexsort((node_hash(labels.nodes), labels.classes))
@@ -501,7 +451,7 @@ def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
 
 
 def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
-    """The first arm, unless another one predicts clearly more of the labels left out.
+    """The first arm, unless another one predicts clearly more of the left-out labels.
 
     Clearly is by more than two McNemar standard errors, the root of the number of labels that one
     of the two predicts and the other does not. What each predicts goes into ``stats``.
@@ -530,15 +480,10 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
 
 
 def given_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
-    """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1, for (K5b).
+    """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1 (K5b).
 
-    Parameters
-    ----------
-    scores : (n_nodes, n_classes) float64
-    inverse_root : (n_nodes,) float64
-        Of `PersonalizedPageRank`.
-    constant : (n_classes,) float64
-        What all scores have in common, and the walk does not change.
+    ``inverse_root``, (n_nodes,), is that of `PersonalizedPageRank`; ``constant``, (n_classes,), is
+    the part of all scores that the walk does not change.
     """
     given: FloatArray = inverse_root[:, None] * (scores - constant)
     return given
@@ -549,24 +494,10 @@ def joined_scores(
 ) -> FloatArray:
     """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
 
-    The nodes' scores stay as they are.
-
-    Parameters
-    ----------
-    own : (n_points, n_classes) float64
-        Scores by their features alone.
-    edges : (n_points, n_nodes) array or scipy sparse matrix
-        Weights.
-    given : (n_nodes, n_classes) float64
-        From `given_scores`.
-    teleport : float
-    constant : (n_classes,) float64
-        As of `given_scores`.
-
-    Raises
-    ------
-    ValueError
-        ``edges`` of another shape, or with a weight that is negative or not finite.
+    ``own`` are their scores by features alone, (n_points, n_classes); ``edges`` weights, (n_points,
+    n_nodes); ``given`` and ``constant`` those of `given_scores`. The nodes' scores stay as they
+    are. Raises ValueError for ``edges`` of another shape, or weights that are negative or not
+    finite.
     """
     matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
     shape = (len(own), len(given))
@@ -581,5 +512,5 @@ def joined_scores(
     loop = 1.0 / (counts + 1.0)
     neighbors = (matrix @ given) / np.sqrt(whole)[:, None]
     mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors
-    joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant
+    joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant  # (K5b)
     return joined

@@ -1,4 +1,4 @@
-"""Kernel ridge regression on classes, and what each label's row would be without the label."""
+"""Kernel ridge regression on classes, and the prediction of each label without itself."""
 
 from dataclasses import dataclass
 
@@ -13,25 +13,18 @@ from peewit.solvers.labels import Labels, deal_folds
 class RidgeFit:
     """Coefficients of (K3) and left-out values of (K5).
 
-    Attributes
-    ----------
-    dual_coef : (n_labeled, n_classes) float64
-        alpha / s: the scores of a node are its kernel row between it and the labels times these.
-    constant : (n_classes,) float64
-        What all scores have in common.
-    left_out : (n_labeled, n_classes) float64
-        What the fit to the other labels predicts for each of them.
+    A node's scores are its kernel row with the labels times ``dual_coef``, plus ``constant``.
     """
 
-    dual_coef: FloatArray
-    constant: FloatArray
-    left_out: FloatArray
+    dual_coef: FloatArray  # (n_labeled, n_classes): alpha / s
+    constant: FloatArray  # (n_classes,)
+    left_out: FloatArray  # (n_labeled, n_classes) of each label by the fit to the others
 
 
 def class_targets(labels: Labels) -> FloatArray:
     """(n_labeled, n_classes) targets of (K3): 1 / sqrt(labels of the class) in its column.
 
-    Of uneven classes the larger one does not win wherever the kernel says little.
+    So the larger of uneven classes does not win wherever the kernel says little.
     """
     counts = np.bincount(labels.classes, minlength=labels.n_classes)
     return labels.targets() / np.sqrt(counts)
@@ -50,15 +43,14 @@ def fitted_ridge(
     Parameters
     ----------
     kernel : (n_labeled, n_labeled) float64
-        Between the labeled nodes, positive semidefinite.
+        Positive semidefinite.
     targets : (n_labeled, k) float64
     norm_penalty : float
         lambda > 0.
     fold : (n_labeled,) int64, or None
-        Labels that are left out together; -1 for those that are left out alone, as all are
-        without.
+        Labels left out together; those of -1, or all if None, are left out alone.
     constant : float
-        Square of the feature that all nodes have in common, beside the kernel so divided.
+        tau, the square of a feature that all nodes share, beside the kernel so divided.
 
     Notes
     -----
@@ -69,8 +61,8 @@ def fitted_ridge(
     scale = float(np.trace(kernel)) / n_labeled or 1.0
     system = kernel / scale + constant + norm_penalty * np.eye(n_labeled)
     inverse = cho_solve(cho_factor(system, lower=True), np.eye(n_labeled))
-    coef = inverse @ targets
-    left_out = targets - coef / np.diag(inverse)[:, None]
+    coef = inverse @ targets  # alpha of (K3)
+    left_out = targets - coef / np.diag(inverse)[:, None]  # (K5)
     for number in range(0 if fold is None else int(fold.max()) + 1):
         rows = np.flatnonzero(fold == number)
         left_out[rows] = targets[rows] - np.linalg.solve(inverse[np.ix_(rows, rows)], coef[rows])
@@ -80,8 +72,8 @@ def fitted_ridge(
 def class_folds(labels: Labels) -> Int64Array:
     """(n_labeled,) folds that hold about one label of each class; -1 for the last of a class.
 
-    Without one label its class has one less than before, and where the kernel says little that
-    decides: at three labels a class they are predicted 13 points worse than nodes are.
+    Without a single label its class has one less than the others, which decides where the kernel
+    says little (K5).
     """
     n_folds = min(labels.n_usable, round(labels.n_labeled / labels.n_classes))
     if n_folds < 2:

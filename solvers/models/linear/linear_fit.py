@@ -20,26 +20,13 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """The rows of a preparation as linear machines read them.
+    """The rows of a preparation as linear machines read them."""
 
-    Attributes
-    ----------
-    features : Rows
-        As they are given.
-    scale : (n_rows,) float64
-        What each is multiplied by.
-    form : RowScaling
-    rows : LinearRows
-        All of them.
-    laplacian : IteratedLaplacian or None
-        Of the graph term.
-    """
-
-    features: Rows
-    scale: FloatArray
+    features: Rows  # as given
+    scale: FloatArray  # (n_rows,) factor of each row
     form: RowScaling
     rows: LinearRows
-    laplacian: IteratedLaplacian | None
+    laplacian: IteratedLaplacian | None  # of the graph term
 
     def of_nodes(self, nodes: Int64Array) -> HeldRows:
         """Some rows, by increasing place, in memory."""
@@ -48,29 +35,15 @@ class Table:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Fit:
-    """One search for functions: what it works on, and what became of it.
-
-    Attributes
-    ----------
-    table : Table
-    few : LinearRows
-        The labeled rows.
-    labels : Labels
-    costs : (n_labeled,) float64
-        Cost of each label, with sum 1.
-    norm_penalty : float
-    watch : Watch
-    start : (n_weights, n_functions) float64 or None
-        Weights found for other labels.
-    """
+    """One search for functions: what it works on, and its results."""
 
     table: Table
-    few: HeldRows
+    few: HeldRows  # the labeled rows
     labels: Labels
-    costs: FloatArray
+    costs: FloatArray  # (n_labeled,) with sum 1
     norm_penalty: float
     watch: Watch
-    start: FloatArray | None = None
+    start: FloatArray | None = None  # (n_weights, n_functions), found for other labels
     figures: Figures = field(default_factory=Figures)
     status: Status = Status.CONVERGED
     objective: float = 0.0
@@ -82,7 +55,7 @@ class Fit:
         return one_against_rest(self.labels)
 
     def end(self, status: Status, objective: float) -> None:
-        """Take down how the search of one function ended."""
+        """Record how the search of one function ended."""
         self.status = status if self.status is Status.CONVERGED else self.status
         self.objective += objective
 

@@ -38,11 +38,11 @@ PENALTIES: Final = (3e-2, 1e-2, 3e-3, 1e-3)
 
 N_FOLDS: Final = 5
 _FEW_LABELS: Final = 100
-"""Up to so many labels are left out one by one when a norm penalty is chosen, above by folds."""
+"""Up to this many labels are left out one by one to choose a norm penalty, more by folds."""
 
 _ROW_VECTORS: Final = 16
 _WEIGHT_VECTORS: Final = 16
-"""Numbers for each row and each column that a search holds, about."""
+"""Approximate numbers that a search holds for each row, and for each column."""
 
 _UNCHOSEN: Final = 1e-2
 """Norm penalty where no label can be left out to choose by."""
@@ -52,9 +52,9 @@ _UNCHOSEN: Final = 1e-2
 class LinearMachine(EmbeddedModel, InductiveModel):
     """A machine whose class scores are linear functions of the features, one for each class.
 
-    Of two classes one function is found, and the scores are it and its negative. The objective
-    is one of means (F4): norm_penalty / 2 |w|^2, half the mean loss of the labels, and the graph
-    term graph_penalty / (2 n) f' L^power f over the n nodes.
+    Two classes have one function; the scores are it and its negative. The objective is one of means
+    (F4): norm_penalty / 2 |w|^2, half the mean loss of the labels, and the graph term
+    graph_penalty / (2 n) f' L^power f over the n nodes.
     """
 
     weighs_labels: ClassVar[bool] = True
@@ -116,22 +116,22 @@ class LinearMachine(EmbeddedModel, InductiveModel):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """As the scores were asked for."""
+        """As ``scores`` requests."""
         return "probability" if self.scores == "probability" else "class score"
 
     def working_bytes(self, n_rows: int, n_columns: int, row_bytes: int) -> int:
-        """Vectors alone: rows are read where they lie; see `PointModel.working_bytes`."""
+        """Memory of vectors alone: rows are read where they lie; see `PointModel.working_bytes`."""
         del row_bytes
         return 8 * (_ROW_VECTORS * n_rows + _WEIGHT_VECTORS * n_columns)
 
     @property
     def judged(self) -> "LinearMachine":
-        """Decisions suffice to be judged by."""
+        """With decision values, which suffice to be judged by."""
         return replace(self, scores="decision")
 
     @abstractmethod
     def _weights(self, fit: Fit) -> FloatArray:
-        """(n_weights, n_functions) the functions; takes down in ``fit`` how it went."""
+        """(n_weights, n_functions) the functions; records in ``fit`` how it went."""
 
     def _solution(self, problem: PointProblem) -> Solution:
         prepared, labels, watch = problem.prepared, problem.labels, problem.watch
@@ -172,7 +172,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         )
 
     def _require(self, labels: Labels) -> None:
-        """Raise ValueError, before any work, where labels do not suffice for what is asked."""
+        """Raise ValueError, before any work, if the labels do not suffice."""
         self._costs(labels)
         counts = np.bincount(labels.classes)
         if self.scores == "probability" and counts.min() < 2:
@@ -183,7 +183,6 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             )
 
     def _fit(self, table: Table, labels: Labels, watch: Watch) -> Fit:
-        """A search for the functions of some labels, whose norm penalty is chosen."""
         few, costs = table.of_nodes(labels.nodes), self._costs(labels)
         return Fit(
             table=table,
@@ -263,7 +262,6 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         return weights
 
     def _costs(self, labels: Labels) -> FloatArray:
-        """(n_labeled,) with sum 1."""
         own = np.ones(labels.n_classes)
         weights = np.ones(labels.n_labeled) if labels.weights is None else labels.weights
         if self.class_costs == "balanced":
@@ -277,7 +275,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
     def _chosen_penalty(
         self, table: Table, few: LinearRows, labels: Labels, costs: FloatArray, watch: Watch
     ) -> float:
-        """The norm penalty asked for, or the largest of those that predict most labels left out."""
+        """The norm penalty given, or the largest of those that predict most left-out labels."""
         if self.norm_penalty != "auto":
             return float(self.norm_penalty)
         unit = table.form.length**2
@@ -309,7 +307,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         return PENALTIES[int(np.argmax(n_right))] * unit
 
     def _sigmoid(self, fit: Fit) -> FloatArray:
-        """(2, n_functions) from searches without the labels of one fold each."""
+        """(2, n_functions) sigmoids from searches without one fold each."""
         labels = fit.labels
         fold, _ = deal_folds(labels, min(N_FOLDS, labels.n_labeled), 0)
         values = np.zeros_like(fit.targets)
@@ -327,7 +325,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         return flat_sigmoids(values)  # classes compare by their decisions alone
 
     def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
-        """Weights of an earlier solution in these rows; None where it does not fit."""
+        """Weights of an earlier solution in these rows; None if it does not fit."""
         functions = None if start is None else start.functions
         n_functions = one_against_rest(labels).shape[1]
         shape = (table.rows.n_weights, n_functions)
@@ -337,7 +335,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
 
 
 def _one_class_for_all(scores: FloatArray, labels: Labels, norm_penalty: float) -> Iterator[str]:
-    """A warning where the constant feature alone decides."""
+    """A warning if the constant feature alone decides."""
     winners = scores.argmax(axis=1)
     if winners.size > labels.n_labeled and (winners == winners[0]).all():
         name = labels.class_names[int(winners[0])]

@@ -1,7 +1,7 @@
 """Columns of personalized PageRank at labeled nodes, kept from solve to solve.
 
-P of (K1) does not change when labels do, so a label more is a column more. What does not fit the
-memory is computed anew; answers do not depend on it.
+P of (K1) does not change when labels do, so one more label is one more column. Columns that do not
+fit the memory are computed anew; answers do not depend on it.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ from peewit.solvers.row_ranges import Parallel
 
 _MAX_COLUMNS: Final = 32
 _BLOCK_ENTRIES: Final = 1 << 24
-"""Entries of the columns that are computed at once: four blocks of so many are held."""
+"""Entries of the columns that are computed at once, held in four blocks of this size."""
 
 _CHUNK_ROWS: Final = 1 << 14
 
@@ -29,15 +29,9 @@ _Key = tuple[float, int]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RecentVectors:
-    """Vectors by teleport probability and node, those used longest ago dropped first.
+    """Vectors by teleport probability and node; the least recently used are dropped first."""
 
-    Attributes
-    ----------
-    kept_bytes : int
-        Most memory that they take, but for the vectors that were asked for last.
-    """
-
-    kept_bytes: int
+    kept_bytes: int  # limit, except for the last vectors returned
     _vectors: "OrderedDict[_Key, Float32Array]" = field(default_factory=OrderedDict)
 
     def of_nodes(
@@ -46,7 +40,7 @@ class RecentVectors:
         teleport: float,
         make: Callable[[Int64Array], Iterator[Float32Array]],
     ) -> list[Float32Array]:
-        """Those of ``nodes``; ``make`` gives what is missing, in the order of what it is given."""
+        """Vectors of ``nodes``; ``make`` yields the missing ones in the order of its argument."""
         keys = [(teleport, node) for node in nodes.tolist()]
         missing = [node for at, node in keys if (at, node) not in self._vectors]
         made = dict(zip(missing, make(np.array(missing, np.int64)), strict=True))
@@ -63,27 +57,17 @@ class RecentVectors:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PageRankColumns:
-    """P E_L of a graph for any labeled nodes L and teleport probability; build it with `of_graph`.
-
-    Attributes
-    ----------
-    pagerank : PersonalizedPageRank
-        The filter.
-    recent : RecentVectors
-        Columns, float32.
-    n_filtered : int
-        Columns that were propagated so far.
-    """
+    """P E_L of a graph, for any labeled nodes L and teleport probability."""
 
     pagerank: PersonalizedPageRank
-    recent: RecentVectors
-    n_filtered: int = 0
+    recent: RecentVectors  # the columns
+    n_filtered: int = 0  # columns propagated so far
 
     @classmethod
     def of_graph(
         cls, graph: Graph, parallel: Parallel = map, kept_bytes: int = KEPT_BYTES
     ) -> "PageRankColumns":
-        """No column so far, and the normalised matrix."""
+        """The normalized matrix, and no column so far."""
         return cls(
             pagerank=PersonalizedPageRank.of_graph(graph, parallel),
             recent=RecentVectors(kept_bytes=kept_bytes),
@@ -134,7 +118,7 @@ class PageRankColumns:
         return self.pagerank.unit_columns(nodes, teleport, watch=watch)
 
     def between(self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED) -> FloatArray:
-        """(n_labeled, n_labeled) the entries of P between ``nodes``; raises `Stopped`."""
+        """(n_labeled, n_labeled) entries of P between ``nodes``; raises `Stopped`."""
         entries = np.empty((nodes.size, nodes.size))
         for first in range(0, nodes.size, self.most):
             part = slice(first, first + self.most)
@@ -147,7 +131,7 @@ class PageRankColumns:
     ) -> FloatArray:
         """(n_nodes, n_others) entries of P'P between ``nodes`` and ``others``; raises `Stopped`.
 
-        From the columns where all may be held, else by filtering those of ``others`` twice.
+        From the columns if all may be held, else by filtering those of ``others`` twice.
         """
         union = np.union1d(nodes, others)
         entries = np.zeros((nodes.size, others.size))
@@ -169,27 +153,15 @@ class PageRankColumns:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class KernelEntries:
-    """A kernel between labeled nodes that grows with the labels.
+    """A kernel between labeled nodes that grows with the labels."""
 
-    Attributes
-    ----------
-    nodes : (n_labeled,) int64
-        Increasing.
-    values : (n_labeled, n_labeled) float64
-        Symmetric.
-    """
-
-    nodes: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    nodes: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))  # increasing
+    values: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # symmetric
 
     def between(self, nodes: Int64Array, columns: Callable[[Int64Array], FloatArray]) -> FloatArray:
         """Entries between ``nodes``, increasing.
 
-        Parameters
-        ----------
-        nodes : (n_labeled,) int64
-        columns : callable
-            From some of them to their columns, (n_labeled, n_some).
+        ``columns`` makes those of new nodes, (n_labeled, n_some).
         """
         is_known = np.isin(nodes, self.nodes, assume_unique=True)
         place = np.searchsorted(self.nodes, nodes[is_known])

@@ -1,4 +1,4 @@
-"""Linear machines whose margin keeps clear of the unlabeled nodes, too."""
+"""Linear machines whose margin also keeps clear of the unlabeled nodes."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ _LEAST_SHARE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransductiveMachine(LinearMachine):
-    """A linear machine whose margin keeps clear of the unlabeled nodes as well (F4).
+    """A linear machine whose margin also keeps clear of the unlabeled nodes (F4).
 
-    The share of the nodes that each class gets is fixed beforehand: it decides much, and where the
-    labels were drawn by class it has to come from elsewhere than the labels.
+    The share of the nodes that each class gets is fixed beforehand. It decides much, and must come
+    from elsewhere than the labels if these were drawn by class.
     """
 
     unlabeled_weight: float = hyperparameter(
@@ -68,17 +68,11 @@ class TransductiveMachine(LinearMachine):
         weights: Sequence[float],
         watch: Watch,
     ) -> tuple[list[FloatArray], Status]:
-        """Class scores of every label from those of the other folds, for each unlabeled weight.
+        """Class scores of every label from the other folds, for each unlabeled weight.
 
-        And the first status that is not converged, or converged.
-
-        Parameters
-        ----------
-        prepared, labels, fold, watch
-            As in
-            `peewit.solvers.models.machines.laplacian_machine.LaplacianMachine.left_out_scores`.
-        weights : sequence of float
-            Unlabeled weights > 0, increasing; switching goes through all of them at once.
+        And the first status that is not converged, or converged. Arguments are those of
+        `LaplacianMachine.left_out_scores`; ``weights`` are unlabeled weights > 0, increasing, which
+        switching goes through all at once.
         """
         table = self._table(prepared, self._points(prepared, watch).rows)
         status = Status.CONVERGED
@@ -105,7 +99,7 @@ class TransductiveMachine(LinearMachine):
         return np.column_stack([found.point.weights for (found,) in columns])
 
     def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
-        """For each function what became of each unlabeled weight."""
+        """For each function the results of each unlabeled weight."""
         n_functions = fit.targets.shape[1]
         shares = self._shares(fit.labels)
         own = shares[1:] if n_functions == 1 else shares
@@ -140,7 +134,7 @@ class TransductiveMachine(LinearMachine):
         return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
 
     def _warn(self, fit: Fit) -> None:
-        """Say so where the labels tell little of the classes' shares."""
+        """Warn if the labels tell little of the classes' shares."""
         if self.class_balance != "labels":
             return
         n_labeled, shares = fit.labels.n_labeled, self._shares(fit.labels)
@@ -157,9 +151,9 @@ class TransductiveMachine(LinearMachine):
 class TSVM(TransductiveMachine):
     """Transductive support vector machine by multiple switching (section F.2).
 
-    Sindhwani and Keerthi (2006), section 3: the unlabeled nodes get the labels that the machine of
-    the labels ranks them to, pairs of which change places as long as that lowers the objective,
-    while their weight grows.
+    Sindhwani and Keerthi (2006), section 3: the machine of the labels ranks the unlabeled nodes,
+    which gives them labels. Then pairs of labels change places as long as that lowers the
+    objective, while the weight of the unlabeled nodes grows.
     """
 
     max_pairs: int | Literal["all"] = hyperparameter(
@@ -199,9 +193,9 @@ class TSVM(TransductiveMachine):
 class DASVM(TransductiveMachine):
     """Transductive support vector machine by deterministic annealing (section F.3).
 
-    Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs
-    whose entropy counts less and less. Of the weights at the end of each step, those with the
-    smallest objective are kept.
+    Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs whose
+    entropy counts less and less. Of the weights at the end of each step, those with the smallest
+    objective are kept.
     """
 
     first_temperature: float = hyperparameter(

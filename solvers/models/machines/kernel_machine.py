@@ -31,7 +31,7 @@ from peewit.solvers.svm.regularised_problem import BIASES, BiasName, Minimum
 class KernelMachine(KernelSpaceModel, InductiveModel):
     """A model whose class scores are functions in the space of a kernel, one for each class.
 
-    Of two classes one function is found, and the scores are it and its negative.
+    Two classes have one function; the scores are it and its negative.
     """
 
     norm_penalty: float = hyperparameter(
@@ -73,10 +73,10 @@ def is_factored(space: Space) -> bool:
 def started(
     space: Space, start: Solution | None, n_functions: int, bias: BiasName
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Coefficients and intercepts of an earlier solution in ``space``; None where it does not fit.
+    """Coefficients and intercepts of an earlier solution in ``space``; None if it does not fit.
 
-    It fits where the space begins with the rows that its functions are written in, or is one of
-    explicit features that has them.
+    It fits if the space begins with the rows that its functions are written in, or if explicit
+    features represent them.
     """
     functions = None if start is None else start.functions
     if not isinstance(functions, Expansion) or functions.coef.shape[1] != n_functions:

@@ -36,23 +36,23 @@ from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, Measur
 MethodName = Literal["newton", "dual", "pcg"]
 
 _EIGEN_ARRAYS: Final = 8
-"""(n_nodes, n_nodes) float64 arrays that a Gram matrix and its eigenproblems take together."""
+"""(n_nodes, n_nodes) float64 arrays of a Gram matrix and its eigenproblems together."""
 
 
 _PENALTIES: Final = (1.0, 10.0, 0.1, 100.0, 1_000.0)
-"""Graph penalties to choose from; of equal ones the first is taken."""
+"""Graph penalties to choose from; the first one wins ties."""
 
 _MAX_FOLDS: Final = 5
 _CHOICE_ROWS: Final = 3_500
-"""Nodes up to which a Gram matrix is taken apart into eigenvectors for the choice."""
+"""Most nodes for which a Gram matrix is decomposed into eigenvectors for the choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplacianMachine(KernelMachine):
-    """A kernel machine whose functions are smooth along the graph, too."""
+    """A kernel machine whose functions are also smooth along the graph."""
 
     method: str
-    """How it is solved; each model says its own words."""
+    """How it is solved; each model has its own words."""
 
     graph_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
@@ -218,23 +218,15 @@ class LaplacianMachine(KernelMachine):
     def left_out_scores(
         self, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
     ) -> tuple[FloatArray, Status]:
-        """Class scores of every label from those of the other folds, (n_labeled, n_classes).
+        """(n_labeled, n_classes) scores of labels from the other folds, and the first failure.
 
-        And the first status that is not converged, or converged.
-
-        Parameters
-        ----------
-        prepared : Points
-        labels : Labels
-            Of nodes with features, in the numbering of ``prepared.graph``.
-        fold : (n_labeled,) int64
-            Fold of each label; those of -1 are in every training set.
-        watch : Watch
+        ``labels`` are those with features, in the numbering of ``prepared.graph``. ``fold`` is
+        (n_labeled,) int64; labels of fold -1 are in every training set.
 
         Notes
         -----
-        Two eigenproblems serve all penalties, folds and classes (section E.4): what is left for
-        each is a Newton method on the labels. A Gram matrix is factored, in float64.
+        Two eigenproblems serve all penalties, folds and classes (E14): what is left for each is a
+        Newton method on the labels. A Gram matrix is factored, in float64.
         """
         stats: Stats = {}
         space = self._space(prepared, self._points(prepared, watch).rows, watch, stats)
@@ -243,7 +235,6 @@ class LaplacianMachine(KernelMachine):
     def _left_out_in(
         self, space: Space, prepared: Points, labels: Labels, fold: Int64Array, watch: Watch
     ) -> tuple[FloatArray, Status]:
-        """`left_out_scores` in a space that was made."""
         inverse = self._grid_inverse(prepared, space, watch)
         system = self._system(prepared, inverse, labels)
         targets, (_, loss) = one_against_rest(labels), self._way(space)
@@ -279,7 +270,7 @@ class LaplacianMachine(KernelMachine):
         return fits and n_nodes <= FACTORED_ROWS
 
     def _grid_inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
-        """The penalty's inverse by eigenpairs that do not depend on the penalties."""
+        """The penalty's inverse by eigenpairs that do not depend on the penalties (E14)."""
         if not isinstance(space, DenseGram):
             return self._inverse(prepared, space, watch)
         if self._penalty == 0.0:
@@ -295,13 +286,13 @@ class LaplacianMachine(KernelMachine):
 
     @property
     def _penalty(self) -> float:
-        """The graph penalty; what 'auto' begins with."""
+        """The graph penalty; for 'auto' the first one to try."""
         return _PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
 
     def _chosen_penalty(self, problem: PointProblem, space: Space) -> float:
-        """The penalty that 'auto' stands for; the stats say it, and how well it predicts.
+        """The penalty that 'auto' stands for; the stats hold it and how well it predicts.
 
-        Another than the first is taken where it is right at more left-out labels by more than the
+        Another one than the first is taken if it is right at more left-out labels by more than the
         root of the number on which the two differ.
         """
         prepared, labels, stats = problem.prepared, problem.labels, problem.stats
@@ -328,7 +319,7 @@ class LaplacianMachine(KernelMachine):
         return _PENALTIES[best]
 
     def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
-        """The labels to train on, and those that say when to stop."""
+        """The labels to train on, and those that decide when to stop."""
         if method != "pcg" or self.stop in {"optimal", "stability"}:
             return labels, None
         if labels.n_usable == 0:
@@ -343,7 +334,7 @@ class LaplacianMachine(KernelMachine):
         return labels.subset(kept), Validation(nodes=frozen(labels.nodes[held]), classes=classes)
 
     def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
-        """The penalty's inverse, which the next solve with equal hyperparameters finds again."""
+        """The penalty's inverse (E13), (E14); kept for solves with equal hyperparameters."""
         if self._penalty == 0.0:
             return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
         graph_key = (id(space), self.laplacian, self.power)

@@ -1,4 +1,4 @@
-"""Laplacian regularised least squares: a kernel machine with a graph penalty, by one system."""
+"""Laplacian regularized least squares: a kernel machine with a graph penalty, by one system."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from peewit.solvers.svm.regularised_problem import LossName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LapRLSC(LaplacianMachine):
-    """Laplacian regularised least squares as a classifier (E12).
+    """Laplacian regularized least squares as a classifier (E12).
 
     As `LapSVM` with the squared loss (y - f)^2 at every label: one linear system.
 

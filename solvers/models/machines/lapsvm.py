@@ -13,14 +13,14 @@ from peewit.solvers.svm.regularised_problem import LossName
 class LapSVM(LaplacianMachine):
     """Laplacian support vector machine, in the primal or in the dual (sections E.1 and E.2).
 
-    Scores are decision values of one class against the rest: f minimises the losses at the
-    labeled nodes plus norm_penalty |f|^2 plus graph_penalty f' L^power f.
+    Scores are decision values of one class against the rest: f minimizes the losses at the labeled
+    nodes plus norm_penalty |f|^2 plus graph_penalty f' L^power f.
 
     Notes
     -----
-    Newton's method factors one n_nodes x n_nodes matrix, or on landmarks and linear kernels one
-    of their number, and then solves for every class on the labeled nodes alone. Conjugate
-    gradients need one product with the Gram matrix an iteration for all classes together.
+    Newton's method factors one n_nodes x n_nodes matrix, or on landmarks and linear kernels one of
+    their number, and then solves for every class on the labeled nodes alone. Conjugate gradients
+    need one product with the Gram matrix per iteration for all classes together.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""SVM and regularised least squares without a graph: the baselines of the Laplacian ones."""
+"""SVM and regularized least squares without a graph: the baselines of the Laplacian ones."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,8 +21,7 @@ from peewit.solvers.svm.regularised_problem import BiasName, LossName, Minimum
 class SupervisedMachine(KernelMachine):
     """A kernel machine of the labeled nodes alone; the others are only predicted.
 
-    No Gram matrix of all nodes is made: unless another form is asked for, its columns at the
-    labels are.
+    By default only the columns of the Gram matrix at the labels are made.
     """
 
     def plan(
@@ -84,7 +83,7 @@ class SVM(SupervisedMachine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RLSC(SupervisedMachine):
-    """Regularised least squares classifier of the labeled nodes, one linear system (E12)."""
+    """Regularized least squares classifier of the labeled nodes, one linear system (E12)."""
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         system, targets = self._system(space, problem.labels), one_against_rest(problem.labels)

@@ -1,7 +1,7 @@
 """Poisson learning: labels as sources and sinks, for very few labels per class.
 
-On every component the labels are centred with that component's mean. A class without label in a
-component gets scores below those of all others there.
+Labels are centred with the mean of their component. A class without label in a component gets
+scores below those of all others there.
 """
 
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class PoissonModel(GraphModel):
     def potential(
         self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
     ) -> LinearSolution:
-        """L u = the values of the task, made of kept columns where that is exact enough."""
+        """The solution of (H1) for the values of the task, from kept columns if exact enough."""
         nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
         kernel.solver.max_iter = self.max_iter
         is_warm = first is not None
@@ -117,15 +117,15 @@ class PoissonModel(GraphModel):
 def _settled(
     potential: FloatArray, degree: FloatArray, task: CentredLabels, absent: BoolArray
 ) -> FloatArray:
-    """``potential`` with sum_i d_i u_i = 0 on every component, and classes that are absent low.
+    """``potential`` with sum_i d_i u_i = 0 on every component, and low absent classes (H1).
 
-    Their scores are minus the largest score of all, or -1 where all are zero.
+    These scores are minus the largest absolute score, or -1 if all are zero.
     """
     means = np.zeros_like(task.means)
     np.add.at(means, task.component, degree[:, None] * potential)
     total = np.bincount(task.component, degree, len(means))
     means /= np.where(total > 0, total, 1.0)[:, None]
-    scores = potential - means[task.component]
+    scores = potential - means[task.component]  # sum_i d_i u_i = 0
     largest = float(np.abs(scores[task.reachable]).max(initial=0.0))
     scores[absent] = -(largest or 1.0)
     return scores
@@ -150,7 +150,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
     def solve_watched(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`.
+        """Scores of every node; see `Model.solve`.
 
         With class balance, offsets of the classes are added to the scores; ``share_miss`` in the
         stats is the most that the share of a class is off by.
@@ -181,7 +181,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
     def full_solution(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """(H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
+        """Solves (H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
         task = CentredLabels.of(labels, prepared.graph.component)
         potential = full.solve(
             FullSystem(
@@ -200,7 +200,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         return self._balanced(as_classes(labels), task, settled)
 
     def _balanced(self, labels: Labels, task: CentredLabels, solution: Solution) -> Solution:
-        """The solution with offsets of its classes where sizes are asked for."""
+        """The solution with offsets of its classes (H3) if sizes are requested."""
         shares = asked_shares("class_balance", self.class_balance, labels)
         if shares is None:
             return solution

@@ -31,8 +31,8 @@ from peewit.solvers.status import Status
 _ENTRY_BYTES: Final = 32
 _MIN_KEPT: Final = 0.8
 _MIN_KEPT_AT_SIZES: Final = 0.5
-"""A walk ends once fewer nodes would keep their class: where classes mix fast, later steps only
-fill sizes with the wrong nodes."""
+"""A walk ends once a smaller share of the nodes would keep their class: where classes mix fast,
+later steps only fill sizes with the wrong nodes (section H.1)."""
 
 _EVEN: Final = 0.2
 """How far sizes may be from even ones in the cut that free sizes are compared with."""
@@ -40,8 +40,8 @@ _EVEN: Final = 0.2
 _N_FUNCTIONS: Final = 4
 _N_IN_VAIN: Final = 2
 _PAIR_CUT, _WHOLE_CUT, _FIT = 0.6, 0.95, 0.9
-"""A pair of classes is split anew where that leaves at most so much of the weight between them, and
-of all weight between classes beside chance, and at least so much of what Poisson learning says."""
+"""Limits for splitting a pair of classes anew (H4): at most these parts of the weight between both,
+and of all weight between classes relative to chance, and at least this agreement with Poisson."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class PoissonMBO(PoissonModel):
         start: Solution | None,  # noqa: ARG002 - shares of walks are no potential to start from
         watch: Watch,
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`."""
+        """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.graph)
         shares = asked_shares("class_balance", self.class_balance, labels)
         task, poisson = self.poisson(prepared, labels, prepared.last.get(Poisson), watch)
@@ -149,10 +149,7 @@ class PoissonMBO(PoissonModel):
     ) -> Int64Array:
         """(n_nodes,) classes of sizes within a fifth of even ones, cut from those of a potential.
 
-        Raises
-        ------
-        Stopped
-            The watch asked for it.
+        Raises `Stopped`.
         """
         cuts, rank = self._cuts(prepared, task, labels, potential, watch)
         return np.asarray(cuts.nearly_even().classes[rank])
@@ -190,7 +187,7 @@ class PoissonMBO(PoissonModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Cut:
-    """A partition, the scores that it is the arg max of, and what it cuts."""
+    """A partition, the scores that it is the arg max of, and its mixing."""
 
     classes: Int64Array
     scores: Float32Array
@@ -202,13 +199,12 @@ class _Cut:
         return {"n_rounds": self.n_rounds, "n_moved": self.n_moved}
 
     def between(self, pair: tuple[int, int]) -> float:
-        """Weight of the edges between two classes."""
         return float(self.mixing.weight[pair])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Cuts:
-    """The cuts of one graph from the potentials of Poisson learning; ``best`` is kept of them."""
+    """The cuts of one graph from the potentials of Poisson learning, and the best of them."""
 
     graph: Graph
     parallel: Parallel
@@ -228,7 +224,7 @@ class _Cuts:
         self.watch.check()
 
     def estimate(self) -> None:
-        """With free sizes, and from nearly even ones where that is the better cut."""
+        """With free sizes, or from nearly even ones if that is the better cut (H4)."""
         self.cut(None)
         freed = self._settled(self.nearly_even().classes)
         fit, best_fit = self._fit(freed.classes), self._fit(self.best.classes)
@@ -244,7 +240,7 @@ class _Cuts:
         return found
 
     def split(self, n_pairs: int) -> None:
-        """Split pairs of classes anew while that pays."""
+        """Split pairs of classes anew while that pays (H4)."""
         tried: set[tuple[int, int]] = set()
         n_in_vain = 0
         for number in range(n_pairs):
@@ -271,7 +267,7 @@ class _Cuts:
         return self._cut(nodes, first, bounds, lengths, phase)
 
     def _settled(self, classes: Int64Array) -> _Cut:
-        """A partition after a few rounds at the sizes asked for, or short ones at free sizes."""
+        """A partition after a few rounds at the requested sizes, or short ones at free sizes."""
         lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
         found = self._cut(self.nodes, classes, self.bounds, lengths, None)
         self.watch.check()
@@ -304,7 +300,7 @@ class _Cuts:
         )
 
     def _split_anew(self, pair: tuple[int, int]) -> list[Int64Array]:
-        """At most two partitions in which the nodes of a pair are shared out by a better cut."""
+        """At most two partitions in which a better cut divides the nodes of a pair."""
         inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
         graph = self.graph.subgraph(inside)
         walk = NeighborMeans.of(graph, self.parallel)
@@ -339,7 +335,7 @@ class _Cuts:
                 first[part.nodes.labeled] = part.nodes.classes
                 found.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
                 self.watch.check()
-        # two are kept: the half that cuts most after one round has no prospect of being them
+        # two are kept: drop the half that cuts most after one round
         found.sort(key=lambda cut: cut.between((0, 1)))
         found = [
             part._cut(part.nodes, cut.classes, bounds, lengths[1:], None)
@@ -357,7 +353,7 @@ class _Cuts:
         return partitions
 
     def _pays(self, found: _Cut, pair: tuple[int, int]) -> bool:
-        """Whether a split lowers the cut by much and still agrees with Poisson learning."""
+        """Whether a split lowers the cut by much and still agrees with Poisson learning (H4)."""
         best = self.best
         return (
             found.between(pair) <= _PAIR_CUT * best.between(pair)
@@ -367,5 +363,5 @@ class _Cuts:
         )
 
     def _fit(self, classes: Int64Array) -> float:
-        """What a partition has of the most that potentials add up to."""
+        """The potentials of a partition, as a share of the most possible (H4)."""
         return agreement(self.potential, classes, np.where(self.nodes.asked, self.graph.degree, 0))

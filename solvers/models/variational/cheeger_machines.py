@@ -82,11 +82,11 @@ class CheegerModel(StartedModel):
         return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
-        """What a user should know of settings that did nothing."""
+        """Warnings about settings that had no effect."""
         return ()
 
     def _smoothing(self, problem: PointProblem) -> Smoothing | None:
-        """What a step's target goes through: nothing where functions have no norm."""
+        """The fit that a step's target goes through; None if functions have no norm."""
         if not self._has_norm(problem.prepared):
             return None
         return self._fitted(self._inverse(problem, graph_penalty=0.0, pull=1.0), problem.labels)
@@ -101,9 +101,9 @@ class CheegerRLS(CheegerModel):
     """Cheeger-RLS of Bresson and Zhang (2012): Cheeger cuts that keep labels (sections G.4, G.7).
 
     The partition that cuts little weight between sides of much, through all labels. Each step
-    pushes every class along the subgradient of its balance, fits the functions of the features to
-    that where there are some, takes the proximal step of total variation on the simplex with the
-    labels held, and ends in the partition of the largest values; it counts if the energy falls.
+    pushes every class along the subgradient of its balance, fits the functions of the features, if
+    any, to that, takes the proximal step of total variation on the simplex with the labels held,
+    and ends in the partition of the largest values; it counts if the energy falls.
 
     Scores are the values before the last partition: in [0, 1] with sum 1, most of them 0 or 1.
 

@@ -1,11 +1,10 @@
 """Cut, then name: clusters that the graph alone makes, and labels that only name them.
 
-Decision: below five labels per class the models of total variation start from here. Context: what
-they minimise is nearly a ratio of cut and balance, and their published errors are flat in the
-number of labels, as those of clusters are; started from the labels, one that lies oddly leads them
-to another minimum in one of five draws (section G.8). Consequence: the graph is cut in two by
-its least Cheeger ratio, the classes are shared out to the sides, and a side that got several is
-cut again.
+Decision: below five labels per class the models of total variation start from here. Context: they
+minimize nearly a ratio of cut and balance, whose minima are clusters, and an atypical label to
+start from leads to another minimum in one of five draws (section G.8). Consequence: the graph is
+cut in two by its least Cheeger ratio, the classes are divided between the sides, and a side that
+got several is cut again.
 """
 
 from collections.abc import Iterator
@@ -32,29 +31,17 @@ _N_EIGENVECTORS: Final = 3
 _MAX_KNOWN: Final = 256
 
 Cuts = dict[bytes, tuple[npt.NDArray[np.uint8], Status]]
-"""Sides of cuts as bits and how they were found, by a digest of the nodes that were cut."""
+"""Sides of cuts as bits and their statuses, by a digest of the nodes that were cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NamedCut:
-    """Named clusters.
+    """Named clusters."""
 
-    Attributes
-    ----------
-    classes : (n_nodes,) int64
-        Class of every node; -1 in components without label.
-    n_cuts : int
-        Cuts in two that it took.
-    n_missed : int
-        Labels that lie in a cluster of another name.
-    status : Status
-        Of the first eigenvectors or descent that did not converge, or converged.
-    """
-
-    classes: Int64Array
-    n_cuts: int
-    n_missed: int
-    status: Status
+    classes: Int64Array  # (n_nodes,); -1 in components without label
+    n_cuts: int  # cuts in two that it took
+    n_missed: int  # labels that lie in a cluster of another name
+    status: Status  # of the first eigenvectors or descent that failed
 
 
 def cut_then_name(
@@ -68,30 +55,14 @@ def cut_then_name(
 ) -> NamedCut:
     """Cut every component with labels into as many clusters as it has classes, and name them.
 
-    Parameters
-    ----------
-    graph : Graph
-    labels : Labels
-        At least one.
-    harmonic : (n_nodes, n_classes) float64
-        A harmonic function of the labels (D1): it names sides on which no label, or as many labels
-        of a class as on the other one, lie.
-    known : dict
-        Cuts of this graph that were made before, by their nodes; it grows. Labels choose what is
-        cut, not how, so that most solves find theirs here.
-    parallel : callable
-    watch : Watch
-
-    Raises
-    ------
-    peewit.solvers.iteration_loop.Stopped
-        The watch says so.
+    ``harmonic``, (n_nodes, n_classes), is a harmonic function of the labels (D1): it names sides
+    whose labels do not decide. ``known`` holds earlier cuts of this graph and grows: labels choose
+    what is cut, not how, so that most solves find their cuts there. Raises `Stopped`.
 
     Notes
     -----
-    Each cut is the best, by Cheeger ratio with nodes weighed by degree, of the `cut_starts`. By
-    degree, because a single node that hangs on little weight would else be the best cut of many a
-    graph.
+    Each cut is the best, by Cheeger ratio with nodes weighted by degree, of the `cut_starts`. By
+    degree, because otherwise a single node with little weight would be the best cut of many graphs.
     """
     given = np.full(graph.n_nodes, -1, np.int64)
     given[labels.nodes] = labels.classes
@@ -122,7 +93,7 @@ def cut_then_name(
 
 
 def cut_starts(graph: Graph, watch: Watch) -> tuple[FloatArray, Status]:
-    """(n_nodes, n_starts) functions to cut a connected graph from, and how they were found.
+    """(n_nodes, n_starts) functions to cut a connected graph from, and the status of their making.
 
     Three eigenvectors of the normalized Laplacian, sum and difference of the first two.
     """
@@ -147,10 +118,10 @@ class _Naming:
     def by_component(
         self, nodes: Int64Array, classes: Int64Array | None
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """Connected parts of some nodes, each with the classes that it is to be cut into.
+        """Connected parts of ``nodes``, each with the classes that it is to be cut into.
 
-        Those of its labels; a part without any takes the class that the harmonic function leans
-        to there. Classes that have no label among the nodes go to the largest part.
+        Those are the classes of its labels; without label, the class that the harmonic function
+        leans to. Classes without label among the nodes go to the largest part.
         """
         component = self.graph.subgraph(nodes).component
         labels = self.given[nodes]
@@ -168,7 +139,7 @@ class _Naming:
             yield nodes[part], own
 
     def cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
-        """Which of some connected nodes lie above the best cut, and how it was found."""
+        """Which of some connected nodes lie above the best cut, and the cut's status."""
         key = sha256(nodes.tobytes()).digest()
         if key not in self.known:
             above, status = self._best_cut(nodes)
@@ -187,10 +158,10 @@ class _Naming:
         return found.above, first_failure(status, found.status)
 
     def shared_out(self, nodes: Int64Array, above: BoolArray, classes: Int64Array) -> BoolArray:
-        """Which classes go to the nodes above: at least one, and at least one does not.
+        """Which classes go to the nodes above: at least one, and not all.
 
-        By the majority of a class's labels; where there is none by what its harmonic function
-        prefers more than those of the other classes do.
+        The majority of a class's labels decides; without majority, its harmonic function if it
+        prefers that side more than those of the other classes do.
         """
         labels, harmonic = self.given[nodes], self.harmonic[nodes][:, classes]
         votes = np.array(

@@ -19,16 +19,16 @@ from peewit.solvers.variation.penalty_inverses import GraphInverse, PenaltyInver
 from peewit.solvers.variation.simplex_splitting import SimplexSplitting, on_simplex
 
 _RIDGE: Final = 1e-4
-"""Weight of |f|^2 that takes the place of the norm where there is none."""
+"""Weight of |f|^2 that replaces the norm where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimplexMachine(VariationalModel):
     """Labels, the graph's Dirichlet energy and, with features, the norm of functions.
 
-    Minimises loss(f) + norm_penalty / 2 |f|_K^2 + graph_penalty / 2 f' L f, L the combinatorial
-    Laplacian in units of the mean degree: of two classes by one function, of more by one each with
-    values on the simplex.
+    Minimizes loss(f) + norm_penalty / 2 |f|_K^2 + graph_penalty / 2 f' L f, L the combinatorial
+    Laplacian in units of the mean degree: two classes by one function, more by one each with values
+    on the simplex.
     """
 
     graph_penalty: float = hyperparameter(
@@ -78,7 +78,7 @@ class SimplexMachine(VariationalModel):
     def _penalized(
         self, problem: PointProblem, pull: float, *, tells_solves: bool = False
     ) -> PenaltyInverse:
-        """The penalty inverted, in the kernel's space or on the graph."""
+        """The inverse of the penalty, in the kernel's space or on the graph."""
         prepared, watch = problem.prepared, problem.watch
         graph_penalty = self.graph_penalty / mean_degree(prepared)
         if self._has_norm(prepared):
@@ -97,19 +97,19 @@ class SimplexMachine(VariationalModel):
         )
 
     def _free(self, problem: PointProblem, targets: FloatArray) -> tuple[FloatArray, Status]:
-        """The fit of squares, without the simplex."""
+        """The fit of squares, without the simplex (G2)."""
         inverse = self._penalized(problem, 0.0, tells_solves=True)
         fit = inverse.with_squares(problem.labels.nodes, self.label_weight)
         return fit.apply(self._pulled(problem, targets)), fit.status
 
     def _pulled(self, problem: PointProblem, targets: FloatArray) -> FloatArray:
-        """What squares of the labels pull at: eta J y."""
+        """The linear term of the squares at the labels: eta J y."""
         return problem.task.on_nodes(self.label_weight * targets)
 
     def _to_simplex(
         self, splitting: SimplexSplitting, problem: PointProblem
     ) -> tuple[FloatArray, Status]:
-        """Where the splitting ends."""
+        """The values where the splitting ends, and its status."""
         outcome = problem.watch.run(splitting, max_iter=self.max_iter, phase="simplex")
         problem.stats.update(n_iter=outcome.n_iter, residual=outcome.state.residual)
         return outcome.state.values, first_failure(outcome.status, splitting.inverse.status)

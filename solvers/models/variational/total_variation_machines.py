@@ -31,7 +31,7 @@ _AUTO_PENALTIES: Final = (2.0, 0.4)
 class TotalVariationModel(StartedModel):
     """Labels, total variation and, with features, the norm of functions in a kernel's space.
 
-    Minimises loss(f) + norm_penalty / 2 |f|_K^2 + graph_penalty TV(f) by alternating directions
+    Minimizes loss(f) + norm_penalty / 2 |f|_K^2 + graph_penalty TV(f) by alternating directions
     (G5), two classes by one function, more by one each with values on the simplex (G7).
     """
 
@@ -113,7 +113,7 @@ class TotalVariationModel(StartedModel):
         return self._warned(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:
-        """As `StartedModel.entry_bytes`; of double precision where accuracy asks for it."""
+        """As `StartedModel.entry_bytes`; in float64 if the accuracy needs it."""
         single = StartedModel.entry_bytes(self, n_classes)
         return single if self.proximal_rtol >= SINGLE_RTOL else 2 * single
 
@@ -131,23 +131,23 @@ class TotalVariationModel(StartedModel):
 class TVRLS(TotalVariationModel):
     """TV-RLS of Bresson and Zhang (2012): squared loss and total variation (sections G.2 and G.7).
 
-    Borders between classes run where the graph is thinnest, and are as sharp as labels are few.
-    It acts like a minimiser of cut over balance: where the classes are clusters of the graph, a
-    label for each suffices, where they are not, nor does it help.
+    Borders between classes run where the graph is thinnest, and are as sharp as labels are few. It
+    acts like a minimizer of cut over balance: where the classes are clusters of the graph, one
+    label for each suffices; where they are not, it does not help.
 
     Notes
     -----
     As printed, normalization makes entries sqrt(n) times the size of labels, and drops out of the
     simplex of several classes; here it is to root mean square 1, after the joint proximal step of
-    total variation and simplex. Its steps: one proximal step for all classes together, from the
+    total variation and simplex. A step takes one proximal step for all classes together, from the
     duals of the step before. Not convex: it starts from clusters or from a partition by the labels,
     and so a given start is not used. From the values of a harmonic function, which are nearly flat
     where classes mix fast, it would end in one class.
 
     References
     ----------
-    Bresson and Zhang, TV-SVM: Total variation based support vector machine for semi-supervised
-    data classification, arXiv:1210.0699, 2012.
+    Bresson and Zhang, TV-SVM: Total variation based support vector machine for semi-supervised data
+    classification, arXiv:1210.0699, 2012.
     """
 
     def _fidelity(self, labels: Labels) -> Fidelity:

@@ -30,12 +30,12 @@ FEW_LABELS: Final = 5
 
 _DENSE_ROWS: Final = 1_000
 _LEAST_JUDGED: Final = 10
-"""Unlabeled nodes per class from which on it says something that a class gets none."""
+"""Fewest unlabeled nodes per class for a warning that a class gets none."""
 _MISSED_SHARE: Final = 0.2
 _FIRST_LABEL_WEIGHT: Final = 100.0
 
 SINGLE_EPS: Final = float(np.finfo(np.float32).eps)
-"""What proximal steps of a coarse gap tell apart."""
+"""What proximal steps of a coarse gap tell apart: they run in float32."""
 
 InitialName = Literal["auto", "cut", "contrasts", "harmonic", "poisson"]
 
@@ -44,13 +44,13 @@ InitialName = Literal["auto", "cut", "contrasts", "harmonic", "poisson"]
 class VariationalModel(KernelSpaceModel):
     """A model with weights for the labels, the norm of functions and the graph.
 
-    Weights of edges count in units of the mean degree, so that their scale changes nothing.
+    Edge weights are in units of the mean degree, so that their scale changes nothing.
     """
 
     of_graph: ClassVar[str] = "graph"
 
     auto_norm_penalty: ClassVar[float] = 0.1
-    """What 'auto' is where there are features."""
+    """What 'auto' is if there are features."""
 
     gram: Literal["auto", "dense", "landmarks"] = hyperparameter(
         "auto",
@@ -79,7 +79,7 @@ class VariationalModel(KernelSpaceModel):
     ) -> GramPlan:
         """As `KernelSpaceModel.plan`; 'auto' is on landmarks above 1,000 nodes.
 
-        The penalty is factored, so that a Gram matrix made in passing does not serve.
+        The penalty is factored, so that a Gram matrix made block by block does not serve.
         """
         if self.gram != "auto" or self.kernel == "linear":
             return KernelSpaceModel.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
@@ -96,7 +96,7 @@ class VariationalModel(KernelSpaceModel):
     def solve_watched(
         self, prepared: Points, labels: Labels, start: Solution | None, watch: Watch
     ) -> Solution:
-        """Scores of every node; see `peewit.solvers.models.contract.model.Model.solve`.
+        """Scores of every node; see `Model.solve`.
 
         Without a norm features are not used, and nodes without any take part like the others.
         """
@@ -110,7 +110,7 @@ class VariationalModel(KernelSpaceModel):
         return KernelSpaceModel.solve_watched(self, prepared, labels, start, watch)
 
     def _points_status(self, prepared: Points, watch: Watch) -> Status:
-        """How the points of the kernel were made."""
+        """Status of making the points of the kernel."""
         if not self._has_norm(prepared):
             return Status.CONVERGED
         return self._points(prepared, watch).status
@@ -133,7 +133,7 @@ class VariationalModel(KernelSpaceModel):
         pull: float,
         name: Literal["inverse", "tied inverse"] = "inverse",
     ) -> SpaceInverse:
-        """The norm and what stands beside it, inverted in the space; kept for the next solve."""
+        """The inverse of the norm and the other quadratic terms, kept for the next solve."""
         norm_penalty = self.norm_penalty
         if norm_penalty == "auto":
             norm_penalty = self.auto_norm_penalty
@@ -154,7 +154,7 @@ class VariationalModel(KernelSpaceModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedModel(VariationalModel):
-    """One whose problem is not convex, so that it matters where it starts."""
+    """A model whose problem is not convex, so that its start matters."""
 
     start_with_labels: ClassVar[InitialName] = "harmonic"
     """What 'auto' is from five labels per class on."""
@@ -172,7 +172,7 @@ class StartedModel(VariationalModel):
     )
 
     def entry_bytes(self, n_classes: int) -> int:
-        """A weight, and two numbers of single precision for each function that varies.
+        """A weight, and two numbers in float32 for each function that varies.
 
         Those are the classes, and while clusters are cut the starts.
         """
@@ -201,7 +201,7 @@ class StartedModel(VariationalModel):
         return solution.scores, solution.status
 
     def _drifting(self, problem: PointProblem, least: float) -> Status:
-        """Whether all nodes are held by edges of ``least`` mean degrees; counts those that are not.
+        """Ill-conditioned if edges of ``least`` mean degrees leave nodes unheld; counts them.
 
         With a norm, functions of the features hold them, too.
         """
@@ -215,7 +215,7 @@ class StartedModel(VariationalModel):
         return Status.ILL_CONDITIONED
 
     def _warned(self, solution: Solution, labels: Labels) -> Solution:
-        """The solution with what should be known of clusters that do not fit the classes."""
+        """The solution with warnings about clusters that do not fit the classes."""
         predicted = solution.scores.argmax(axis=1)[solution.reachable]
         n_unlabeled = predicted.size - labels.n_labeled
         if n_unlabeled < _LEAST_JUDGED * labels.n_classes:
@@ -248,7 +248,7 @@ class StartedModel(VariationalModel):
         return replace(named, status=first_failure(status, named.status))
 
     def _first_shares(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        """(n_nodes, n_classes) what each class has of a node, before anything is minimized.
+        """(n_nodes, n_classes) share of each class in a node, before anything is minimized.
 
         Class-mass normalized to equal classes, whatever the labels are of; 1 / n_classes where no
         label reaches.
@@ -304,7 +304,7 @@ class StartedModel(VariationalModel):
 
 
 def mean_degree(prepared: Points) -> float:
-    """Mean degree of the nodes that have edges; 1 of a graph without."""
+    """Mean degree of the nodes that have edges; 1 if there are none."""
     degree = prepared.graph.degree
     n_joined = int(np.count_nonzero(degree))
     return float(degree.sum()) / n_joined if n_joined else 1.0
@@ -320,7 +320,7 @@ def contested(labels: Labels, graph: Graph) -> BoolArray:
 def drifting(labels: Labels, graph: Graph, least: float) -> BoolArray:
     """(n_nodes,) whether labels of several classes reach a node, and none by edges >= ``least``.
 
-    Where lighter ones move it by less than is looked at, it stays where it started.
+    Lighter edges move such a node by less than the solve notices: it stays where it started.
     """
     if float(graph.adjacency.data.min(initial=least)) >= least:
         return np.zeros(graph.n_nodes, bool)
