@@ -1,7 +1,7 @@
-"""Catalog of graphs: their settings, and counters that ingest writes.
+"""Catalog of graphs: their settings, and the counters that ingest writes.
 
-A deleted graph gives its name free at once; its rows and files go when `purge_deleted` finds them
-old enough. What is inside a graph (files, labels, jobs) is kept by the stores above this module.
+A deleted graph frees its name at once; `purge_deleted` removes its rows and files after a grace
+time. Stores of their own keep what is inside a graph (files, labels, jobs).
 """
 
 import secrets
@@ -55,13 +55,7 @@ class GraphNotFound(LookupError):
 
 
 class GraphOutdated(ValueError):
-    """A graph of an earlier version has what there is no more; it can only be deleted.
-
-    Attributes
-    ----------
-    graph_id, name : str
-        Which one.
-    """
+    """A graph of an earlier version uses what no longer exists; it can only be deleted."""
 
     def __init__(self, graph_id: str, name: str, *, reason: str, settings: str) -> None:
         super().__init__(
@@ -89,68 +83,35 @@ class TooManyGraphs(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphProgress:
-    """Progress of ingest, as of the last committed file or snapshot.
-
-    Attributes
-    ----------
-    n_nodes, edges_seen, edges_kept, self_loops : int
-        Nodes, rows of committed files, edges of the sparsifier, rows dropped as self-loops.
-    epsilon_expected : float, optional
-        Accuracy expected of the newest snapshot.
-    snapshot : int, optional
-        Its number.
-    n_failed_embeddings : int
-        Thinnings up to it that threw nothing away, as resistances did not converge.
-    """
+    """Progress of ingest, as of the last committed file or snapshot."""
 
     n_nodes: int = 0
-    edges_seen: int = 0
-    edges_kept: int = 0
-    self_loops: int = 0
-    epsilon_expected: float | None = None
-    snapshot: int | None = None
-    n_failed_embeddings: int = 0
+    edges_seen: int = 0  # rows of committed files
+    edges_kept: int = 0  # in the sparsifier
+    self_loops: int = 0  # rows that were dropped
+    epsilon_expected: float | None = None  # of the newest snapshot
+    snapshot: int | None = None  # number of the newest one
+    n_failed_embeddings: int = 0  # thinnings that dropped nothing: resistances did not converge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRecord:
-    """A graph as the catalog knows it at one moment.
+    """A graph as the catalog knows it at one moment."""
 
-    Attributes
-    ----------
-    id : str
-        Names its directory and never changes.
-    settings : GraphSettings
-        With the seed that is in use.
-    progress : GraphProgress
-        Written by ingest.
-    labels_seq, features_version : int
-        Number of the last label event and of the present features; 0 before the first.
-    created_at : datetime
-        By the database's clock, in UTC.
-    erasures_seq : int
-        How often erasures of nodes have changed; 0 where there was none.
-    """
-
-    id: str
-    settings: GraphSettings
+    id: str  # names its directory and never changes
+    settings: GraphSettings  # with the seed that is in use
     progress: GraphProgress
-    labels_seq: int
-    features_version: int
-    created_at: datetime
-    erasures_seq: int = 0
+    labels_seq: int  # number of the last label event; 0 before the first
+    features_version: int  # 0 before the first features
+    created_at: datetime  # UTC, by the database's clock
+    erasures_seq: int = 0  # how often erasures of nodes have changed
 
 
 class Catalog:
-    """Graphs by name and by id; deleted ones are not there.
+    """Graphs by name and by id, without deleted ones.
 
-    Parameters
-    ----------
-    database : Database
-        That holds them.
-    memory_bytes : int, optional
-        Memory of ingest and solves, of which the budget of a new graph follows; that of this
-        machine or container by default.
+    The edge budget of a new graph follows from ``memory_bytes``, the memory of ingest and solves;
+    by default that of this machine or container.
     """
 
     def __init__(self, database: Database, *, memory_bytes: int | None = None) -> None:
@@ -158,21 +119,9 @@ class Catalog:
         self._memory_bytes = memory_bytes
 
     def create(self, settings: GraphSettings, *, max_graphs: int | None = None) -> GraphRecord:
-        """A new, empty graph.
+        """A new, empty graph; raises `GraphExists` or `TooManyGraphs`.
 
-        Parameters
-        ----------
-        settings : GraphSettings
-            What people chose.
-        max_graphs : int, optional
-            Most graphs there may be; a few more where several are created at the same moment.
-
-        Raises
-        ------
-        GraphExists
-            The name is taken.
-        TooManyGraphs
-            There are as many as there may be.
+        A few more than ``max_graphs`` may come to be where several are created at the same moment.
         """
         if settings.seed is None:
             seed = secrets.randbits(53)  # any JSON reader keeps it exact
@@ -199,20 +148,20 @@ class Catalog:
             return _record(find_graph(connection, graph_id))
 
     def id_of(self, name: str) -> str:
-        """The id of a graph, be it outdated or not; raises `GraphNotFound`."""
+        """The id of a graph, outdated or not; raises `GraphNotFound`."""
         graph_id: str = self._row(name).id
         return graph_id
 
     def list(self) -> Sequence[GraphRecord]:
-        """All graphs but those that are outdated, by name."""
+        """All graphs that are not outdated, by name."""
         return [_record(row) for row in self._rows() if _fault_of(row) is None]
 
     def outdated(self) -> Sequence[GraphOutdated]:
-        """The other ones, by name, each with what is to be done."""
+        """The outdated graphs, by name; each error says what to do."""
         return [fault for row in self._rows() if (fault := _fault_of(row)) is not None]
 
     def stamp(self) -> tuple[Any, ...]:
-        """What differs once there is another graph, or one has more edges or labels."""
+        """A value that changes when graphs are added, or edges or labels come to one."""
         with self._database.read() as connection:
             return tuple(connection.execute(_STAMP).one())
 
@@ -237,36 +186,19 @@ class Catalog:
     ) -> GraphRecord:
         """The graph with other settings.
 
-        A budget that is raised, or an epsilon that is lowered, after edges were thrown away has
-        ingest read all of them again. If that cannot be done, a budget that is no more than what is
-        kept takes the wish back.
+        A higher budget, or a lower epsilon, makes ingest read all edges again if some were thrown
+        away. If that reading has failed, a budget that is no higher than the edges kept withdraws
+        it.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        change : callable
-            From the present settings to the new ones, as in
-            ``lambda settings: replace(settings, epsilon=0.5)``; runs inside the transaction, so
-            that of two changes at once neither is lost.
-        request_solve : callable, optional
-            `peewit.service.jobs.auto_solve.request_auto_solve`; called with the connection and the
-            id, in the transaction, when ``auto_solve`` has changed: labels that are there already
-            count.
-        require_edges : callable, optional
-            Called with the graph and the name of the setting before that has all edges read again;
-            raises where they are kept nowhere.
+        ``change`` runs inside the transaction, so that two changes at once are both kept.
+        ``request_solve`` (`peewit.service.jobs.auto_solve.request_auto_solve`) is called in the
+        transaction when ``auto_solve`` has changed, since labels may be there already.
+        ``require_edges`` is called with the graph and the name of the setting before all edges are
+        read again; it raises where they are kept nowhere.
 
-        Raises
-        ------
-        GraphNotFound, GraphOutdated
-            There is no such graph, or it can only be deleted.
-        GraphConflict
-            The change touches a setting that is fixed, or what ``require_edges`` raises.
-        GraphExists
-            Another graph has the new name.
-        ValueError
-            A setting breaks its rule.
+        Raises `GraphNotFound` or `GraphOutdated`, `GraphConflict` for a change of a fixed setting,
+        `GraphExists` for a name that another graph has, and a ValueError for a setting that breaks
+        its rule.
         """
         with self._database.write() as connection:
             row = lock_graph(connection, graph_id)
@@ -301,14 +233,9 @@ class Catalog:
             joined.execute(update(graphs).where(graphs.c.id == graph_id).values(**asdict(progress)))
 
     def delete(self, graph_id: str, *, cancel_jobs: Callable[[str, Connection], object]) -> None:
-        """Take a graph out of the catalog and give its name free; raises `GraphNotFound`.
+        """Take a graph out of the catalog and free its name; raises `GraphNotFound`.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        cancel_jobs : callable
-            `JobQueue.cancel_graph`; called with the id and the connection, in the transaction.
+        ``cancel_jobs`` (`JobQueue.cancel_graph`) is called in the transaction.
         """
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
@@ -326,25 +253,10 @@ class Catalog:
         *,
         cancel_jobs: Callable[[str, Connection], object],
     ) -> GraphRecord:
-        """Another graph of that name in place of one that nothing has ever come to.
+        """A new graph of the same name in place of one that nothing has ever come to.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        change : callable
-            From its settings to those of the new one, the fixed ones included.
-        cancel_jobs : callable
-            As of `delete`.
-
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        GraphConflict
-            Something has come to it, or is on its way.
-        ValueError
-            A setting breaks its rule.
+        ``change`` may change fixed settings too; ``cancel_jobs`` is as in `delete`. Raises
+        `GraphNotFound`, and `GraphConflict` where something has come to the graph or is on its way.
         """
         with self._database.write() as connection:
             record = _record(lock_graph(connection, graph_id))
@@ -364,21 +276,10 @@ class Catalog:
                 return _record(connection.execute(statement).one())
 
     def purge_deleted(self, older_than_seconds: float, graphs_directory: Path) -> Sequence[str]:
-        """Remove files, then rows of graphs deleted long enough ago; their ids.
+        """Remove files, then rows of graphs that were deleted long enough ago; returns their ids.
 
-        Broken off at any line, the next call goes on with it.
-
-        Parameters
-        ----------
-        older_than_seconds : float
-            The grace time, for processes that still read or write the files.
-        graphs_directory : Path
-            Where each graph has a directory named by its id.
-
-        Raises
-        ------
-        OSError
-            A file cannot be removed.
+        The grace time is for processes that still read or write the files. A call that was
+        interrupted at any line is continued by the next one.
         """
         statement = select(graphs.c.id).where(
             graphs.c.state == "deleted", graphs.c.deleted_at <= now(-older_than_seconds)
@@ -392,7 +293,7 @@ class Catalog:
         return purged
 
     def _remove_rows(self, graph_id: str) -> None:
-        """Label events in bounded transactions, so that other writers need not wait; then all."""
+        """Remove label events in bounded transactions, so that others can write; then all rows."""
         mine = label_events.c.graph_id == graph_id
         first: int | None = 0
         while first is not None:
@@ -408,7 +309,7 @@ class Catalog:
 
 
 def _is_enough(progress: GraphProgress, wanted: GraphSettings) -> bool:
-    """Whether as many edges are kept as a budget allows, so that none need be read again."""
+    """Whether as many edges are kept as the budget allows, so that none need be read again."""
     return (
         wanted.epsilon is None
         and wanted.max_edges is not None
@@ -417,7 +318,7 @@ def _is_enough(progress: GraphProgress, wanted: GraphSettings) -> bool:
 
 
 def _is_empty(connection: Connection, record: GraphRecord) -> bool:
-    """Whether no row says that anything has come to a graph."""
+    """Whether no row says that anything has come to the graph."""
     if record.labels_seq or record.features_version or record.erasures_seq:
         return False
     return all(
@@ -431,7 +332,7 @@ def _is_empty(connection: Connection, record: GraphRecord) -> bool:
 
 @contextmanager
 def _unique_name(name: str) -> Iterator[None]:
-    """Name the one rule that the table itself checks on graphs."""
+    """Translate the only rule on graphs that the table itself checks."""
     try:
         yield
     except IntegrityError as error:
@@ -444,15 +345,10 @@ def find_graph(connection: Connection, graph_id: str) -> Row[Any]:
 
 
 def lock_graph(connection: Connection, graph_id: str) -> Row[Any]:
-    """The row of a graph, which no other transaction changes until this one ends.
+    """The row of a graph, locked until this transaction ends; raises `GraphNotFound`.
 
-    Whoever adds files, labels or jobs to a graph calls this first: it keeps their numbers in the
-    order of the commits, and a graph from being deleted meanwhile.
-
-    Raises
-    ------
-    GraphNotFound
-        There is no such graph.
+    Whoever adds files, labels or jobs to a graph calls this first. It keeps their numbers in the
+    order of the commits, and the graph from being deleted meanwhile.
     """
     return _one(connection, graph_id, _ACTIVE.with_for_update(key_share=True))
 
@@ -465,7 +361,6 @@ def _one(connection: Connection, graph_id: str, statement: Select[Any]) -> Row[A
 
 
 def _fault_of(row: Row[Any]) -> GraphOutdated | None:
-    """What keeps a graph of an earlier version from being used."""
     if row.deletions == "approximate":
         reason = "its deletions are approximate, and they are off or exact now"
         return GraphOutdated(row.id, row.name, reason=reason, settings="--deletions exact")

@@ -1,4 +1,4 @@
-"""Settings of a graph, which people choose: what they mean, and which are fixed once it exists."""
+"""Settings of a graph: what people choose, the rules, and which are fixed once the graph exists."""
 
 import json
 import math
@@ -23,24 +23,14 @@ _MAX_COLUMN_NAME: Final = 1000
 
 
 class GraphConflict(BadArgument):
-    """A setting that is fixed once a graph exists was to be changed."""
+    """A change of a setting that is fixed once the graph exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotEvery:
     """When ingest publishes a snapshot before it runs out of files: after either amount.
 
-    Attributes
-    ----------
-    edges : int, optional
-        Edges read since the last snapshot; at least 1.
-    seconds : float, optional
-        Time since the last snapshot; more than 0.
-
-    Raises
-    ------
-    ValueError
-        Neither is given, or one breaks its rule.
+    Both count from the last snapshot; at least one is given.
     """
 
     edges: int | None = None
@@ -59,17 +49,8 @@ class SnapshotEvery:
 class AutoSolve:
     """The solve that follows every new snapshot and every change of a label.
 
-    Attributes
-    ----------
-    model : str
-        Public name of a model; that it exists is checked where the request comes in.
-    parameters : mapping
-        The model's hyperparameters, JSON values; those left out take their defaults.
-
-    Raises
-    ------
-    ValueError
-        ``model`` is empty or ``parameters`` cannot be written as JSON.
+    Whether the model exists is checked where the request comes in. Hyperparameters that
+    ``parameters`` (JSON values) leave out take their defaults.
     """
 
     model: str
@@ -87,69 +68,38 @@ class AutoSolve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """Settings of a graph, as people choose them.
+    """Settings of a graph, as people choose them; a ValueError names a field that breaks its rule.
 
     ``node_ids``, ``expected_nodes``, ``max_nodes``, ``seed`` and ``deletions`` are fixed once the
-    graph exists: the sparsifier has used them. The others can be changed and hold from the next
-    block on.
+    graph exists, since the sparsifier has used them. Changes of the others hold from the next block
+    on.
 
-    Attributes
-    ----------
-    name : str
-        1 to 63 of a-z, 0-9, ``_`` and ``-``, the first a letter or digit; unique.
-    node_ids : {"string", "int64", "dense"}
-        Kind of the external node ids.
-    epsilon : float, optional
-        Spectral error asked for, in (0, 1); without it every edge is kept while they are within
-        ``max_edges``.
-    max_edges : int, optional
-        The budget: most edges that the sparsifier keeps; wins over ``epsilon``. A spanning forest
-        is kept even so. Without it, and without ``epsilon``, `with_budget` computes it.
-    expected_nodes : int
-        Nodes to be ready for, at least 2; more may come.
-    max_nodes : int
-        Most nodes the graph may have, 2 to 2^31 - 2.
-    seed : int, optional
-        Of all random choices, 0 to 2^63 - 1; chosen when the graph is created unless given.
-    keep_raw : bool
-        Whether pushed blocks stay on disk once they are in the graph.
-    deletions : {"off", "exact"}
-        Whether rows may delete edges. "exact" keeps a log of all edges, by which the spectral error
-        asked is restored before a snapshot.
-    parallel : {"sum", "replace"}
-        What a further edge of a pair does: its weight is added, or takes the place of the others,
-        which needs deletions.
-    window : Window, optional
-        Which edges live, by their time; all do without it. It needs exact deletions, and is there
-        from the first edge or never; ``length`` and ``allowed_ahead`` may change.
-    snapshot_every : SnapshotEvery, optional
-        Snapshots besides the one at the end of each run of files.
-    auto_solve : AutoSolve, optional
-        What to solve whenever snapshot or labels change.
-    columns : mapping of str to str
-        What columns of tables are called where nothing else is said: any of src, dst, weight, op,
-        time, node and label. Those that are not named are called so themselves; op, what a row
-        does, is looked for only where edges may be deleted, and time where a window needs it.
+    ``max_edges`` wins over ``epsilon``, but a spanning forest is kept in any case. Without
+    ``epsilon`` every edge is kept while they are within ``max_edges``; without either,
+    `with_budget` computes ``max_edges``. Deletions "exact" keep a log of all edges, by which the
+    spectral error that was asked for is restored before a snapshot. A further edge of a pair adds
+    its weight if ``parallel`` is "sum"; "replace", which needs deletions, puts it in the place of
+    the others. A ``window`` needs exact deletions and is there from the first edge or never; its
+    ``length`` and ``allowed_ahead`` may change.
 
-    Raises
-    ------
-    ValueError
-        A field breaks its rule.
+    ``columns`` maps src, dst, weight, op, time, node or label to the name of that column in tables,
+    the same by default. The column op is looked for only where edges may be deleted, time only
+    where the window needs it.
     """
 
-    name: str
-    node_ids: NodeKind = "string"
-    epsilon: float | None = None
-    max_edges: int | None = None
-    expected_nodes: int = 1_000_000
-    max_nodes: int = 100_000_000
-    seed: int | None = None
-    keep_raw: bool = True
-    deletions: Deletions = "off"
+    name: str  # 1 to 63 of a-z, 0-9, _ and -, the first a letter or digit; unique
+    node_ids: NodeKind = "string"  # kind of the external ids
+    epsilon: float | None = None  # spectral error asked for, in (0, 1)
+    max_edges: int | None = None  # the budget: most edges that the sparsifier keeps
+    expected_nodes: int = 1_000_000  # to be ready for, at least 2; more may come
+    max_nodes: int = 100_000_000  # 2 to 2^31 - 2
+    seed: int | None = None  # 0 to 2^63 - 1; None: drawn when the graph is created
+    keep_raw: bool = True  # whether pushed blocks stay on disk once they are in the graph
+    deletions: Deletions = "off"  # whether rows may delete edges
     parallel: Parallel = "sum"
-    window: Window | None = None
-    snapshot_every: SnapshotEvery | None = None
-    auto_solve: AutoSolve | None = None
+    window: Window | None = None  # which edges live, by their time; None: all
+    snapshot_every: SnapshotEvery | None = None  # besides the one at the end of each run of files
+    auto_solve: AutoSolve | None = None  # when snapshot or labels change
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -159,7 +109,7 @@ class GraphSettings:
 
     @property
     def columns_of_edges(self) -> Mapping[str, str]:
-        """``columns``, and those of operations and times, called op and time, where they count."""
+        """``columns``, with the defaults of op and time where the graph needs them."""
         is_free = "op" not in self.columns.values()
         usual = {"op": "op"} if self.deletions != "off" and is_free else {}
         if self.window is not None and self.window.by == "time":
@@ -221,14 +171,10 @@ class GraphSettings:
 
 
 def with_budget(settings: GraphSettings, memory_bytes: int | None = None) -> GraphSettings:
-    """Settings with a budget of edges where neither that nor an epsilon is given.
+    """Settings with an edge budget where neither a budget nor an epsilon is given.
 
-    Parameters
-    ----------
-    settings : GraphSettings
-        As people chose them.
-    memory_bytes : int, optional
-        What ingest and solves may use; the memory of this machine or container by default.
+    ``memory_bytes`` is what ingest and solves may use; by default the memory of this machine or
+    container.
     """
     if settings.epsilon is not None or settings.max_edges is not None:
         return settings
@@ -239,10 +185,10 @@ def with_budget(settings: GraphSettings, memory_bytes: int | None = None) -> Gra
 def raised_setting(
     present: GraphSettings, wanted: GraphSettings
 ) -> Literal["max_edges", "epsilon"] | None:
-    """The setting by which edges are wanted now that the present ones may have thrown away.
+    """The changed setting that asks for edges which may have been thrown away; None without one.
 
-    That is a budget that is raised or lifted, or an epsilon that is lower or no longer asked. An
-    epsilon beside the same budget keeps no more than that did.
+    That is a budget that is raised or lifted, or an epsilon that is lowered or dropped. An epsilon
+    that is added beside the same budget keeps no more edges than the budget did.
     """
     most_now, most = (
         math.inf if each.max_edges is None else each.max_edges for each in (present, wanted)
@@ -256,7 +202,7 @@ def raised_setting(
 
 
 def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
-    """Raise `GraphConflict` where a setting is another that is fixed once a graph exists."""
+    """Raise `GraphConflict` where a setting differs that is fixed once the graph exists."""
     for name in _FIXED:
         if getattr(present, name) != getattr(wanted, name):
             raise GraphConflict(

@@ -1,8 +1,8 @@
-"""Warm-up: compiles every numba kernel once, by doing tiny work through the real code.
+"""Warm-up: compiles every numba kernel once, by tiny work through the real code.
 
-Compiled code is kept for the user, so that images and new machines pay for all of it at a known
-moment instead of in the first job of each kind. The code paths are the product's own: the types
-that kernels are compiled for here are those they meet later.
+Images and new machines so pay for compilation at a known moment, not in the first job of each kind;
+the compiled code is cached for the user. The product's own code paths make the argument types the
+same as later.
 """
 
 import math
@@ -66,7 +66,7 @@ _SPARSIFIER: Final = SparsifierSettings(epsilon=0.9, expected_nodes=_N_NODES)
 
 
 def warm() -> float:
-    """Compile, or load from the cache, whatever ingest and solving need; the seconds it took."""
+    """Compile, or load from the cache, all that ingest and solving need; the seconds it took."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="peewit-warm-") as directory:
         root = Path(directory)
@@ -88,7 +88,7 @@ def warm() -> float:
 
 
 def _stream(root: Path, kind: NodeKind) -> Graph:
-    """Ingest a complete graph in two files: the second is scored by bounds and thinned."""
+    """A complete graph ingested in two files: the second is scored by bounds and thinned."""
     u, v = np.triu_indices(_N_NODES, k=1)
     tables = [
         pa.table({"src": _ids(u, kind), "dst": _ids(v, kind), "weight": _weights(len(u), name)})
@@ -104,14 +104,14 @@ def _stream(root: Path, kind: NodeKind) -> Graph:
 
 
 def _tell_reasons(store: SnapshotStore) -> None:
-    """Why a node is predicted so, from files."""
+    """Explain a prediction, from files."""
     rows, nodes = walk_rows(store, store.numbers()[-1]), np.arange(2)
     reasons(rows, 0, nodes, nodes, n_classes=2)
     likeliest_ways(rows, 0, nodes.tolist())
 
 
 def _tell_thinning(graph: Graph) -> None:
-    """What other coins would have decided."""
+    """What other coin flips would have decided."""
     model = Poisson()
     labels = Labels.from_pairs(np.array([0, 1]), [0, 1])
     decisive = cast(Decisive, model.solve(model.prepare(graph), labels).decisive)
@@ -122,10 +122,10 @@ def _tell_thinning(graph: Graph) -> None:
 
 
 def _embed(root: Path) -> None:
-    """Ingest graphs whose resistances bounds do not tell: by Cholesky, then with a ridge by Jacobi.
+    """Ingest graphs whose resistances bounds leave open: by Cholesky, then with a ridge by Jacobi.
 
-    The first is two communities that two edges join, of 32-bit ids without weights, with
-    self-loops, independent coins and a budget that binds.
+    The first is two communities joined by two edges: 32-bit ids, no weights, self-loops,
+    independent coins and a budget that binds.
     """
     half = _N_NODES // 2
     u, v = np.triu_indices(_N_NODES, k=1)
@@ -141,7 +141,7 @@ def _embed(root: Path) -> None:
 
 
 def _bound_clusters(root: Path) -> None:
-    """Ingest a circle of complete graphs: bounds come from clusters."""
+    """Ingest a ring of complete graphs, so that bounds come from clusters."""
     size = math.isqrt(LEAST_NODES)
     u, v = np.triu_indices(size, k=1)
     first = size * np.arange(size)[:, None]
@@ -156,7 +156,6 @@ def _bound_clusters(root: Path) -> None:
 def _ingest(
     root: Path, kind: NodeKind, tables: Sequence[pa.Table], sparsifier: SparsifierSettings
 ) -> GraphPaths:
-    """The graph of some files."""
     root.mkdir()
     for number, table in enumerate(tables):
         pq.write_table(table, root / f"{number}.parquet")
@@ -180,7 +179,7 @@ def _sample_in_memory() -> None:
 
 
 def _strike_edges() -> None:
-    """Score edges by cards, both ways, and take deleted ones out of what is left."""
+    """Score edges by cards, both ways, and take deleted edges out of what is left."""
     u, v = (ends.astype(np.int32) for ends in np.triu_indices(_N_NODES, k=1))
     weight = np.ones(u.size, np.float32)
     block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
@@ -192,7 +191,7 @@ def _strike_edges() -> None:
 
 
 def _resolve_a_log(directory: Path) -> None:
-    """Tell the edges of a log that live from those that a later block deletes."""
+    """Tell live edges of a log from those that a later block deletes."""
     log, nodes = ChangeLog(directory / "log"), np.arange(_N_NODES, dtype=np.int32)
     u, v = frozen_all(nodes, np.roll(nodes, 1))
     weight = np.ones(u.size, np.float32)
@@ -204,7 +203,7 @@ def _resolve_a_log(directory: Path) -> None:
 
 
 def _change_a_label() -> None:
-    """Solve the default model for one label more, on a ring that is too long to eliminate."""
+    """Solve the default model again with one label more, on a ring too long to eliminate."""
     node = np.arange(_N_RING)
     graph = Graph.from_edges(node, np.roll(node, 1), np.ones(_N_RING), n_nodes=_N_RING)
     model = Auto()
@@ -215,7 +214,7 @@ def _change_a_label() -> None:
 
 
 def _draw() -> None:
-    """A ring as points, its map, and what tiles of it are made of."""
+    """A ring as points, its map, and the kernels of its tiles."""
     node = np.arange(_N_NODES)
     ring = Graph.from_edges(node, np.roll(node, 1), np.ones(_N_NODES), n_nodes=_N_NODES)
     for graph in (ring, ring.with_weights(ring.adjacency.data.astype(np.float32))):
@@ -232,7 +231,7 @@ def _draw() -> None:
 
 
 def _join_by_neighbors() -> None:
-    """Lists of nearest rows become edges: of 64-bit numbers, and of 32-bit ones as in files."""
+    """Edges from lists of nearest rows: of 64-bit numbers, and of 32-bit ones as in files."""
     points = np.linspace(0.0, 1.0, _N_NODES)[:, None]
     rule = TieRule(weights="binary", symmetrize="max")
     for dtype in (np.int64, np.int32):
@@ -323,5 +322,5 @@ def _ids(numbers: np.ndarray, kind: NodeKind) -> pa.Array:
 
 
 def _weights(n_edges: int, name: str) -> np.ndarray:
-    """Differ between the two files, so that their contents do."""
+    """Weights that differ between the two files, so that their contents do."""
     return np.random.default_rng(ord(name)).uniform(0.5, 1.0, n_edges).astype(np.float32)

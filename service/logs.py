@@ -1,7 +1,7 @@
-"""Log lines of the processes that stay: on stderr, one format for our loggers and libraries.
+"""Log lines of long-running processes: on stderr, in one format for our loggers and libraries.
 
-A line is one JSON object, or text for people on a terminal. Whatever is logged passes `redacted`
-first, and no value can begin a new line.
+A line is one JSON object, or text for people on a terminal. All of it passes `redacted` first, and
+no value can begin a new line.
 """
 
 import logging
@@ -18,7 +18,7 @@ from peewit.service.settings import LogFormat, LogLevel
 from peewit.service.tracing.spans import add_trace_id
 
 _QUIET: Final = ("alembic", "asyncio", "distributed", "fsspec", "numba")
-"""Libraries whose news below a warning concern nobody here."""
+"""Libraries whose messages below a warning concern nobody here."""
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
     10: "\\n",
@@ -32,14 +32,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChoice:
-    """How a process logs, for the processes that it starts.
+    """How a process logs, to be handed to the processes that it starts.
 
-    Attributes
-    ----------
-    level : {'debug', 'info', 'warning', 'error'}
-        The least severe messages that are logged.
-    log_format : {'auto', 'console', 'json'}
-        ``auto`` is text on a terminal and JSON elsewhere.
+    Format ``auto`` is text on a terminal and JSON elsewhere.
     """
 
     level: LogLevel = "error"
@@ -64,9 +59,9 @@ def log_choice() -> LogChoice:
 def configure_logging(level: LogLevel, log_format: LogFormat = "console") -> None:
     """Send what structlog and `logging` log from ``level`` on to stderr.
 
-    JSON has ``timestamp``, ``level``, ``logger``, ``event``, what is bound by structlog's context
-    variables, ``trace_id`` within a trace, and ``exception`` with its frames. Text is colored on a
-    terminal, plain elsewhere. Warnings and exceptions that nobody catches are logged too.
+    JSON lines have ``timestamp``, ``level``, ``logger``, ``event``, the context variables bound by
+    structlog, ``trace_id`` within a trace, and ``exception`` with its frames. Text is colored on a
+    terminal. Warnings and uncaught exceptions are logged too.
     """
     choice = LogChoice(level=level, log_format=log_format)
     _chosen[0] = choice
@@ -134,7 +129,6 @@ def _without_secrets(
 
 
 def _redact(value: Any) -> Any:
-    """The value without what looks like a secret, in whatever part of it."""
     match value:
         case str():
             return redacted(value)
@@ -151,7 +145,7 @@ def _redact(value: Any) -> Any:
 def _on_one_line(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """All but the traceback without control characters: a message cannot pose as two."""
+    """Escape control characters in all but the traceback: one message cannot pose as two."""
     return {
         name: value.translate(_CONTROLS)
         if isinstance(value, str) and name != "exception"

@@ -1,6 +1,6 @@
-"""Problems (RFC 9457): what is told of an exception, by the API and by commands with ``--json``.
+"""Problems (RFC 9457): how the API and commands with ``--json`` describe an exception.
 
-Titles stand by the names of classes, so that a command that fails loads none that it never met.
+Titles stand by class name, so that a failing command loads no class that it never met.
 """
 
 import re
@@ -75,7 +75,7 @@ _TITLES: Final = {
 
 
 def title_of(kind: type[Exception]) -> str:
-    """The title of a class of exceptions: its own, or that of the first base which has one."""
+    """The title of an exception class: its own, or that of the first base which has one."""
     names = (each.__name__ for each in kind.__mro__)
     return next((_TITLES[name] for name in names if name in _TITLES), "Failed")
 
@@ -87,6 +87,6 @@ def type_of(title: str) -> str:
 
 
 def details_of(error: Exception) -> Mapping[str, Any]:
-    """The text of an exception, its argument, and what else it says of itself."""
+    """The text of an exception, its argument, and its ``problem_members``."""
     members = getattr(error, "problem_members", {})
     return {"detail": str(error), "argument": getattr(error, "argument", None), **members}

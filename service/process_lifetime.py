@@ -1,7 +1,7 @@
 """Lifetime of a process: it ends when told to stop, or when its parent is gone.
 
-Used by every command that stays (serve, api, ingest, worker). Handlers only count and write one
-byte to a pipe: a lock taken in a handler could be held by the very code it interrupts.
+For every command that stays (serve, api, ingest, worker). Signal handlers only count and write one
+byte to a pipe: a lock taken there could be held by the code that the signal interrupts.
 """
 
 import logging
@@ -19,14 +19,12 @@ from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
 GRACE_SECONDS: Final = 10.0
-"""How long a process that was told to stop may take before it is killed."""
+"""How long a process may take to stop before it is killed."""
 
 _NICENESS: Final = 3
-"""Half of the time of a process that does not give way, when both want all of it.
-
-Enough for servers, which sleep most of the time and get a processor when they wake. Not so much
-that many busy processes starve it: beside fifty of them 10 leaves it a tenth of its fair share.
-"""
+"""Half the time of a process that does not give way, when both want all of it.  Enough for servers,
+which sleep most of the time and get a processor when they wake. Not so much that many busy
+processes starve it."""
 
 _AUTOGROUP: Final = Path("/proc/self/autogroup")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -37,12 +35,8 @@ _CHILD: Final = b"c"
 class StopSignal:
     """Remembers SIGTERM, SIGINT and SIGHUP instead of dying of them; a context manager.
 
-    Usable as ``should_stop``: calling it tells whether a signal has come. Main thread only.
-
-    Parameters
-    ----------
-    ends_waits_for_children : bool
-        Whether `wait` returns when a child process has ended, too.
+    Calling it tells whether a signal has come, so it serves as ``should_stop``. Main thread only.
+    With ``ends_waits_for_children``, `wait` also returns when a child process ends.
     """
 
     def __init__(self, *, ends_waits_for_children: bool = False) -> None:
@@ -72,7 +66,7 @@ class StopSignal:
         return self.n_signals > 0
 
     def wait(self, seconds: float, *, n_signals: int = 1) -> bool:
-        """Wait until that many signals have come in all, or the time is over; whether they have."""
+        """Whether that many signals have come in all before the time was over; waits for them."""
         deadline = time.monotonic() + seconds
         while self.n_signals < n_signals:
             remaining = deadline - time.monotonic()
@@ -97,11 +91,11 @@ class StopSignal:
 
 @contextmanager
 def exit_after_signal(seconds: float) -> Iterator[None]:
-    """Within the block, end this process at latest so many seconds after the first signal.
+    """Within the block, end this process at most so many seconds after the first signal.
 
-    For work that may be broken off anywhere, as it is replayed. The signal wakes a thread through a
-    pipe that the interpreter's own handler writes to, so this holds in the middle of a long
-    computation too, where Python's handlers have to wait.
+    For work that may be interrupted anywhere, as it is replayed. The interpreter's own handler
+    writes to a pipe that wakes a thread, so this works in the middle of a long computation too,
+    where Python's handlers have to wait.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -126,8 +120,8 @@ def exit_after_signal(seconds: float) -> Iterator[None]:
 def end_now(exit_code: int) -> NoReturn:
     """End this process without waiting for its other threads.
 
-    For the end of commands that a signal has stopped: a thread that listens to a slow store would
-    keep the interpreter from ending, and all that must be written is written.
+    For commands that a signal has stopped, once all that must be written is written: a thread that
+    listens to a slow store would keep the interpreter from ending.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -140,9 +134,9 @@ def give_way() -> None:
     """From now on, leave the processors to others that want them.
 
     For long computations beside servers that answer in milliseconds. Linux may divide time among
-    sessions before it divides it among their processes (autogroup). So where the session is that of
-    the parent, as of a worker that `peewit serve` or a service manager has started, the session
-    gives way as well; that of somebody's shell does not.
+    sessions (autogroup) before it divides it among processes. So where the parent leads the
+    session, as a worker of `peewit serve` or of a service manager does, the whole session gives
+    way; the session of somebody's shell does not.
     """
     os.nice(_NICENESS)
     if os.getsid(0) == os.getppid():
@@ -151,10 +145,10 @@ def give_way() -> None:
 
 
 def stop_when_stdin_ends() -> None:
-    """From now on, stop this process as by SIGTERM when standard input ends, and kill it later.
+    """From now on, stop this process as by SIGTERM when standard input ends; then kill it.
 
-    The parent holds the other end of that pipe and writes nothing: it ends when the parent does,
-    however the parent dies.
+    The parent holds the other end of that pipe and writes nothing, so the pipe ends when the parent
+    does, however it dies.
     """
     _stop_after(lambda: os.read(0, 4096))
 
@@ -162,7 +156,7 @@ def stop_when_stdin_ends() -> None:
 def stop_with_parent() -> None:
     """From now on, stop this process as by SIGTERM when its multiprocessing parent is gone.
 
-    Nothing happens in a process that multiprocessing has not started.
+    Does nothing in a process that multiprocessing has not started.
     """
     parent = parent_process()
     if parent is not None:
@@ -171,7 +165,7 @@ def stop_with_parent() -> None:
 
 
 def _stop_after(is_going_on: Callable[[], object]) -> None:
-    """Call the function in a thread until it is false; then stop this process."""
+    """Call the function in a thread until it returns false; then stop this process."""
 
     def watch() -> None:
         while is_going_on():

@@ -14,9 +14,9 @@ _SECRET: Final = re.compile(
 
 
 def shown_url(url: str) -> str:
-    """A URL without password and without any value of its query.
+    """A URL without its password and without any value of its query.
 
-    One that is signed beforehand carries its key in the query, under names of the store's own.
+    A presigned URL carries its key in the query, under a name that the store chooses.
     """
     without_user = _USER.sub(rf"\g<user>{HIDDEN}@", url)
     is_web = re.search(r"(?:^|::)https?://", url) is not None

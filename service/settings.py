@@ -1,9 +1,9 @@
 """Settings from the environment, read once.
 
 Light on purpose: every entry point imports this first and calls `prepare_environment` before numpy
-and numba are imported, since both read the environment when they load.
-Two others read variables themselves: `peewit.service.client`, which must load none of this, and
-`peewit.service.live_sources`, where secrets of other systems come from the environment alone.
+and numba, which read the environment when they load. Two others read variables themselves:
+`peewit.service.client`, which must load none of this, and `peewit.service.live_sources`, where
+secrets of other systems come from the environment alone.
 """
 
 import os
@@ -33,8 +33,8 @@ OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
 COMPILED: Final = "numba-cache"
-"""Directory of compiled code in a home, which any command makes before it begins where the user's
-cache directory takes no files."""
+"""Directory of compiled code in a home; commands create it where the user's cache directory is not
+writable."""
 
 
 def _working_directory() -> tuple[Path, ...]:
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
     @field_validator("home", "items")
     @classmethod
     def _absolute(cls, directory: Path | None) -> Path | None:
-        """The same directory from wherever a child process starts."""
+        """The same directory wherever a child process starts."""
         return None if directory is None else directory.expanduser().absolute()
 
     @field_validator("source_roots", mode="before")
@@ -246,14 +246,10 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> "URL":
-        """The address for `open_database`, with the password; prints without it.
+        """The address for `open_database`, with the password, which printing hides.
 
-        Raises
-        ------
-        ValueError
-            The address cannot be read, or there are two passwords.
-        OSError
-            The password file cannot be read.
+        Raises a ValueError for an address that cannot be read or two passwords, an OSError for a
+        password file that cannot be read.
         """
         from sqlalchemy import URL, make_url  # noqa: PLC0415 - slow; not every command needs it
         from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
@@ -282,14 +278,15 @@ class Settings(BaseSettings):
 
     @property
     def items_directory(self) -> Path:
-        """Where each graph may have a directory, named like it, of what its nodes are."""
+        """Where each graph may have a directory of its nodes' pictures and texts, named like it."""
         return self.items or self.home / "items"
 
     @property
     def graph_memory_bytes(self) -> int | None:
-        """Memory that ingest or solves are limited to, where somebody has set a limit.
+        """Memory that ingest or solves are limited to; None where nobody has set a limit.
 
-        The default of ``child_memory_bytes`` is none: it bounds what a process keeps, not a solve.
+        The default of ``child_memory_bytes`` does not count: it bounds what a process keeps, not a
+        solve.
         """
         limits = [] if self.memory_limit is None else [int(self.memory_limit)]
         if "child_memory_bytes" in self.model_fields_set:
@@ -305,10 +302,10 @@ class Settings(BaseSettings):
 def prepare_environment(settings: Settings) -> None:
     """Set what numba and the BLAS read when they load; variables already set stay as they are.
 
-    Compiled code is kept for the user, in ``peewit/numba`` of the cache directory; where that takes
-    no files, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, when set, bounds the
-    pools of numba and OpenMP, and so does the quota of a container, which they do not see; BLAS has
-    one thread (`peewit.solvers.blas_threads`). Children inherit all of it.
+    Compiled code goes to ``peewit/numba`` of the user's cache directory; where that is not
+    writable, ``NUMBA_CACHE_DIR`` becomes ``<home>/numba-cache``. ``threads``, or else the quota of
+    a container, which libraries do not see, bounds the pools of numba and OpenMP. BLAS has one
+    thread (`peewit.solvers.blas_threads`). Children inherit all of it.
     """
     for variable in _BLAS_VARIABLES:
         os.environ.setdefault(variable, "1")
@@ -322,7 +319,7 @@ def prepare_environment(settings: Settings) -> None:
 
 
 def takes_files(directory: Path | None) -> bool:
-    """Whether the directory exists or can be made, and takes a file."""
+    """Whether the directory exists or can be made, and is writable."""
     if directory is None:
         return False
     try:
@@ -334,14 +331,14 @@ def takes_files(directory: Path | None) -> bool:
 
 
 def share_metrics(directory: Path) -> None:
-    """Have processes that start from now on keep what they count in files of this directory.
+    """Make processes that start from now on keep their counters in files of this directory.
 
-    prometheus_client reads the variable when it is imported; this process has done so already.
+    prometheus_client reads the variable on import, which this process has already done.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
 
 
 def metrics_directory() -> Path | None:
-    """Where this process and its siblings keep what they count; None when it is alone."""
+    """Where this process and its siblings keep their counters; None when it is alone."""
     found = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return Path(found) if found else None

@@ -1,8 +1,8 @@
 """Supervisor of `peewit serve`: keeps api, ingest and worker running, and leaves none behind.
 
-Each child is a session of its own, so that Ctrl-C reaches the supervisor alone and a child's own
+Each child has a session of its own, so that Ctrl-C reaches the supervisor alone and a child's own
 children can be ended with it. Its standard input is a pipe that the supervisor holds: when the
-supervisor dies, even by SIGKILL, the pipe ends and so does the child.
+supervisor dies, even by SIGKILL, the pipe ends and the child stops.
 """
 
 import fcntl
@@ -27,54 +27,33 @@ from peewit.service.settings import Settings
 FIRST_DELAY_SECONDS: Final = 1.0
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
-"""A child that has run so long is restarted without delay, and its earlier deaths are forgotten."""
+"""A child that has run this long restarts without delay, and its earlier deaths are forgotten."""
 
 LAST_PORT: Final = 65535
 
 _POLL_SECONDS: Final = 0.1
 _CALM_SECONDS: Final = 2.0
-"""While all roles run: the end of one is told by the system."""
+"""Pause while all roles run; SIGCHLD ends it early."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A child to keep running.
+    """A child process to keep running."""
 
-    Attributes
-    ----------
-    name : str
-        What logs call it.
-    command : tuple of str
-        Program and arguments; must stop at SIGTERM.
-    environment : mapping
-        Variables that differ from those of the supervisor.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str  # as in logs
+    command: tuple[str, ...]  # must stop at SIGTERM
+    environment: Mapping[str, str] = field(default_factory=dict)  # where it differs from ours
 
 
 def peewit_roles(
     settings: Settings, *, host: str, port: int, n_api_processes: int
 ) -> tuple[Role, ...]:
-    """What one machine needs, run by this interpreter: the API, ingest and a worker.
+    """The roles of one machine, run by this interpreter: the API, ingest and a worker.
 
-    Parameters
-    ----------
-    settings : Settings
-        Theirs, whatever the environment says.
-    host, port : str, int
-        Where the API listens.
-    n_api_processes : int
-        Processes that answer requests.
-
-    Raises
-    ------
-    ValueError
-        ``settings.metrics_port`` leaves no port for the worker's metrics.
+    They get ``settings``, whatever the environment says. Raises a ValueError where
+    ``settings.metrics_port`` leaves no port for the worker's metrics.
     """
     environment = {
         f"PEEWIT_{name.upper()}": _as_variable(value)
@@ -114,7 +93,6 @@ def restart_delay(n_quick_deaths: int) -> float:
 
 
 def _as_variable(value: object) -> str:
-    """A setting as its variable says it."""
     match value:
         case None:
             return ""
@@ -131,15 +109,10 @@ class AlreadyServedError(RuntimeError):
 
 @contextmanager
 def sole_supervisor(database: URL) -> Iterator[None]:
-    """The right to serve a SQLite database, which takes one worker; of PostgreSQL all may.
+    """The right to serve a SQLite database, which takes one worker; PostgreSQL takes any number.
 
-    A lock of the system's on a file beside the database, so that it ends with this process however
-    that ends.
-
-    Raises
-    ------
-    AlreadyServedError
-        Another process has it.
+    A system lock on a file beside the database, so it ends with this process, however that ends.
+    Raises `AlreadyServedError` where another process has it.
     """
     if database.get_backend_name() != "sqlite":
         yield
@@ -162,14 +135,7 @@ def sole_supervisor(database: URL) -> Iterator[None]:
 class Supervisor:
     """Runs roles until told to stop.
 
-    Parameters
-    ----------
-    roles : sequence of Role
-        Started in this order.
-    grace_seconds : float
-        Time between SIGTERM and SIGKILL when they are to end.
-    clock : callable
-        Monotonic seconds.
+    Roles start in the given order. ``grace_seconds`` lie between SIGTERM and SIGKILL at the end.
     """
 
     def __init__(
@@ -185,7 +151,7 @@ class Supervisor:
     def run(self, stop: StopSignal) -> None:
         """Keep every role running; returns after a signal, when all of them have ended.
 
-        A second signal cuts the time of grace short.
+        A second signal cuts the grace time short.
         """
         try:
             while not stop():
@@ -211,8 +177,6 @@ class Supervisor:
 
 
 class _Child:
-    """One role and the process that plays it at present."""
-
     def __init__(self, role: Role, clock: Callable[[], float]) -> None:
         self._role = role
         self._clock = clock
@@ -237,7 +201,7 @@ class _Child:
             self._process.terminate()
 
     def kill(self) -> None:
-        """End the process and all that it has started."""
+        """Kill the process and all that it has started."""
         if self._process is None:
             return
         if self.is_running():
@@ -270,7 +234,7 @@ class _Child:
         )
 
     def _end_group(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill what is left of the session, reap the process and close our end of its stdin."""
+        """Kill the rest of the session, reap the process and close our end of its stdin."""
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,4 +1,4 @@
-"""Rules that pydantic checks, in the words of our own errors: ``must be an integer``."""
+"""Wording of pydantic's errors in our own style: ``must be an integer``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -42,11 +42,11 @@ _RULES: Final = {
     "datetime_parsing": "must be a time in ISO 8601",
     "path_type": "must be a path",
 }
-"""By the type that pydantic gives an error; its context fills the braces."""
+"""By pydantic's error type; the context of an error fills the braces."""
 
 
 def rule_of(error: Mapping[str, Any]) -> str:
-    """The rule that is broken; ``error`` is an entry of ``ValidationError.errors()``."""
+    """The broken rule in our words; ``error`` is an entry of ``ValidationError.errors()``."""
     rule = _RULES.get(error["type"])
     if rule is not None:
         return rule.format(**error.get("ctx", {}))
@@ -54,7 +54,7 @@ def rule_of(error: Mapping[str, Any]) -> str:
 
 
 def with_argument(argument: str, rule: str) -> str:
-    """A rule with the argument that it is about, unless it names that already."""
+    """A rule with the name of its argument, unless it names that already."""
     if rule.startswith(("must ", "is ")):
         return f"{argument} {rule}".lstrip()
     return rule if not argument or argument in rule else f"{argument}: {rule}"

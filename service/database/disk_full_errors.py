@@ -1,4 +1,4 @@
-"""Full disk: whether an error says so, whoever met it: a file, SQLite or PostgreSQL."""
+"""Full disk: whether an error of a file, SQLite or PostgreSQL says so."""
 
 import errno
 from typing import Final
@@ -7,10 +7,10 @@ from sqlalchemy.exc import DBAPIError
 
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
 _SQLITE: Final = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"}
-"""The second is said where the index of the write-ahead log cannot grow."""
+"""The second one comes where the index of the write-ahead log cannot grow."""
 
 _POSTGRESQL: Final = "53100"
-"""The code that SQL calls disk_full."""
+"""SQL's disk_full."""
 
 
 def is_disk_failure(error: DBAPIError) -> bool:

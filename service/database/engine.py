@@ -1,4 +1,4 @@
-"""Database: the one way to open it.
+"""Database: the only way to open it.
 
 SQLAlchemy Core only, the same statements on SQLite (the default, one file) and PostgreSQL.
 """
@@ -29,7 +29,7 @@ BUSY_TIMEOUT_SECONDS: Final = 30.0
 """How long a SQLite writer waits for another one, in any process."""
 
 SERVE_LOCK: Final = "-serve"
-"""End of the name, after that of the SQLite file, of what whoever serves it has locked."""
+"""Suffix, to the name of the SQLite file, of the file that its server locks."""
 
 _NETWORK_FILE_SYSTEMS: Final = re.compile(
     r"nfs4?|cifs|smb[23]|smbfs|ncpfs|afs|davfs|ceph|lustre|beegfs|gpfs|glusterfs|pvfs2|orangefs"
@@ -39,15 +39,15 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 
 
 _PACKED: Final = 1
-"""``user_version`` of a SQLite file without anything that was deleted unsafely."""
+"""``user_version`` of a SQLite file without remains of unsafe deletes."""
 
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    """An INSERT that knows ON CONFLICT, of the back end in use.
+    """An INSERT with ON CONFLICT, of the back end in use.
 
-    Ask it for RETURNING to learn whether a row was written; row counts do not tell on psycopg.
+    Use RETURNING to learn whether a row was written; row counts do not tell on psycopg.
     """
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the other one is not needed
@@ -83,27 +83,27 @@ class Database:
         return self.engine.dialect.name == "sqlite"
 
     def read(self) -> AbstractContextManager[Connection]:
-        """One moment of the database, for SELECT only; never waits for a writer."""
+        """A snapshot of the database, for SELECT only; never waits for a writer."""
         return self._reader.begin()
 
     def write(self) -> AbstractContextManager[Connection]:
         """A transaction that may write.
 
-        On SQLite it is BEGIN IMMEDIATE: one writer at a time, in all processes, so that what is
-        read inside still holds at the commit. On PostgreSQL it is READ COMMITTED: lock what must
-        hold with ``select(...).with_for_update()``, which SQLite ignores.
+        On SQLite it is BEGIN IMMEDIATE: one writer at a time, in all processes, so what is read
+        inside still holds at the commit. On PostgreSQL it is READ COMMITTED: lock what must hold
+        with ``select(...).with_for_update()``, which SQLite ignores.
         """
         return self._writer.begin()
 
     def joined(self, connection: Connection | None) -> AbstractContextManager[Connection]:
-        """The caller's writing transaction, or one of its own when there is none."""
+        """The caller's writing transaction, or a new one when there is none."""
         return self.write() if connection is None else nullcontext(connection)
 
     def forget_deleted(self) -> bool:
-        """Overwrite what was deleted; False where somebody reads an old moment, then try again.
+        """Overwrite what was deleted; False where an old snapshot is being read: try again then.
 
-        On SQLite the file is packed once, for what was deleted before each delete overwrote, and
-        its log is emptied. PostgreSQL's dead rows go with its vacuum.
+        On SQLite the file is packed once, for deletes from before each delete overwrote, and its
+        log is emptied. PostgreSQL's vacuum removes dead rows.
         """
         if not self.is_sqlite:
             return True
@@ -121,13 +121,10 @@ class Database:
 
 
 def open_database(url: str | URL) -> Database:
-    """A database of the present schema; created or migrated when need be.
+    """A database of the present schema; created or migrated if need be.
 
-    Parameters
-    ----------
-    url : str or sqlalchemy.URL
-        ``sqlite:///<path>`` or ``postgresql://user:password@host/name``. Several processes may open
-        the same fresh database at the same moment.
+    ``url`` is ``sqlite:///<path>`` or ``postgresql://user:password@host/name``. Several processes
+    may open the same fresh database at the same moment.
 
     Raises
     ------
@@ -154,14 +151,10 @@ def open_database(url: str | URL) -> Database:
 
 
 def open_private_database(path: Path) -> Database:
-    """A SQLite file that this process alone uses, such as a backup's, on whatever file system.
+    """A SQLite file that this process alone uses, such as a backup's, on any file system.
 
-    Created or migrated as by `open_database`, in one file without a log beside it.
-
-    Raises
-    ------
-    peewit.service.database.migrations.DatabaseVersionError
-        A newer version of this program has written the file.
+    Created or migrated as by `open_database`, in one file without a log beside it. Raises
+    `DatabaseVersionError` where a newer version of this program has written the file.
     """
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
     event.listen(engine, "connect", _configure_sqlite)
@@ -249,20 +242,10 @@ def _switch_to_wal(engine: Engine) -> None:
 
 
 def refuse_network_file_system(path: Path, mounts: Path) -> None:
-    """Raise when a SQLite file would lie on a file system of several machines.
+    """Raise a ValueError where a SQLite file would lie on a file system of several machines.
 
-    Parameters
-    ----------
-    path : Path
-        The database file; need not exist.
-    mounts : Path
-        A table of mounts in the form of Linux's ``/proc/mounts``; where there is none (other
-        systems) nothing is refused.
-
-    Raises
-    ------
-    ValueError
-        The mount that holds ``path`` is of a type that several machines share.
+    ``path`` need not exist. ``mounts`` is a table like Linux's ``/proc/mounts``; where there is
+    none (other systems) nothing is refused.
     """
     try:
         table = mounts.read_text(errors="replace")

@@ -1,7 +1,7 @@
-"""Lease holders: names of processes, from which another can tell that one of them is dead.
+"""Lease holders: names of processes, by which another process can tell that one is dead.
 
 Only a process of the same running machine and the same process numbers (container) may judge, and
-only what it can be sure of: whoever cannot tell waits until the lease runs out.
+only what is certain: whoever cannot tell waits until the lease runs out.
 """
 
 import os
@@ -18,7 +18,7 @@ _ENDED: Final = {"Z", "X"}
 
 
 def holder_name() -> str:
-    """Host, process number, a name of its own, machine, and when the process started."""
+    """Host, process number, a random name, machine, and when the process started."""
     pid = os.getpid()
     try:
         _, started = _state_and_start(pid)
@@ -43,7 +43,7 @@ def is_dead(holder: str) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process of this machine is held by a signal; False where that cannot be told."""
+    """Whether a signal has stopped a process of this machine; False where that cannot be told."""
     try:
         return _state_and_start(pid)[0] in {"T", "t"}
     except OSError:
@@ -51,14 +51,14 @@ def is_stopped(pid: int) -> bool:
 
 
 def _state_and_start(pid: int) -> tuple[str, str]:
-    """A letter, and clock ticks since boot, which no change of the clock changes."""
+    """State letter, and start in clock ticks since boot: setting the clock does not change it."""
     # the name of the program before them may hold anything, parentheses too
     after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     return after_name[0], after_name[19]
 
 
 def _machine() -> str:
-    """The same for two processes only if both see the same process numbers, since this boot."""
+    """Equal for two processes only if both see the same process numbers, since this boot."""
     try:
         boot = _BOOT.read_text().strip()
         numbers = os.readlink(_NUMBERS)  # noqa: PTH115 - a link to no path

@@ -1,4 +1,4 @@
-"""Lease keeper: a lease held for as long as a block of code runs; a thread renews it."""
+"""Lease keeper: a lease held while a block of code runs; a thread renews it."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaseHeld(RuntimeError):
-    """Another process has the lease, and does what it is for."""
+    """Another process has the lease and does the work."""
 
     def __init__(self, purpose: str, holder: str | None) -> None:
         super().__init__(f"another process {purpose}: {holder or 'it has just ended'}")
@@ -41,7 +41,7 @@ class LeaseKeeper:
         self._store.renew(self.lease)
 
     def stop(self) -> None:
-        """Stop renewing and let the next holder have it."""
+        """Stop renewing, and release the lease."""
         self._stopped.set()
         self._thread.join()
         self._store.release(self.lease)
@@ -60,13 +60,7 @@ class LeaseKeeper:
 
 @contextmanager
 def held_lease(database: Database, name: str, *, purpose: str) -> Iterator[LeaseKeeper]:
-    """Hold a lease for a purpose, as ``ingests this graph``.
-
-    Raises
-    ------
-    LeaseHeld
-        Another process that lives has it.
-    """
+    """Hold a lease for a purpose such as ``ingests this graph``; raises `LeaseHeld`."""
     store = LeaseStore(database)
     keeper = LeaseKeeper(store, _acquire(store, name, purpose))
     try:

@@ -1,9 +1,8 @@
 """Leases: one process at a time does a thing, such as ingesting a graph.
 
-A lease runs out by the database's clock unless it is renewed; then another may take it, and until
-one does the holder may renew it. Its token grows with every holder and `confirm` checks it in the
-transaction that writes, so that a holder who was asleep for too long cannot write over the next
-one.
+A lease runs out by the database's clock unless it is renewed. Then another may take it; until one
+does, the holder may still renew it. Its token grows with every holder, and `confirm` checks it in
+the transaction that writes, so a holder who was asleep for too long cannot overwrite the next one.
 """
 
 from dataclasses import dataclass
@@ -23,24 +22,12 @@ class LeaseExpired(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Right to do what ``name`` says, until another has it.
+    """The right to do what ``name`` says, until another has it."""
 
-    Attributes
-    ----------
-    name : str
-        What for, as ``ingest:<graph id>``.
-    holder : str
-        Who, for people to read.
-    token : int
-        Greater than that of every earlier holder.
-    ttl_seconds : float
-        May be taken by another so long after the last renewal.
-    """
-
-    name: str
-    holder: str
-    token: int
-    ttl_seconds: float
+    name: str  # such as ingest:<graph id>
+    holder: str  # for people to read
+    token: int  # greater than that of every earlier holder
+    ttl_seconds: float  # since the last renewal; then another may take it
 
 
 class LeaseStore:
@@ -52,14 +39,9 @@ class LeaseStore:
     def acquire(
         self, name: str, holder: str, ttl_seconds: float, *, dead: str | None = None
     ) -> Lease | None:
-        """The lease, or None while another holder, or this one twice, has it.
+        """The lease, or None while another holder, or the same, has it.
 
-        From ``dead``, a holder that is known to have ended, it is taken before it runs out.
-
-        Raises
-        ------
-        ValueError
-            ``ttl_seconds`` is not positive.
+        It is taken before it runs out from ``dead``, a holder that is known to have ended.
         """
         if not ttl_seconds > 0:
             raise ValueError(f"ttl_seconds must be positive, got {ttl_seconds}")
@@ -85,7 +67,7 @@ class LeaseStore:
             confirm(connection, lease)
 
     def release(self, lease: Lease) -> None:
-        """Let the next holder have it at once; nothing happens if another has it already."""
+        """Let the next holder have it at once; does nothing if another has it already."""
         with self._database.write() as connection:
             connection.execute(
                 update(leases)
@@ -94,7 +76,7 @@ class LeaseStore:
             )
 
     def holder(self, name: str) -> str | None:
-        """Who has the lease now, if anybody."""
+        """The holder of the lease now, if there is one."""
         statement = select(leases.c.holder).where(
             leases.c.name == name, leases.c.expires_at > now()
         )
@@ -105,10 +87,7 @@ class LeaseStore:
 def confirm(connection: Connection, lease: Lease) -> None:
     """Renew the lease in a transaction and hold it until that ends.
 
-    Raises
-    ------
-    LeaseExpired
-        Another has it; nothing of the transaction may be committed.
+    Raises `LeaseExpired` where another has it: nothing of the transaction may be committed.
     """
     confirmed = connection.execute(_confirming(lease)).scalar()
     if confirmed is None:
@@ -124,7 +103,7 @@ def confirm(connection: Connection, lease: Lease) -> None:
 
 @lru_cache(maxsize=256)  # a lease is renewed again and again
 def _confirming(lease: Lease) -> ReturningUpdate[tuple[int]]:
-    """What renews a lease, and tells its token where it is still held."""
+    """The statement that renews a lease, and returns its token where it is still held."""
     return (
         update(leases)
         .where(leases.c.name == lease.name, leases.c.token == lease.token)

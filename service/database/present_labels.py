@@ -1,4 +1,4 @@
-"""Present labels: of each node its last label event, unless that takes the label back."""
+"""Present labels: the last label event of each node, unless that takes the label back."""
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -8,7 +8,7 @@ _later = label_events.alias("later").c
 
 
 def is_present() -> ColumnElement[bool]:
-    """Whether an event of ``label_events`` holds now."""
+    """The condition that an event of ``label_events`` holds now."""
     events = label_events.c
     followed = (
         select(_later.seq)
@@ -24,9 +24,9 @@ def is_present() -> ColumnElement[bool]:
 
 
 def column_names(connection: Connection, graph_id: str) -> list[str]:
-    """The columns in which labels were given, also those taken back since; '' for the unnamed one.
+    """The columns with labels, also those taken back since; '' is the unnamed one.
 
-    A look into the key for each, however many labels there are.
+    One index look-up for each, however many labels there are.
     """
     events, found = label_events.c, list[str]()
     least = select(func.min(events.column_name)).where(events.graph_id == graph_id)
@@ -38,9 +38,9 @@ def column_names(connection: Connection, graph_id: str) -> list[str]:
 
 
 def count_to_two(connection: Connection, graph_id: str, column: str = "") -> int:
-    """How many different labels a column of a graph has: 0, 1, or 2 for two or more.
+    """Different labels of a column of a graph: 0, 1, or 2 for two or more.
 
-    Of millions of labels it looks at a few, except where all are equal.
+    Looks at a few of millions of labels, except where all are equal.
     """
     events = label_events.c
     present = select(events.label).where(

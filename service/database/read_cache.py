@@ -1,7 +1,7 @@
 """Cache of what was read from the database, valid until something is committed.
 
-A server answers thousands of small questions a second with the same few rows: a key, a graph, its
-freshest job. Whether a commit has come in between is far cheaper to ask than the rows are. So an
+A server answers thousands of small requests a second from the same few rows: a key, a graph, its
+newest job. Asking whether a commit has come in between is far cheaper than reading the rows. So an
 answer from here is never older than the request that it is for.
 """
 
@@ -16,7 +16,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.revision import Revision
 
 MAX_AGE_SECONDS: Final = 30.0
-"""Nothing is kept longer, so that what a reading writes (the last use of a key) is written."""
+"""Nothing is kept longer, so that writes of a load (the last use of a key) happen."""
 
 _MAX_VALUES: Final = 4096
 _NOTHING: Final = object()
@@ -27,7 +27,7 @@ _arrival: ContextVar[float | None] = ContextVar("arrival", default=None)
 
 @contextmanager
 def arriving() -> Iterator[None]:
-    """Mark a request's begin: it may be answered from what was read since then."""
+    """Mark the start of a request: it may be answered from what was read since then."""
     token = _arrival.set(monotonic())
     try:
         yield
@@ -36,13 +36,7 @@ def arriving() -> Iterator[None]:
 
 
 class Recent:
-    """Cached values by key; any number of threads may ask.
-
-    Parameters
-    ----------
-    database : Database
-        What the values are read from, and from nothing else.
-    """
+    """Cached values by key, read from the database alone; any number of threads may ask."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,17 +50,13 @@ class Recent:
     def get(self, key: Hashable, load: Callable[[], _Value]) -> _Value:
         """The value of a key, loaded unless it is known.
 
-        Parameters
-        ----------
-        key : hashable
-            Says all that ``load`` depends on besides the database.
-        load : callable
-            Reads the value. What it raises is raised, and not kept.
+        The key says all that ``load`` depends on besides the database. What ``load`` raises is not
+        kept.
         """
         values = self._present()
         value = values.get(key, _NOTHING)
         if value is _NOTHING:
-            # Whatever is committed from now on changes the revision, and these values with it.
+            # A commit from now on changes the revision, so these values no longer count.
             value = load()
             if len(values) >= _MAX_VALUES:
                 values.clear()

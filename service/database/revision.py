@@ -1,8 +1,8 @@
 """Revision of a database: differs after every commit of anybody, and is cheap to ask for.
 
-SQLite counts the commits that a connection sees, and PostgreSQL's snapshot changes with every
+SQLite counts the commits that a connection sees; PostgreSQL's snapshot changes with every
 transaction that writes. So a process that waits for work asks for this, ten times a second, and
-looks at the tables only when something has been committed.
+looks at the tables only after a commit.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ _SNAPSHOT: Final = "SELECT CAST(pg_current_snapshot() AS text)"
 
 
 class Revision:
-    """The revision as a connection of its own sees it, which never begins a transaction.
+    """The revision as its own connection sees it, which never begins a transaction.
 
     One thread at a time may use it.
     """
@@ -29,7 +29,7 @@ class Revision:
         self._last: object = None
 
     def present(self) -> object:
-        """Equal to what it was only where nothing was committed since then."""
+        """A value that is equal to an earlier one only where nothing was committed since."""
         connection = self._connection
         try:
             return self._read(connection or self._connect())
@@ -40,7 +40,7 @@ class Revision:
         return self._read(self._connect())  # the server was started again meanwhile
 
     def has_changed(self) -> bool:
-        """Whether anything was committed since this was called last; true at first."""
+        """Whether anything was committed since the last call; true at first."""
         before, self._last = self._last, self.present()
         return self._last != before
 
@@ -59,7 +59,7 @@ class Revision:
                 raise OperationalError(_DATA_VERSION, None, error) from error
         else:
             found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
-        # Of a new connection SQLite counts anew, and equal counts would say nothing.
+        # SQLite counts per connection: equal counts of two connections say nothing.
         return connection, found
 
     def _connect(self) -> Connection:

@@ -1,7 +1,7 @@
 """The tables of the database.
 
-What their rows mean is said by the stores that write them; `migrations` holds the steps between
-versions of these declarations.
+The stores that write rows say what they mean; `migrations` holds the steps between versions of
+these declarations.
 """
 
 from datetime import datetime

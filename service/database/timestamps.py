@@ -16,7 +16,7 @@ class Timestamp(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """The stored form; text of equal width, so that SQLite compares times by comparing text."""
+        """The stored form; text of equal width, so that SQLite orders times by text."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -34,8 +34,6 @@ class Timestamp(TypeDecorator[datetime]):
 
 
 class _ClockReading(FunctionElement[datetime]):
-    """The database's clock plus a number of seconds."""
-
     type = Timestamp()
     name = "clock_reading"
     inherit_cache = True

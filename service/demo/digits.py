@@ -1,7 +1,7 @@
 """The demo's data: scikit-learn's 1,797 handwritten digits as a graph of similar images.
 
-Real images, no download. Node ids are strings such as ``digit-0042``; nothing but the demo and
-the tests knows that they are digits.
+Real images, no download. Node ids are strings such as ``digit-0042``; only the demo and the tests
+know that they are digits.
 """
 
 from pathlib import Path
@@ -16,26 +16,17 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 
 N_NEIGHBORS: Final = 100
 WIDTH_NEIGHBOR: Final = 7
-"""The kernel of an image is as wide as the distance to this neighbor."""
+"""The kernel width of an image is the distance to this neighbor."""
 
 ROWS_PER_GROUP: Final = 16_384
 
 
 def digit_edges(n_neighbors: int = N_NEIGHBORS) -> pa.Table:
-    """Edges between each image and its nearest ones.
+    """Edges between each image and its nearest ones, each once: ``src``, ``dst`` and ``weight``.
 
-    Two images are joined when either is among the ``n_neighbors`` nearest of the other, with
-    weight exp(-4 d² / (s_u s_v)), d their distance and s the distance to the 7th neighbor.
-
-    Parameters
-    ----------
-    n_neighbors : int
-        At least 7; 100 gives 112,374 edges.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``src``, ``dst`` (string) and ``weight`` (float32), each edge once.
+    Two images are joined when either is among the ``n_neighbors`` (at least 7) nearest of the
+    other, with weight exp(-4 d² / (s_u s_v)), d their distance and s the distance to the 7th
+    neighbor; 100 neighbors give 112,374 edges.
     """
     u, v, weight = neighbor_edges(load_digits().data, n_neighbors)
     return pa.table({"src": _names(u), "dst": _names(v), "weight": weight.astype(np.float32)})
@@ -46,7 +37,7 @@ def neighbor_edges(
 ) -> tuple[Int64Array, Int64Array, FloatArray]:
     """Edges (u, v, weight) of the neighbor graph of a few images with integer pixels, u < v.
 
-    Not scikit-learn's neighbors: its order of equal distances follows the threads of the BLAS.
+    Not scikit-learn's neighbors: its order of equal distances depends on the threads of the BLAS.
     Here distances are exact, and of two images equally near the first one counts.
     """
     n_images = len(images)
@@ -69,10 +60,7 @@ def digit_labels() -> pa.Table:
 def draw_labels(labels: pa.Table, per_class: int, *, seed: int) -> pa.Table:
     """Some rows of a label table, equally many of each class, drawn at random.
 
-    Raises
-    ------
-    ValueError
-        A class has fewer rows than ``per_class``.
+    Raises a ValueError where a class has fewer rows than ``per_class``.
     """
     rng = np.random.default_rng(seed)
     classes = labels["label"].to_numpy()
@@ -92,7 +80,7 @@ def write_shuffled(edges: pa.Table, path: Path, *, seed: int) -> None:
 
 
 def write_pictures(directory: Path) -> None:
-    """Write every image as an SVG called like its node."""
+    """Write every image as an SVG named after its node."""
     directory.mkdir(parents=True, exist_ok=True)
     images: Any = load_digits().images
     names = _names(np.arange(len(images))).to_pylist()

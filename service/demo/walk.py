@@ -1,8 +1,8 @@
 """`peewit demo`: the whole path on real digits, through the code that serves users.
 
-The demo has a home of its own, a directory with the edges and labels it made, the database and the
-predictions. Running it again deletes the demo's graph the way users do and makes it anew, with the
-labels that people gave; graphs of other names in that home stay.
+The demo has its own home: a directory with the edges and labels it made, the database and the
+predictions. Running it again deletes the demo's graph the way users do and makes it again, with the
+labels that people gave; other graphs in that home stay.
 """
 
 import time
@@ -72,13 +72,13 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFiles:
-    """What the demo leaves in its directory for people to look at."""
+    """Files that the demo leaves in its directory for people to look at."""
 
     directory: Path
 
     @property
     def edges(self) -> Path:
-        """The 100-nearest-neighbor graph, as it went in."""
+        """The 100-nearest-neighbor graph, as it was ingested."""
         return self.directory / "edges.parquet"
 
     @property
@@ -98,34 +98,20 @@ class DemoFiles:
 
     @property
     def predictions(self) -> Path:
-        """What came out."""
+        """The predictions of every node."""
         return self.directory / "predictions.parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What the demo found.
+    """The demo's figures."""
 
-    Attributes
-    ----------
-    directory : Path
-        Its home.
-    ingest_seconds, solve_seconds : float
-        From asking to having.
-    snapshot : SnapshotMeta
-        Edges in and kept, epsilon asked and expected.
-    job : Job
-        The solve.
-    evaluation : Evaluation
-        On the nodes without a label.
-    """
-
-    directory: Path
+    directory: Path  # its home
     ingest_seconds: float
     solve_seconds: float
     snapshot: SnapshotMeta
-    job: Job
-    evaluation: Evaluation
+    job: Job  # the solve
+    evaluation: Evaluation  # on the nodes without a label
 
 
 def demo_settings(settings: Settings, directory: Path) -> Settings:
@@ -137,19 +123,8 @@ def demo_settings(settings: Settings, directory: Path) -> Settings:
 def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     """Run the demo in ``settings.home``, which comes from `demo_settings`.
 
-    Parameters
-    ----------
-    settings : Settings
-        Of the demo's home.
-    tell : callable
-        Receives one line of text per step.
-
-    Raises
-    ------
-    FileExistsError
-        The directory holds something that is not the demo's.
-    RuntimeError
-        A server runs on this home, or the solve did not succeed.
+    ``tell`` receives one line of text per step. Raises a FileExistsError where the directory holds
+    something else, a RuntimeError where a server runs on this home or the solve did not succeed.
     """
     files = DemoFiles(directory=settings.home)
     _take_directory(files.directory)
@@ -213,7 +188,7 @@ def _write_inputs(files: DemoFiles, tell: Tell) -> None:
 
 
 def _fresh_graph(database: Database) -> GraphRecord:
-    """The demo's graph without edges; of one of an earlier run only the labels by hand are left."""
+    """The demo's graph without edges, with only the labels by hand of an earlier run."""
     catalog = Catalog(database)
     by_hand: list[tuple[str, LabelValue, LabelOrigin, str | None]] = []
     try:
@@ -227,7 +202,7 @@ def _fresh_graph(database: Database) -> GraphRecord:
     graph = catalog.create(
         GraphSettings(name=GRAPH_NAME, max_edges=MAX_EDGES, expected_nodes=n_images, seed=SEED)
     )
-    if by_hand:  # now: this run may not come as far as to the labels
+    if by_hand:  # now, since this run may fail before it puts labels
         nodes, labels, origins, annotators = zip(*by_hand, strict=True)
         LabelStore(database).put(graph.id, nodes, labels, origin=origins, annotator=annotators)
     return graph
@@ -236,7 +211,7 @@ def _fresh_graph(database: Database) -> GraphRecord:
 def _labels_by_hand(
     database: Database, graph: GraphRecord
 ) -> list[tuple[str, LabelValue, LabelOrigin, str | None]]:
-    """The numbers that the demo has not put itself; text, which cannot stay, is left."""
+    """Number labels that the demo has not put itself; text, which cannot stay, is left out."""
     drawn = _labels(draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)).last_of_each()
     current = LabelStore(database).current(graph.id)
     columns = current.nodes, current.origins, current.annotators
@@ -332,6 +307,5 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _relative_path(path: Path) -> Path:
-    """The path from where the user is, if it is below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,4 +1,4 @@
-"""All edges of a graph, which raising its budget or lowering its epsilon may need."""
+"""Whether all edges of a graph can be read again, as a new budget or epsilon may need."""
 
 from pathlib import Path
 from typing import Final
@@ -18,14 +18,8 @@ _SHOWN: Final = 3
 def require_all_edges(graph: GraphRecord, graphs_directory: Path, *, setting: str) -> None:
     """Raise `GraphConflict` where neither a log nor files hold the edges that were thrown away.
 
-    Parameters
-    ----------
-    graph : GraphRecord
-        With its present settings.
-    graphs_directory : Path
-        Where each graph has a directory named by its id.
-    setting : {"max_edges", "epsilon"}
-        What is to be raised or lowered.
+    ``setting`` (max_edges or epsilon) is the one to be raised or lowered; ``graph`` has the present
+    one.
     """
     changed = "raised" if setting == "max_edges" else "lowered or taken back"
     if graph.settings.deletions != "off":

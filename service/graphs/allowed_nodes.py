@@ -11,9 +11,9 @@ from peewit.service.tables.uploads import BadUpload, NodeId, node_id
 
 
 def node_check(graph: GraphRecord, nodes: KnownNodes) -> Callable[[object], NodeId]:
-    """What makes an id of the graph's kind of a value, or raises BadUpload.
+    """A function that turns a value into an id of the graph's kind, or raises BadUpload.
 
-    Where nodes are numbers, one beyond those that there may be, or that was erased, is no node.
+    Where nodes are numbers, one out of range or erased is no node.
     """
     kind, most = graph.settings.node_ids, graph.settings.max_nodes
     if kind != "dense":
@@ -31,7 +31,7 @@ def node_check(graph: GraphRecord, nodes: KnownNodes) -> Callable[[object], Node
 
 
 def require_same_erasures(connection: Connection, graph: GraphRecord) -> None:
-    """Raise PositionMoved unless `node_check` of a record still holds, in the transaction."""
+    """Raise PositionMoved unless `node_check` of a record still holds, in this transaction."""
     is_looked_at = graph.settings.node_ids == "dense"
     if is_looked_at and lock_graph(connection, graph.id).erasures_seq != graph.erasures_seq:
         raise PositionMoved(f"nodes of graph {graph.id} were erased while rows were checked")

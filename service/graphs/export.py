@@ -20,17 +20,10 @@ ROWS_PER_BATCH: Final = 1 << 17
 class SnapshotEdges:
     """Edges of a snapshot, ready to be written.
 
-    Attributes
-    ----------
-    number : int
-        Of the snapshot.
-    n_edges : int
-        Rows.
-    schema : pyarrow.Schema
-        ``src``, ``dst`` (string or int64) and ``weight`` (float64).
+    The schema is ``src``, ``dst`` (string or int64) and ``weight`` (float64).
     """
 
-    number: int
+    number: int  # of the snapshot
     n_edges: int
     schema: pa.Schema
     _edges: pa.Table
@@ -54,24 +47,7 @@ class SnapshotEdges:
 def snapshot_edges(
     graph: GraphRecord, graphs_directory: Path, nodes: KnownNodes, number: int | None = None
 ) -> SnapshotEdges:
-    """The edges of one snapshot.
-
-    Parameters
-    ----------
-    graph : GraphRecord
-        Which graph.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    nodes : KnownNodes
-        Tells the external ids.
-    number : int, optional
-        Which snapshot; the newest by default.
-
-    Raises
-    ------
-    peewit.streaming.snapshots.store.SnapshotNotFound
-        There is none of this number, or none at all.
-    """
+    """The edges of a snapshot, the newest by default; raises `SnapshotNotFound`."""
     store = SnapshotStore(GraphPaths(root=graphs_directory / graph.id).snapshots)
     number = store.latest() if number is None else number
     if number is None:

@@ -1,7 +1,7 @@
-"""Files of smoothed features that jobs leave, one for each: finding, opening, and retention.
+"""Files of smoothed features, one for each job: finding, opening, and retention.
 
-A file is named after its job and attempt, and counts once the job's row names it. It can be made
-again at any time, so that one of each graph stays, and backups have none.
+A file is named after its job and attempt, and counts once the job's row names it. As it can be made
+again at any time, only the last of each graph stays, and backups have none.
 """
 
 import re
@@ -22,7 +22,7 @@ from peewit.streaming.features.store import FeaturesNotFound
 from peewit.streaming.graph_paths import GraphPaths
 
 KIND: Final = "filter"
-"""Of the jobs that make such files."""
+"""Kind of the jobs that make such files."""
 
 GRACE_SECONDS: Final = 600.0
 
@@ -30,21 +30,13 @@ _FILE_NAME: Final = re.compile(r"\.?([0-9a-f]+)-(\d+)\.npy.*")  # with a dot, no
 
 
 def file_name(job_id: str, attempt: int) -> str:
-    """Of the file that an attempt leaves."""
+    """Name of the file that an attempt leaves."""
     return f"{job_id}-{attempt}.npy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredFeatureFiles:
-    """Those of all graphs of a home directory.
-
-    Attributes
-    ----------
-    jobs : JobQueue
-        Whose jobs name the files.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    """
+    """The files of smoothed features of all graphs of a home directory."""
 
     jobs: JobQueue
     graphs_directory: Path
@@ -54,14 +46,10 @@ class FilteredFeatureFiles:
         return GraphPaths(root=self.graphs_directory / graph_id).filtered_features
 
     def find(self, graph: GraphRecord, job_id: str | None = None) -> Job:
-        """The job that was named, else the last that succeeded.
+        """The named job, else the last that succeeded.
 
-        Raises
-        ------
-        UnknownJob
-            The graph has no such job.
-        FeaturesNotFound
-            The job makes no smoothed features, or has not succeeded; or none has so far.
+        Raises `UnknownJob`, or `FeaturesNotFound` where the job makes no smoothed features or has
+        not succeeded, or none has.
         """
         name = graph.settings.name
         if job_id is None:
@@ -82,7 +70,7 @@ class FilteredFeatureFiles:
         return job
 
     def read(self, graph: GraphRecord, job: Job, nodes: KnownNodes) -> FilteredNodes:
-        """What a job has left; raises `FeaturesNotFound` where it was removed since."""
+        """The smoothed features of a job; raises `FeaturesNotFound` where they were removed."""
         result = job.result or {}
         path = self.directory(graph.id) / result["file"]
         try:
@@ -100,9 +88,9 @@ class FilteredFeatureFiles:
         )
 
     def unneeded(self, graph_id: str) -> list[Path]:
-        """Files older than `GRACE_SECONDS` that are not those of the last job nor of one at work.
+        """Files older than `GRACE_SECONDS` of neither the last job nor a running one.
 
-        Also those that a killed process has not finished.
+        Unfinished files of a killed process are among them.
         """
         directory = self.directory(graph_id)
         old = []
@@ -116,7 +104,7 @@ class FilteredFeatureFiles:
         return [path for path in old if not self._is_needed(path, latest)]
 
     def clean(self, graph_id: str) -> list[Path]:
-        """Remove what is not needed; says what that was."""
+        """Remove what is not needed; the removed files."""
         removed = self.unneeded(graph_id)
         for path in removed:
             path.unlink(missing_ok=True)

@@ -15,17 +15,12 @@ _BATCH_BYTES = 1 << 24
 class FilteredNodes:
     """Smoothed features, ready to be written.
 
-    Attributes
-    ----------
-    snapshot, features_version : int
-        What they were made of.
-    values : (n_nodes, n_columns) float32
-        Of every node, mapped from a file.
+    ``snapshot`` and ``features_version`` are what they were made from.
     """
 
     snapshot: int
     features_version: int
-    values: Float32Array
+    values: Float32Array  # (n_nodes, n_columns), mapped from a file
     _names: pa.ChunkedArray
 
     def schema(self, *, is_flat: bool) -> pa.Schema:
@@ -37,7 +32,7 @@ class FilteredNodes:
         return pa.schema([node, ("features", pa.list_(pa.float32(), n_columns))])
 
     def batches(self, *, is_flat: bool) -> Iterator[pa.RecordBatch]:
-        """All nodes in the order in which they came."""
+        """All nodes, by dense id."""
         schema, (n_nodes, n_columns) = self.schema(is_flat=is_flat), self.values.shape
         step = max(1, _BATCH_BYTES // (4 * n_columns))
         for start in range(0, n_nodes, step):

@@ -1,4 +1,4 @@
-"""Forgetting nodes: an erasure is noted in the ledger and stored, and its nodes are hidden."""
+"""Forgetting nodes: writes an erasure to the ledger, stores it, and hides its nodes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,24 +17,12 @@ from peewit.solvers.arrays import Int32Array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgetting:
-    """Takes the wish of somebody to be forgotten.
-
-    Attributes
-    ----------
-    log : ErasureLog
-        Receives it.
-    nodes : KnownNodes
-        Tells which nodes there are.
-    home : Path
-        Holds the ledger.
-    within_seconds : float
-        Time until files are to be overwritten.
-    """
+    """Stores requests to forget nodes."""
 
     log: ErasureLog
     nodes: KnownNodes
-    home: Path
-    within_seconds: float
+    home: Path  # holds the ledger
+    within_seconds: float  # until files are to be overwritten
 
     def erase(
         self,
@@ -44,26 +32,12 @@ class Forgetting:
         owner: str | None = None,
         erasure_id: str | None = None,
     ) -> ErasureRecord:
-        """Hide some nodes from now on; whoever ingests the graph erases them.
+        """Hide some nodes from now on; ingest erases them.
 
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        nodes : iterable of str or int
-            External ids of its kind; those that it does not know are taken, too: what waits may
-            hold them.
-        owner : str, optional
-            Prefix of the key that asks.
-        erasure_id : str, optional
-            Of one that the ledger has and that is applied again.
-
-        Raises
-        ------
-        GraphNotFound
-            The graph was deleted.
-        OSError
-            The ledger cannot be written; nothing is hidden then.
+        Unknown external ids are taken too, since what waits may hold them. ``owner`` is the prefix
+        of the key that asks; ``erasure_id`` is of an erasure of the ledger that is applied again.
+        Raises `GraphNotFound`, or an OSError where the ledger cannot be written; then nothing is
+        hidden.
         """
         named: Sequence[NodeId] = list(dict.fromkeys(nodes))
         ids = node_array(named, graph.settings.node_ids)
@@ -87,7 +61,7 @@ class Forgetting:
     ) -> None:
         """Hide what files brought between the look at the index and the erasure.
 
-        Of later files whoever ingests them does it, as the erasure is stored by then.
+        Ingest does this for later files, as the erasure is stored by then.
         """
         present = replace(graph, erasures_seq=self.log.changes(graph.id))
         found = self.nodes.committed(present, ids)

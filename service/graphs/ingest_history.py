@@ -1,7 +1,7 @@
 """Ingest history of each graph, a point about once a second, for charts and live figures.
 
-Points of long ago are thinned out, every second one at a time, so that a graph never has more than
-`MAX_POINTS`. Nothing depends on them: a point that cannot be stored is left out.
+Old points are thinned out, so that a graph never has more than `MAX_POINTS`. Nothing depends on
+them: a point that cannot be stored is left out.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from peewit.service.database.tables import ingest_points
 from peewit.service.database.timestamps import now
 
 MAX_POINTS: Final = 1_000
-"""Of a graph; when there are more, every second one but for the newest hundred goes."""
+"""Of a graph; beyond it every second point goes, but for the newest hundred."""
 
 _RECENT_POINTS: Final = 100
 _THIN_EVERY: Final = 100
@@ -25,28 +25,14 @@ _RATE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestPoint:
-    """A graph at one moment of its ingest.
+    """A graph at one moment of its ingest."""
 
-    Attributes
-    ----------
-    at : datetime
-        By the database's clock, in UTC.
-    n_nodes, edges_seen : int
-        Nodes, and rows read; of files that are not committed yet, too.
-    edges_kept : int
-        Edges of the newest snapshot.
-    n_records : int
-        Edge records in the sparsifier's buffer, which is thinned when it is full.
-    memory_bytes : int
-        Resident memory of the ingesting process.
-    """
-
-    at: datetime
+    at: datetime  # UTC, by the database's clock
     n_nodes: int
-    edges_seen: int
-    edges_kept: int
-    n_records: int
-    memory_bytes: int
+    edges_seen: int  # rows read, also of files that are not committed yet
+    edges_kept: int  # in the newest snapshot
+    n_records: int  # in the sparsifier's buffer, which is thinned when it is full
+    memory_bytes: int  # resident, of the ingesting process
 
 
 class IngestHistory:
@@ -66,7 +52,7 @@ class IngestHistory:
         n_records: int,
         memory_bytes: int,
     ) -> None:
-        """Store how a graph stands now; raises what the database raises."""
+        """Store the present state of a graph; raises what the database raises."""
         self._n_noted += 1
         with self._database.write() as connection:
             point = insert_into(connection, ingest_points).values(
@@ -84,33 +70,28 @@ class IngestHistory:
                 connection.execute(delete(ingest_points).where(mine, surplus))
 
     def now(self) -> datetime:
-        """By the clock that the points are noted by."""
+        """The present by the clock of the points."""
         with self._database.read() as connection:
             moment: datetime = connection.execute(select(now())).scalar_one()
             return moment
 
     def points(self, graph_id: str) -> Sequence[IngestPoint]:
-        """All that are kept, oldest first."""
+        """All points that are kept, oldest first."""
         statement = _of(graph_id).order_by(ingest_points.c.at)
         with self._database.read() as connection:
             return [_point(row) for row in connection.execute(statement)]
 
     def latest(self, graph_id: str, n_points: int = 20) -> Sequence[IngestPoint]:
-        """The newest ones, oldest first."""
+        """The newest points, oldest first."""
         statement = _of(graph_id).order_by(ingest_points.c.at.desc()).limit(n_points)
         with self._database.read() as connection:
             return [_point(row) for row in reversed(connection.execute(statement).all())]
 
 
 def edges_per_second(points: Sequence[IngestPoint], at: datetime) -> float:
-    """The present speed by the points of the last ten seconds; 0 where there are none.
+    """Speed over the points of the last ten seconds; 0 where there are too few.
 
-    Parameters
-    ----------
-    points : sequence of IngestPoint
-        Oldest first.
-    at : datetime
-        The present, by the database's clock.
+    Points are oldest first; ``at`` is the present, by the database's clock.
     """
     recent = [each for each in points if (at - each.at).total_seconds() <= _RATE_SECONDS]
     if len(recent) < 2:

@@ -1,6 +1,4 @@
-"""Known nodes of a graph: those of its node index, and those that wait for ingest.
-
-What waits are pushes of edges and sets of features.
+"""Known nodes of a graph: those of its node index, and those of pushes and features that wait.
 
 A reader's side of `peewit.streaming.nodes.index`: indexes are opened for reading, kept, and
 followed up to the last committed file. Any number of threads may ask.
@@ -37,59 +35,36 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """A set of features that waits."""
-
     path: Path
 
 
 _Block = Path | bytes | _Set | None
-"""Edges in a file or an Arrow stream, a set of features, or nothing any more."""
+"""Edges in a file or an Arrow stream, a set of features, or a block that is gone."""
 
 
 class KnownNodes:
     """Node lookup in the graphs of one home directory.
 
-    Parameters
-    ----------
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    manifest : Manifest
-        Knows what waits.
+    External ids are large_string arrays for node kind ``string``, else int64.
     """
 
     def __init__(self, graphs_directory: Path, manifest: Manifest) -> None:
         self._graphs_directory = graphs_directory
         self._manifest = manifest
-        # As an erasure changes what an index holds, with how often that was the case.
+        # With `erasures_seq`, as an erasure changes what an index holds.
         self._indexes: OrderedDict[str, tuple[int, _Index]] = OrderedDict()
         self._lock = Lock()
 
     def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
-        """Dense ids of external ones, -1 where no committed file has the node.
-
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        nodes : pyarrow.Array
-            (n_asked,) large_string for node kind ``string``, else int64.
-        """
+        """Dense ids of external ones, -1 where no committed file has the node."""
         return self._shown(graph, nodes, self._index(graph).lookup(nodes))
 
     def committed(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
-        """The same, of nodes that no reader may know, too."""
+        """The same with hidden nodes, which no reader may know."""
         return self._index(graph).lookup(nodes)
 
     def cached_ids(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array | None:
-        """Dense ids, where memory has all of them; None where a file or a lock must be waited for.
-
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        nodes : pyarrow.Array
-            (n_asked,) as for `lookup`.
-        """
+        """Dense ids if memory has all of them; None if a file or a lock must be waited for."""
         known = self._indexes.get(graph.id)
         if known is None or known[0] != graph.erasures_seq or self._hidden(graph) is not NOTHING:
             return None
@@ -109,7 +84,7 @@ class KnownNodes:
         return pc.if_else(pa.array(is_hidden), pa.scalar(None, ids.type), ids)
 
     def all_ids(self, graph: GraphRecord) -> Iterator[pa.Array]:
-        """External ids of all nodes, and of pushes and sets of features that wait; some twice."""
+        """External ids of all nodes, and of waiting pushes and features; some twice."""
         n_nodes = self._index(graph).n_nodes()
         if n_nodes:
             yield from self.external_ids(graph, n_nodes).chunks
@@ -118,7 +93,7 @@ class KnownNodes:
                 yield from _ids(block)
 
     def erased(self, graph: GraphRecord, n_nodes: int) -> Int64Array:
-        """Dense ids, increasing, of the first ``n_nodes`` that were erased: they have no name."""
+        """Dense ids, increasing, of the erased among the first ``n_nodes``: they have no name."""
         if not graph.erasures_seq or not n_nodes:
             return frozen(np.empty(0, np.int64))
         ids = self.external_ids(graph, n_nodes)
@@ -127,16 +102,8 @@ class KnownNodes:
         return frozen(np.flatnonzero(ids.is_null().to_numpy()))
 
     def knows(self, graph: GraphRecord, nodes: pa.Array) -> BoolArray:
-        """Whether each node is in the index, or in a push or a set of features that waits.
-
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        nodes : pyarrow.Array
-            (n_asked,) as for `lookup`.
-        """
-        # Pushes come first: what is not among them any more is in the index by now.
+        """Whether each node is in the index, or in a push or a set of features that waits."""
+        # Pushes come first: what has left them meanwhile is in the index by now.
         waiting = self._waiting_blocks(graph.id)
         known: BoolArray = self.lookup(graph, nodes) >= 0
         for block in () if known.all() else waiting:
@@ -168,7 +135,7 @@ class KnownNodes:
     def _waiting_blocks(self, graph_id: str) -> "Iterator[_Block]":
         """Blocks that wait; each is read when it is asked for.
 
-        Single pushes are listed first: one that is gathered meanwhile is among the files then.
+        Single pushes are listed first: one that is gathered meanwhile is then among the files.
         """
         log = self._manifest.pushes
         waiting = log.waiting(graph_id)
@@ -192,7 +159,7 @@ class KnownNodes:
 
 
 class _Index:
-    """One graph's index; ingest may publish ids that are not committed, which nobody may see."""
+    """One graph's index, without ids that ingest has published but not committed."""
 
     def __init__(self, graph: GraphRecord, paths: GraphPaths) -> None:
         self._kind = graph.settings.node_ids
@@ -252,7 +219,6 @@ class _Index:
 
 
 def _are_named(nodes: pa.Array, names: Collection[str]) -> BoolArray:
-    """Which of some ids are among those, as text."""
     if not names:
         return np.zeros(len(nodes), bool)
     listed = pa.array(names, pa.large_string())
@@ -261,7 +227,7 @@ def _are_named(nodes: pa.Array, names: Collection[str]) -> BoolArray:
 
 
 def _n_committed(checkpoints: Path) -> int:
-    """Nodes of the committed files; asks again when the checkpoint is replaced while it is read."""
+    """Nodes of committed files; asks again when the checkpoint is replaced while it is read."""
     if not checkpoints.exists():
         return 0
     store = CheckpointStore(checkpoints)
@@ -274,7 +240,7 @@ def _n_committed(checkpoints: Path) -> int:
 
 
 def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
-    """Whether a block that waits has each node; None when the block is gone."""
+    """Whether a waiting block has each node; None when the block is gone."""
     found = np.zeros(len(nodes), dtype=bool)
     try:
         for ids in _ids(block):

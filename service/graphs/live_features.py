@@ -1,8 +1,8 @@
 """Features of live sources: the rows of a chunk as a set that waits for ingest.
 
-A row takes the place of the one that its node has; one that breaks a rule is refused alone. What is
-deleted in a source stays in the graph, which has no way to forget features of a node but to erase
-it, and is told as refused.
+A row replaces the row of its node; one that breaks a rule is refused alone. A row that is deleted
+in a source stays in the graph, which can only erase a node with its features, and is reported as
+refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ from peewit.streaming.graph_paths import GraphPaths
 
 
 class _Shape(NamedTuple):
-    """What the rows of a graph are; ``n_columns`` matters where they are dense."""
+    """The shape of a graph's rows; ``n_columns`` matters where they are dense."""
 
     is_sparse: bool
     n_columns: int | None
@@ -59,17 +59,7 @@ class _Shape(NamedTuple):
 
 
 class FeatureIntake:
-    """Writes chunks of features as sets of their graph.
-
-    Parameters
-    ----------
-    log : FeatureLog
-        Receives the sets.
-    nodes : KnownNodes
-        Who tells which numbers were erased.
-    settings : Settings
-        Home directory, and how many bytes of features may wait.
-    """
+    """Writes chunks of features as sets of their graph."""
 
     most_rows: ClassVar[int] = 1 << 16
 
@@ -79,7 +69,7 @@ class FeatureIntake:
         self._settings = settings
 
     def has_room(self, source: SourceRecord) -> bool:
-        """Whether fewer features of the graph wait for ingest than may."""
+        """Whether less than the limit of the graph's features waits for ingest."""
         return self._log.waiting_bytes(source.graph_id) < self._settings.max_backlog_bytes
 
     def take(
@@ -157,7 +147,7 @@ class FeatureIntake:
     def _require_same_shape(
         self, connection: Connection, graph_id: str, new: NewFeatureSet
     ) -> None:
-        """Raise PositionMoved where somebody else's rows came first, and are of another shape."""
+        """Raise PositionMoved where somebody else's rows came first and have another shape."""
         version = lock_graph(connection, graph_id).features_version
         found = self._shape(graph_id, version, connection=connection)
         if found is not None and not found.fits(new):
@@ -166,7 +156,7 @@ class FeatureIntake:
     def _shape(
         self, graph_id: str, version: int, *, connection: Connection | None = None
     ) -> _Shape | None:
-        """What waits for the graph, or is in it; None where nothing is."""
+        """Shape of the rows that wait for the graph, or are in it; None where there are none."""
         for waiting in reversed(self._log.waiting(graph_id, connection=connection)):
             return _Shape(waiting.is_sparse, waiting.n_columns)
         paths = GraphPaths(root=self._settings.graphs_directory / graph_id)
@@ -178,7 +168,7 @@ class FeatureIntake:
 
 
 def _shape_of(table: pa.Table) -> _Shape:
-    """What the first row of a chunk with features is, where the graph has none."""
+    """Shape of the first row of a chunk with features, where the graph has none."""
     dense, sparse = _first_row(table, "features"), _first_row(table, "indices")
     if sparse < dense:
         return _Shape(is_sparse=True, n_columns=None)

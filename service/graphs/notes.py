@@ -1,4 +1,4 @@
-"""What to know of the edges of a graph before its labels are trusted."""
+"""Notes on the edges of a graph, to be known before its labels are trusted."""
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.wire.graphs import edges_text
@@ -6,7 +6,7 @@ from peewit.streaming.snapshots.store import SnapshotMeta
 
 
 def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
-    """What is kept of the edges of a graph, given its newest snapshot, in words."""
+    """How many edges of a graph are kept, by its newest snapshot, in words."""
     progress, settings = graph.progress, graph.settings
     return edges_text(
         n_nodes=progress.n_nodes,
@@ -22,17 +22,7 @@ def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
 def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
     """The note of the newest snapshot, and why edges that it lacks could not be read again.
 
-    Parameters
-    ----------
-    newest : SnapshotMeta or None
-        None before the first.
-    repair_fault : str or None
-        `peewit.service.inbox.repairs.Repairs.fault`.
-
-    Returns
-    -------
-    str
-        Empty where there is nothing to know.
+    Empty where there is nothing to know; ``repair_fault`` is of `Repairs.fault`.
     """
     told = [] if newest is None or not newest.note else [newest.note]
     if repair_fault is not None:

@@ -1,10 +1,10 @@
-"""Confinement of sources that were added over HTTP to the places that they may read.
+"""Confinement of sources added over HTTP to the places that they may read.
 
 Whoever holds a key for `ingest` names places on a machine that is not theirs, so an allow list says
-which: local directories, protocols of object stores, hosts of the web. The owner of the machine
-adds sources by command line, and is not bound by it. The API asks when a source is added; ingest
-asks again when it lists and when it reads, by its own settings, since links change and processes
-may differ.
+which: local directories, protocols of object stores, hosts of the web. Sources that the machine's
+owner adds by command line are not bound by it. The API checks when a source is added. Ingest checks
+again, by its own settings, when it lists and when it reads, since links change and processes may
+differ.
 """
 
 import re
@@ -21,7 +21,7 @@ from peewit.service.settings import OBJECT_STORES, Settings
 
 _WEB: Final = ("http", "https")
 _HOSTED: Final = (*_WEB, "kafka")
-"""Protocols whose addresses say which hosts are asked; of kafka there may be several, by commas."""
+"""Protocols whose addresses name hosts to connect to; kafka may name several, by commas."""
 _CATALOG: Final = "iceberg"
 _LOCAL: Final = "file://"
 _NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
@@ -35,24 +35,12 @@ class SourceRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRules:
-    """The places that are open to sources added over HTTP.
+    """The places that are open to sources added over HTTP."""
 
-    Attributes
-    ----------
-    roots : tuple of Path
-        Local files must lie below one of them, links followed.
-    home : Path
-        The service's own directory, which is open to nobody.
-    schemes : frozenset of str
-        Protocols of remote places, such as ``s3``.
-    hosts : frozenset of str
-        Hosts, as ``name`` or ``name:port``, that http, https and kafka may reach.
-    """
-
-    roots: tuple[Path, ...]
-    home: Path
-    schemes: frozenset[str]
-    hosts: frozenset[str]
+    roots: tuple[Path, ...]  # local files must lie below one of them, links followed
+    home: Path  # the service's own directory, open to nobody
+    schemes: frozenset[str]  # protocols of remote places, such as s3
+    hosts: frozenset[str]  # name or name:port, for http, https and kafka
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -65,22 +53,10 @@ class SourceRules:
         )
 
     def place_of(self, url: str) -> str:
-        """The open place that a URL lies in; whether anything is there plays no part.
+        """The open place that a path or URL lies in, for `is_within`; nothing need be there.
 
-        Parameters
-        ----------
-        url : str
-            A directory, glob or file: absolute path or fsspec URL.
-
-        Returns
-        -------
-        str
-            For `is_within`: a directory, a host with its protocol, or a protocol.
-
-        Raises
-        ------
-        SourceRefused
-            It lies in none; names the setting that says so.
+        A directory, a host with its protocol, or a protocol. Raises `SourceRefused`, which names
+        the setting to change.
         """
         if "::" in url:
             raise SourceRefused(
@@ -123,14 +99,8 @@ class SourceRules:
 def is_within(url: str, place: str, *, home: Path) -> bool:
     """Whether a path or URL still lies in the place that let its source in.
 
-    Parameters
-    ----------
-    url : str
-        Of a source, or of a file that was listed there.
-    place : str
-        From `SourceRules.place_of`.
-    home : Path
-        ``Settings.home``, where no source may read.
+    ``url`` is of the source or of a file listed there, ``place`` from `SourceRules.place_of`; no
+    source may read in ``home``.
     """
     scheme, mark, rest = url.partition("://")
     is_local = not mark or scheme == "file"
@@ -150,7 +120,6 @@ def is_within(url: str, place: str, *, home: Path) -> bool:
 
 
 def _hosts(rest: str) -> str:
-    """What stands between the protocol of a URL and its path."""
     return re.split("[/?#]", rest, maxsplit=1)[0].lower()
 
 
@@ -171,7 +140,7 @@ def require_within(url: str, place: str, *, home: Path) -> None:
 
 
 def _resolve(path: Path) -> Path:
-    """Where a path leads, links followed; what a wildcard stands for is looked at once listed."""
+    """Where a path leads, links followed; what a wildcard stands for is checked once listed."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):  # a loop of links, a name too long, a NUL
@@ -181,8 +150,8 @@ def _resolve(path: Path) -> Path:
 def confine_redirects(hosts: Collection[str]) -> None:
     """From now on no redirect takes this process to a host that nobody has named.
 
-    It may lead to the host that redirects and to ``hosts``; of the owner's sources too, since what
-    is read is read by path, whoever added it.
+    It may lead to the redirecting host and to ``hosts``. This binds the owner's sources too, since
+    files are read by path, whoever added the source.
     """
 
     async def client(**options: Any) -> Any:

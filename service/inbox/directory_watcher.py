@@ -1,6 +1,6 @@
-"""Directory watcher: wakes the listing of local directories when something changes in them.
+"""Directory watcher: triggers listings of local directories when something changes in them.
 
-Only a hint: listings are the truth, and go on at their pace where the system tells nothing
+Only a hint: listings are the truth, and go on at their pace where the system reports nothing
 (network file systems, no inotify watches left).
 """
 
@@ -13,22 +13,16 @@ import structlog
 from watchfiles import watch
 
 _DEBOUNCE_MILLISECONDS: Final = 400
-"""Changes that come so close together are told once."""
+"""Changes this close together are reported once."""
 
 _LOOK_MILLISECONDS: Final = 500
-"""How often the thread looks whether it is to end."""
+"""How often the thread checks whether it is to end."""
 
 _log = structlog.get_logger(__name__)
 
 
 class DirectoryWatch:
-    """Watches a set of directories in a thread of its own.
-
-    Parameters
-    ----------
-    on_change : callable
-        Called in that thread with the watched directories in which something has changed.
-    """
+    """Watches a set of directories; calls ``on_change``, in its own thread, with changed ones."""
 
     def __init__(self, on_change: Callable[[set[str]], None]) -> None:
         self._on_change = on_change
@@ -36,7 +30,7 @@ class DirectoryWatch:
         self._stopped = threading.Event()
 
     def set(self, directories: Iterable[str]) -> None:
-        """Watch these from now on, which exist; asks nothing of them, as they may not answer."""
+        """Watch these directories from now on; reads none of them, as they may not answer."""
         wanted = frozenset(directories)
         if wanted == self._directories:
             return

@@ -1,4 +1,4 @@
-"""Deletes of edges as a table of changes, which comes in as a push does."""
+"""Deletes of edges as a table of changes, which is ingested like a push."""
 
 from collections.abc import Iterable, Sequence
 from typing import IO
@@ -24,14 +24,14 @@ def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind
 
 
 def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.RecordBatch:
-    """The pairs of some edges as rows that delete them; their weights mean nothing."""
+    """Rows that delete the pairs of some edges; their weights do not matter."""
     op = pa.repeat(OPERATIONS[DELETE], batch.num_rows)
     ends = batch.column(columns.src), batch.column(columns.dst)
     return pa.record_batch([*ends, op], ["src", "dst", "op"])
 
 
 def require_deletes(column: pa.Array, name: str, first_row: int) -> None:
-    """Raise BadUpload with the first row of a feed of changes that does not delete."""
+    """Raise BadUpload for the first row of a feed of changes that does not delete."""
     op = read_operations(column, name, first_row)
     others = np.flatnonzero(op != DELETE) if op is not None else np.arange(min(len(column), 1))
     if others.size:
@@ -45,7 +45,7 @@ def require_deletes(column: pa.Array, name: str, first_row: int) -> None:
 
 
 def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes]) -> None:
-    """Write rows as an Arrow stream, and go back to its start."""
+    """Write rows as an Arrow stream, then seek to its start."""
     remaining = (batch for batch in batches if batch.num_rows)
     first = next(remaining, None)
     if first is None:

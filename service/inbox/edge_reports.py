@@ -1,6 +1,6 @@
-"""Edge reports: what an ingest would take of a file, and what it would refuse.
+"""Edge reports: what an ingest would take from a file, and what it would refuse.
 
-Files are read and checked whole, and nothing is kept. Commands and pages look through them here.
+Files are read and checked whole for commands and pages, and nothing is kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,34 +24,15 @@ _FIRST_ROWS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
-    """What a file holds.
-
-    Attributes
-    ----------
-    path : str
-        Which one.
-    n_rows : int
-        Rows that are taken.
-    first_rows : list of (src, dst, weight, operation)
-        The first of them.
-    n_changes : dict of str to int
-        Rows that delete or set, by operation, where there are any.
-    bad_rows : tuple of BadRow
-        Rows that break a rule.
-    refusal : str or None
-        Why an ingest would not take the file.
-    n_late : int or None
-        Rows that would be left out as they are older than the window; None in graphs where no
-        column tells that.
-    """
+    """What a file holds."""
 
     path: str
-    n_rows: int = 0
-    first_rows: Sequence[tuple[object, object, float, str]] = ()
-    n_changes: Mapping[str, int] = field(default_factory=dict)
-    bad_rows: Sequence[BadRow] = ()
-    refusal: str | None = None
-    n_late: int | None = None
+    n_rows: int = 0  # rows that are taken
+    first_rows: Sequence[tuple[object, object, float, str]] = ()  # src, dst, weight, operation
+    n_changes: Mapping[str, int] = field(default_factory=dict)  # rows that delete or set
+    bad_rows: Sequence[BadRow] = ()  # those that break a rule
+    refusal: str | None = None  # why an ingest would not take the file
+    n_late: int | None = None  # rows older than the window; None without a column of times
 
 
 def file_report(
@@ -64,18 +45,9 @@ def file_report(
 ) -> FileReport:
     """What a file would bring to a graph.
 
-    Parameters
-    ----------
-    graph : GraphRecord
-        Says how it is read.
-    file : EdgeFile
-        Beyond its ``max_bad_rows`` no more bad rows are looked for.
-    directory : Path
-        Receives a copy while the file is read.
-    max_bad_rows : int
-        With more of them the file would be refused.
-    times : FileTimes, optional
-        Of the files so far, in a graph with a window by time.
+    ``directory`` receives a copy while the file is read. With more than ``max_bad_rows`` the file
+    would be refused; beyond ``file.max_bad_rows`` no more are looked for. ``times`` are of the
+    files so far, in a graph with a window by time.
     """
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     try:
@@ -93,7 +65,7 @@ def file_report(
 def _look(
     graph: GraphRecord, staged: StagedFile, max_bad_rows: int, times: FileTimes | None
 ) -> FileReport:
-    """Look through a file; raises BadEdges where a part of it breaks a rule."""
+    """Read and check a file; raises BadEdges where a part of it breaks a rule."""
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     first: list[tuple[object, object, float, str]] = []
     counts = np.zeros(len(OPERATIONS), np.int64)

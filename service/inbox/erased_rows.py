@@ -1,4 +1,4 @@
-"""Rows of erased nodes in blocks of edges and sets of features that lie in the home."""
+"""Removal of erased nodes' rows from blocks of edges and sets of features in the home."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ _ENDS = ("src", "dst")
 
 
 def without_nodes(content: bytes, names: pa.Array) -> tuple[bytes, int]:
-    """An Arrow stream of edges without those of some nodes, and how many rows are left."""
+    """An Arrow stream of edges without those of some nodes, and the number of rows left."""
     table = pa.ipc.open_stream(content).read_all()
     kept = _kept(table, _ENDS, names)
     if kept.num_rows == table.num_rows:
@@ -26,9 +26,9 @@ def without_nodes(content: bytes, names: pa.Array) -> tuple[bytes, int]:
 
 
 def erase_from_block(path: Path, names: pa.Array) -> int | None:
-    """Write a Parquet file of edges anew without those of some nodes.
+    """Rewrite a Parquet file of edges without those of some nodes; the number of rows left.
 
-    Returns how many rows are left; None where nothing was to do, or the file is gone.
+    None where there was nothing to do or the file is gone.
     """
     if not path.exists() or not any(_holds(batch, names) for batch in _block(path)):
         return None
@@ -40,7 +40,7 @@ def erase_from_block(path: Path, names: pa.Array) -> int | None:
 
 
 def erase_from_set(path: Path, names: pa.Array) -> int | None:
-    """Write an Arrow file of features anew without the rows of some nodes; as above."""
+    """Rewrite an Arrow file of features without the rows of some nodes; returns as above."""
     if not path.exists():
         return None
     with pa.memory_map(str(path)) as source:
@@ -74,7 +74,7 @@ def _holds(table: pa.Table, names: pa.Array) -> bool:
 
 
 def _kept(table: pa.Table, columns: tuple[str, ...], names: pa.Array) -> pa.Table:
-    """Rows of a table none of whose columns has one of some names."""
+    """Rows of a table that name none of some nodes in any of the columns."""
     for column in columns:
         ids = table.column(column)
         table = table.filter(pc.invert(pc.is_in(ids, value_set=names.cast(ids.type))))

@@ -1,7 +1,7 @@
-"""Ledger of erasures: what a restored backup is to forget again.
+"""Ledger of erasures: what a restored backup has to forget again.
 
-A file of JSON lines in the home, which no backup holds. The first line has a key; each other one an
-erasure, with its nodes as BLAKE2 hashes under that key: the file alone names nobody.
+A file of JSON lines in the home, which no backup holds. The first line has a key; each other line
+is an erasure, with its nodes as BLAKE2 hashes under that key, so the file alone names nobody.
 """
 
 import errno
@@ -30,35 +30,17 @@ class BadLedger(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """One erasure.
+    """One erasure."""
 
-    Attributes
-    ----------
-    erasure, graph : str
-        Ids of the erasure and of its graph.
-    position : int
-        Turn of the graph's pushes and files up to which it holds.
-    at : str
-        When it was asked for, in ISO 8601.
-    nodes : tuple of str
-        Hashes of the nodes' external ids, in hexadecimal digits.
-    """
-
-    erasure: str
-    graph: str
-    position: int
-    at: str
-    nodes: tuple[str, ...]
+    erasure: str  # its id
+    graph: str  # id of the graph
+    position: int  # last turn of the graph's pushes and files that it holds for
+    at: str  # when it was asked for, ISO 8601
+    nodes: tuple[str, ...]  # hashes of external ids, hexadecimal
 
 
 class Ledger:
-    """Appends to a ledger and reads it.
-
-    Parameters
-    ----------
-    path : Path
-        The file; made by the first entry.
-    """
+    """A ledger file, created by its first entry."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,7 +70,7 @@ class Ledger:
     def entries(self) -> Iterator[LedgerEntry]:
         """All erasures in order; raises `BadLedger`.
 
-        A line that a crash has cut, before anybody was told of it, is left out.
+        A line cut by a crash is left out: nobody was told that it was stored.
         """
         self._key(make=False)
         with self._path.open(encoding="utf-8") as file:
@@ -104,7 +86,7 @@ class Ledger:
                 yield entry
 
     def found(self, nodes: Iterable[str], hashes: Collection[str]) -> dict[str, str]:
-        """Those of some external ids whose hash is among others, by it."""
+        """The external ids, by hash, whose hash is one of ``hashes``."""
         key = self._key(make=False)
         hashed = ((_hash(key, node), node) for node in nodes)
         return {found: node for found, node in hashed if found in hashes}
@@ -122,7 +104,7 @@ class Ledger:
             raise BadLedger(f"{self._path} is no ledger of erasures") from error
 
     def _begin(self) -> None:
-        """Make the file with a key of its own, unless another process is quicker."""
+        """Create the file with a new key, unless another process is quicker."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         header = {"format": _FORMAT, "key": secrets.token_hex(_DIGEST_BYTES)}
         made = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")

@@ -1,8 +1,8 @@
 """Erasures: nodes that somebody asked to be forgotten, and how far that is.
 
-From the transaction that stores an erasure its nodes are hidden: `Hidden` is what every reader
-consults. Whoever ingests the graph then takes their edges out (struck), overwrites the files, and
-forgets here which nodes they were (erased). Until then the rows hold their external ids.
+The transaction that stores an erasure hides its nodes: every reader consults `Hidden`. Ingest then
+takes their edges out (struck), overwrites the files, and forgets here which nodes they were
+(erased). Until then the rows hold their external ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from peewit.service.inbox.inbox_records import RowRecord
 from peewit.solvers.arrays import Int64Array, frozen
 
 ErasureStatus = Literal["hidden", "erased"]
-"""No reader shows the nodes; and no file of the graph has a byte of their ids."""
+"""Hidden: no reader shows the nodes. Erased: no file of the graph has a byte of their ids."""
 
 _AT_ONCE: Final = 1_000
 
@@ -42,92 +42,46 @@ class ErasureNotFound(LookupError):
 
 
 class Sources(TypedDict):
-    """What the files of sources were found to hold, which stay as they are.
+    """What files of sources, which are never rewritten, were found to hold."""
 
-    Attributes
-    ----------
-    holding : list of str
-        Paths of files that hold one of the nodes.
-    unread : list of str
-        Paths of files that could not be looked through.
-    """
-
-    holding: list[str]
-    unread: list[str]
+    holding: list[str]  # paths of files that hold one of the nodes
+    unread: list[str]  # paths of files that could not be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureRecord(RowRecord):
-    """One call to erase nodes.
-
-    Attributes
-    ----------
-    id, graph_id : str
-        Names of the erasure and of its graph.
-    position : int
-        The last turn of the graph's pushes and files before it.
-    status : {"hidden", "erased"}
-        How far it is.
-    n_nodes, n_known : int
-        Nodes that were named, and those that the graph knew.
-    created_at, erase_by : datetime
-        When it was asked for, and until when files are to be overwritten.
-    struck_at, erased_at : datetime, optional
-        When the edges were out of the graph, and when all was done.
-    snapshot : int, optional
-        The first snapshot without their edges; None where there was none yet.
-    sources : Sources, optional
-        What files of sources hold; known once all is done.
-    """
+    """One call to erase nodes."""
 
     id: str
     graph_id: str
-    position: int
+    position: int  # the last turn of the graph's pushes and files before it
     status: ErasureStatus
-    n_nodes: int
-    n_known: int
+    n_nodes: int  # that were named
+    n_known: int  # of these, nodes that the graph knew
     created_at: datetime
-    erase_by: datetime
-    struck_at: datetime | None
+    erase_by: datetime  # until when files are to be overwritten
+    struck_at: datetime | None  # when the edges were out of the graph
     erased_at: datetime | None
-    snapshot: int | None
-    sources: Sources | None
+    snapshot: int | None  # the first without their edges; None before any
+    sources: Sources | None  # known once all is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingNode:
-    """A node of an erasure that is not done.
-
-    Attributes
-    ----------
-    erasure_id, number : str, int
-        Names it.
-    node : str
-        External id as text.
-    dense : int, optional
-        Dense id, where it had one.
-    """
+    """A node of an erasure that is not done."""
 
     erasure_id: str
-    number: int
-    node: str
-    dense: int | None
+    number: int  # within the erasure
+    node: str  # external id as text
+    dense: int | None  # None where it had no dense id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hidden:
-    """Nodes of one graph that no reader may show, as their files are not overwritten yet.
+    """Nodes of one graph that no reader may show, as their files are not overwritten yet."""
 
-    Attributes
-    ----------
-    dense : (n_hidden,) int64
-        Their dense ids, increasing.
-    names : frozenset of str
-        External ids, as text, that the node index may still hold.
-    """
-
-    dense: Int64Array
-    names: frozenset[str]
+    dense: Int64Array  # (n_hidden,) dense ids, increasing
+    names: frozenset[str]  # external ids, as text, that the node index may still hold
 
 
 NOTHING: Final = Hidden(dense=frozen(np.empty(0, np.int64)), names=frozenset())
@@ -151,33 +105,13 @@ class ErasureLog:
         erasure_id: str | None = None,
         ledger: Ledger | None,
     ) -> ErasureRecord:
-        """Hide some nodes from now on; their labels and the history of these are gone at once.
+        """Hide some nodes from now on; their labels and label history are removed at once.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        nodes : sequence of str
-            External ids as text, each once.
-        dense : sequence of int
-            Dense id of each, -1 where it has none.
-        n_known : int
-            How many of them the graph knew.
-        within_seconds : float
-            Time until files are to be overwritten.
-        owner : str, optional
-            Prefix of the key that asks.
-        erasure_id : str, optional
-            Of one that is applied again; made up by default.
-        ledger : Ledger or None
-            Is told, before this counts.
-
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        OSError
-            The ledger cannot be written; nothing is hidden then.
+        ``nodes`` are external ids as text, each once, and ``dense`` their dense ids, -1 for none;
+        the graph knew ``n_known`` of them. Files are to be overwritten ``within_seconds``.
+        ``owner`` is a prefix of the key that asks; ``erasure_id`` is of an erasure that is applied
+        again. The ``ledger`` is written before the erasure counts: if that fails with an OSError,
+        nothing is hidden.
         """
         made = erasure_id or uuid4().hex
         with self._database.write() as connection:
@@ -218,7 +152,7 @@ class ErasureLog:
         return self.get(graph_id, made)
 
     def get(self, graph_id: str, erasure_id: str, *, owner: str | None = None) -> ErasureRecord:
-        """One erasure at this moment, of an owner or of anybody; raises `ErasureNotFound`."""
+        """One erasure, of an owner or of anybody; raises `ErasureNotFound`."""
         statement = _of_owner(graph_id, owner).where(erasures.c.id == erasure_id)
         for found in self._records(statement):
             return found
@@ -239,9 +173,9 @@ class ErasureLog:
         )
 
     def last_turn(self, graph_id: str) -> int | None:
-        """The last turn of a graph before an erasure whose edges are not out; None where none is.
+        """The last turn of a graph before an erasure whose edges are still in; None without one.
 
-        What comes later may bring the nodes anew, and waits until they are out.
+        Later turns may bring the nodes back, and wait until the edges are out.
         """
         statement = select(func.min(erasures.c.position)).where(
             erasures.c.graph_id == graph_id,
@@ -252,7 +186,7 @@ class ErasureLog:
             return connection.execute(statement).scalar()
 
     def overdue(self) -> Sequence[tuple[str, ErasureRecord]]:
-        """Erasures of all graphs that should be done by now, with the name of the graph."""
+        """Erasures of all graphs that are late, each with the name of its graph."""
         statement = (
             select(erasures, graphs.c.name.label("graph_name"))
             .join(graphs, graphs.c.id == erasures.c.graph_id)
@@ -265,7 +199,7 @@ class ErasureLog:
             ]
 
     def nodes(self, graph_id: str, *, struck: bool) -> Sequence[WaitingNode]:
-        """Nodes of the erasures that are not done: of those whose edges are out, or of others."""
+        """Nodes of unfinished erasures: whose edges are out if ``struck``, else of the others."""
         is_struck = erasures.c.struck_at.is_not(None)
         statement = (
             select(
@@ -283,7 +217,7 @@ class ErasureLog:
             return [WaitingNode(**row._mapping) for row in connection.execute(statement)]
 
     def hidden(self, graph_id: str) -> Hidden:
-        """What readers may not show."""
+        """The nodes that readers of a graph may not show."""
         mine = self.nodes(graph_id, struck=False)
         dense = [each.dense for each in (*mine, *self.nodes(graph_id, struck=True))]
         known = {each for each in dense if each is not None}
@@ -295,7 +229,7 @@ class ErasureLog:
     def resolve(
         self, graph_id: str, found: Sequence[tuple[WaitingNode, int]], *, lease: Lease
     ) -> None:
-        """Note the dense ids of nodes that have one by now; raises `LeaseExpired`."""
+        """Store dense ids of nodes that have one by now; raises `LeaseExpired`."""
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             confirm(connection, lease)
@@ -311,7 +245,7 @@ class ErasureLog:
             _note_change(connection, graph_id)
 
     def note_dense(self, graph_id: str, erasure_id: str, dense: Mapping[int, int]) -> None:
-        """Note dense ids of nodes of an erasure by their numbers, unless they are out already."""
+        """Store dense ids of an erasure's nodes by number, unless their edges are out already."""
         is_waiting = select(erasures.c.id).where(
             erasures.c.id == erasure_id, erasures.c.struck_at.is_(None)
         )
@@ -334,7 +268,7 @@ class ErasureLog:
         *,
         snapshot: int | None,
     ) -> None:
-        """The edges are out of the graph since a snapshot, and the ids out of its index."""
+        """Note the first snapshot without the edges; the ids are out of the index too."""
         mine = erased_nodes.c.erasure_id.in_(erasure_ids)
         nodes = connection.execute(select(erased_nodes.c.node).where(mine)).scalars().all()
         _forget_labels(connection, graph_id, nodes)  # any that came meanwhile
@@ -348,7 +282,7 @@ class ErasureLog:
     def forget(
         self, connection: Connection, erasure_ids: Sequence[str], sources: Sources | None
     ) -> None:
-        """Files are overwritten; which nodes they were is forgotten."""
+        """Forget which nodes they were, as the files are overwritten."""
         connection.execute(delete(erased_nodes).where(erased_nodes.c.erasure_id.in_(erasure_ids)))
         connection.execute(
             update(erasures)
@@ -357,7 +291,7 @@ class ErasureLog:
         )
 
     def finish(self, connection: Connection, graph_id: str, erasure_ids: Sequence[str]) -> None:
-        """All is done."""
+        """Note that all is done."""
         connection.execute(
             update(erasures)
             .where(erasures.c.id.in_(erasure_ids))
@@ -366,7 +300,7 @@ class ErasureLog:
         _note_change(connection, graph_id)
 
     def changes(self, graph_id: str) -> int:
-        """How often erasures of a graph have changed, as `GraphRecord.erasures_seq`."""
+        """How often erasures of a graph have changed, as in `GraphRecord.erasures_seq`."""
         statement = select(graphs.c.erasures_seq).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
             return connection.execute(statement).scalar() or 0
@@ -377,7 +311,7 @@ class ErasureLog:
 
 
 class HiddenNodes:
-    """`Hidden` of graphs, remembered until their erasures change; any number of threads may ask."""
+    """`Hidden` of graphs, cached until their erasures change; any number of threads may ask."""
 
     def __init__(self, database: Database) -> None:
         self._log = ErasureLog(database)
@@ -385,7 +319,7 @@ class HiddenNodes:
         self._lock = Lock()
 
     def of(self, graph: GraphRecord) -> Hidden:
-        """What readers of a graph may not show."""
+        """The nodes that readers of a graph may not show."""
         return self._of(graph.id, graph.erasures_seq)
 
     def of_id(self, graph_id: str) -> Hidden:
@@ -418,9 +352,9 @@ def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _forget_labels(connection: Connection, graph_id: str, nodes: Sequence[str]) -> None:
-    """Remove labels of some nodes and their history; others see that labels have changed.
+    """Remove labels of some nodes with their history, opinions and reservations.
 
-    With them what several people have said of the nodes, and who was to label them.
+    ``labels_seq`` grows, so that others see the change.
     """
     mine = label_events.c.graph_id == graph_id
     n_gone = 0

@@ -1,7 +1,7 @@
-"""Sets of features of all graphs: taken in, waiting for ingest, in the graph or refused.
+"""Sets of features of all graphs: stored, waiting for ingest, in the graph or refused.
 
-A set is a file on disk, flushed before its row is here; the row tells what becomes of it. Ingest
-takes them one after the other and raises the graph's ``features_version`` in the same transaction.
+A set is a file on disk, flushed before its row is written here; the row says what becomes of it.
+Ingest takes sets one by one and raises the graph's ``features_version`` in the same transaction.
 """
 
 from collections.abc import Sequence
@@ -25,70 +25,40 @@ from peewit.service.live_sources.contract import Refused
 from peewit.streaming.edges.bad_table import BadTable
 
 SetMode = Literal["replace", "add"]
-"""Whether a set takes the place of all rows, or of those of its own nodes only."""
+"""Whether a set replaces all rows, or only those of its own nodes."""
 
 SetStatus = Literal["pending", "committed", "refused"]
 """Waits or is being read; is in the graph; broke a rule."""
 
 
 class FeatureSetNotFound(LookupError):
-    """The graph has no set of features of this id, or it was forgotten long after it ended."""
+    """The graph has no set of features of this id, or it ended long ago and was forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFeatureSet:
-    """A set to be taken in.
-
-    Attributes
-    ----------
-    mode : {"replace", "add"}
-        What it does to the rows there are.
-    path : str
-        A file of `peewit.streaming.features.feature_files.write_set`, flushed.
-    n_rows, n_columns : int
-        Its shape.
-    is_sparse : bool
-        Whether the rows are sparse.
-    n_bytes : int
-        Size of the file.
-    owner : str, optional
-        Prefix of the key that sent it, where there was one.
-    source_id : str, optional
-        The live source that it came from, where there was one.
-    """
+    """A set to be stored."""
 
     mode: SetMode
-    path: str
+    path: str  # of `feature_files.write_set`, flushed
     n_rows: int
     n_columns: int
     is_sparse: bool
-    n_bytes: int
-    owner: str | None = None
-    source_id: str | None = None
+    n_bytes: int  # of the file
+    owner: str | None = None  # prefix of the key that sent it
+    source_id: str | None = None  # the live source that it came from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureSetRecord(NewFeatureSet, RowRecord):
-    """A set of features, and what became of it; attributes beside those of `NewFeatureSet`.
+    """A set of features, and what became of it.
 
-    Attributes
-    ----------
-    id : str
-        Names the set.
-    position : int
-        Its turn within the graph.
-    status : {"pending", "committed", "refused"}
-        Where it stands.
-    features_version, n_new_nodes : int, optional
-        Once committed: the version it made, and the nodes that came with it.
-    reason, argument, row, value : str, str, int, str, optional
-        Once refused: the rule, the column and the row that break it, and what stands there.
-    created_at, finished_at : datetime
-        By the database's clock, in UTC.
+    ``features_version`` (the version it made) and ``n_new_nodes`` are set once it is committed.
+    ``reason``, ``argument`` (the column), ``row`` and ``value`` are set once it is refused.
     """
 
     id: str
-    position: int
+    position: int  # its turn within the graph
     status: SetStatus
     features_version: int | None
     n_new_nodes: int | None
@@ -96,7 +66,7 @@ class FeatureSetRecord(NewFeatureSet, RowRecord):
     argument: str | None
     row: int | None
     value: str | None
-    created_at: datetime
+    created_at: datetime  # UTC, by the database's clock
     finished_at: datetime | None
 
     @property
@@ -123,15 +93,10 @@ class FeatureLog:
         max_waiting_bytes: int | None,
         connection: Connection | None = None,
     ) -> FeatureSetRecord:
-        """Take in a set, to be committed after those that wait.
+        """Store a set, to be committed after those that wait; raises `BacklogFull`.
 
         A set that finds nothing waiting is taken whatever its size. With a ``connection`` it joins
         the caller's writing transaction.
-
-        Raises
-        ------
-        BacklogFull
-            More bytes of sets would wait than may.
         """
         with self._database.joined(connection) as joined:
             lock_graph(joined, graph_id)
@@ -148,7 +113,7 @@ class FeatureLog:
             return FeatureSetRecord.of(joined.execute(statement).one())
 
     def get(self, graph_id: str, set_id: str, *, owner: str | None = None) -> FeatureSetRecord:
-        """One set at this moment, of an owner or of anybody; raises `FeatureSetNotFound`."""
+        """One set, of an owner or of anybody; raises `FeatureSetNotFound`."""
         statement = select(feature_sets).where(
             feature_sets.c.graph_id == graph_id, feature_sets.c.id == set_id
         )
@@ -176,7 +141,7 @@ class FeatureLog:
             return _waiting_bytes(connection, graph_id)
 
     def last_ended(self, graph_id: str) -> FeatureSetRecord | None:
-        """The set that was committed or refused last."""
+        """The set that was committed or refused last; None before any."""
         statement = (
             select(feature_sets)
             .where(_has_ended(graph_id))
@@ -197,12 +162,9 @@ class FeatureLog:
         lease: Lease,
         connection: Connection,
     ) -> None:
-        """A set is in the graph, which has this version of features now.
+        """Note that a set is in the graph, which has this version of features now.
 
-        Raises
-        ------
-        LeaseExpired
-            Another process may ingest the graph; nothing is stored.
+        Raises `LeaseExpired`, and stores nothing, where another process may ingest the graph.
         """
         _end(
             connection,
@@ -218,7 +180,7 @@ class FeatureLog:
         )
 
     def refuse(self, graph_id: str, set_id: str, fault: BadTable, *, lease: Lease) -> None:
-        """Nothing of a set is in the graph, which its source is told; raises `LeaseExpired`."""
+        """Note that a set was refused, for its live source too; raises `LeaseExpired`."""
         with self._database.write() as connection:
             _end(
                 connection,
@@ -238,7 +200,7 @@ class FeatureLog:
                 note_refused(connection, graph_id, found.source_id, [refused])
 
     def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
-        """Forget sets that ended so long ago, but for the last one."""
+        """Forget sets that ended so long ago, but not the last one."""
         mine = _has_ended(graph_id)
         last = select(func.max(feature_sets.c.position)).where(mine).scalar_subquery()
         old = feature_sets.c.finished_at < now(-older_than_seconds)
@@ -251,7 +213,7 @@ class FeatureLog:
 
 
 def set_waits(graph_id: str) -> ColumnElement[bool]:
-    """Of a set of the graph, whether it waits."""
+    """The condition that a set of the graph waits."""
     return and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending")
 
 

@@ -3,7 +3,7 @@
 A set becomes one Arrow file below the graph and a row that names it; ingest brings it into the
 graph (`peewit.service.ingest.feature_commit`). What breaks the data contract is refused here with
 its row and leaves nothing behind. What only ingest can see (a node twice, too many nodes, rows that
-do not fit those they are added to) refuses the set later, and its record says why.
+do not fit those they are added to) refuses the set later; its record says why.
 """
 
 from collections.abc import Iterable
@@ -30,33 +30,19 @@ from peewit.streaming.graph_paths import GraphPaths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesStatus:
-    """The features of a graph at one moment.
+    """The features of a graph at one moment."""
 
-    Attributes
-    ----------
-    features_version : int
-        0 before the first set.
-    present : FeaturesMeta, optional
-        What the version holds; None before the first set, and where its files are gone.
-    n_missing : int
-        Nodes of the graph that have no row.
-    n_pending : int
-        Sets that wait for ingest.
-    refused : FeatureSetRecord, optional
-        The set that ended last, if it was refused.
-    """
-
-    features_version: int
-    present: FeaturesMeta | None
-    n_missing: int
-    n_pending: int
-    refused: FeatureSetRecord | None
+    features_version: int  # 0 before the first set
+    present: FeaturesMeta | None  # None before the first set, and where its files are gone
+    n_missing: int  # nodes of the graph without a row
+    n_pending: int  # sets that wait for ingest
+    refused: FeatureSetRecord | None  # the set that ended last, if it was refused
 
 
 class FeatureSets:
     """Store of incoming sets and of their state; any number of threads may use it.
 
-    Of one graph at most ``max_backlog_bytes`` may wait.
+    At most ``max_backlog_bytes`` of one graph may wait.
     """
 
     def __init__(self, log: FeatureLog, graphs_directory: Path, *, max_backlog_bytes: int) -> None:
@@ -65,7 +51,7 @@ class FeatureSets:
         self._max_backlog_bytes = max_backlog_bytes
 
     def require_room(self, graph_id: str) -> None:
-        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read."""
+        """Raise `BacklogFull` while the backlog is full; to be called before a body is read."""
         waiting = self._log.waiting_bytes(graph_id)
         if waiting >= self._max_backlog_bytes:
             raise BacklogFull(
@@ -81,18 +67,11 @@ class FeatureSets:
         mode: SetMode,
         owner: str | None = None,
     ) -> FeatureSetRecord:
-        """A set, with all of its rows, durable when this returns; ``owner`` is who sends it.
+        """A set with all its rows, durable when this returns; ``owner`` is a prefix of a key.
 
-        Raises
-        ------
-        BadFeatures, BadUpload
-            A row breaks the data contract, or there is none.
-        BacklogFull
-            Others were faster to fill the room that `require_room` saw.
-        GraphNotFound
-            The graph was deleted.
-        OSError
-            The disk is full, or fails.
+        Raises BadFeatures or BadUpload where a row breaks the data contract or there is none,
+        `BacklogFull` where others were faster to fill the room that `require_room` saw,
+        `GraphNotFound`, and an OSError of the disk.
         """
         directory = GraphPaths(root=self._graphs_directory / graph.id).feature_sets
         make_durable_directory(directory)

@@ -1,7 +1,7 @@
 """Feature tables and matrices that people send, turned into checked blocks.
 
-A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of
-node i.
+A table names its nodes. Row i of a matrix (``.npz`` of scipy.sparse, libsvm text) is that of node
+i.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureB
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
-"""Rows of a matrix that are handed on together."""
+"""Rows of a matrix in one block."""
 
 MATRIX_SUFFIX: Final = ".npz"
 """Of a file of scipy.sparse.save_npz."""
@@ -38,31 +38,15 @@ def path_blocks(
     node: str = NODE,
     n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
-    """Blocks of some files that are one set, checked; rows of the first file come first.
+    """Checked blocks of files that are one set, in the order of the files.
 
-    Parameters
-    ----------
-    graph : GraphRecord
-        Whose nodes they are.
-    paths : sequence of Path
-        Tables by their names, packed or not, or one ``.npz`` of `scipy.sparse.save_npz`.
-    is_libsvm : bool
-        Whether there is one file, of libsvm text, whose labels are not looked at.
-    zero_based : bool
-        Whether its columns count from 0, not from 1.
-    node : str
-        What the column of the node is called.
-    n_threads : int
-        Blocks of Parquet that are read together.
+    Files are tables, packed or not, whose names tell their format; one ``.npz`` of
+    `scipy.sparse.save_npz`; or, with ``is_libsvm``, one file of libsvm text, whose labels are
+    ignored and whose columns count from 0 if ``zero_based``, else from 1. ``node`` names the column
+    of nodes; ``n_threads`` blocks of Parquet are read together.
 
-    Raises
-    ------
-    BadFeatures
-        A row breaks the data contract; the error names file and row.
-    ValueError
-        The suffix of a file tells no format, or a matrix is not the only file.
-    OSError
-        A file cannot be read.
+    Raises BadFeatures, with file and row, where a row breaks the data contract, and ValueError
+    where the suffix of a file tells no format or a matrix is not the only file.
     """
     _require_equal_headers(paths if not is_libsvm else (), node)
     n_before = 0
@@ -89,7 +73,7 @@ def path_blocks(
 
 
 def _require_equal_headers(paths: Sequence[Path], node: str) -> None:
-    """Raise BadFeatures for CSV files whose columns differ: numbers go by their position."""
+    """Raise BadFeatures for CSV files whose columns differ: features go by position."""
     tables = [path for path in paths if path.suffix != MATRIX_SUFFIX]
     first: tuple[Path, list[str]] | None = None
     for path in tables:
@@ -109,7 +93,7 @@ def _require_equal_headers(paths: Sequence[Path], node: str) -> None:
 
 
 def n_rows_known(paths: Sequence[Path]) -> int | None:
-    """Rows of some files where all say it in a footer; None else."""
+    """Rows of some files where all say it in a Parquet footer, else None."""
     is_parquet = all(
         path.suffix != MATRIX_SUFFIX and format_of_file(path.name) == (Format.PARQUET, None)
         for path in paths
@@ -138,7 +122,7 @@ def _file_blocks(
 
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
-    """The matrix; a guess from the least column there is would shift all where none has it."""
+    """The matrix; its base is not guessed, as that shifts all where no row has the first column."""
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
     with path.open("rb") as file:
@@ -173,7 +157,7 @@ def table_blocks(
     node: str = NODE,
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
-    """Blocks of a table that somebody sent, checked; ``node`` is what that column is called."""
+    """Checked blocks of a table that somebody sent; ``node`` names its column of nodes."""
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
@@ -194,10 +178,8 @@ def table_blocks(
 def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
     """Blocks of a matrix whose row i is that of node i.
 
-    Raises
-    ------
-    BadFeatures
-        The nodes of the graph are strings, an entry is not finite, or there are too many rows.
+    Raises BadFeatures where the graph's nodes are strings, an entry is not finite, or there are too
+    many rows.
     """
     kind = graph.settings.node_ids
     if kind == "string":
@@ -220,17 +202,8 @@ def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
 def point_rows(path: Path, *, is_libsvm: bool = False, zero_based: bool = False) -> pa.RecordBatch:
     """Columns ``indices`` and ``values`` of a matrix of new points, for `checked_points`.
 
-    Parameters
-    ----------
-    path : Path
-        A ``.npz`` of `scipy.sparse.save_npz`, or libsvm text, whose labels are not looked at.
-    is_libsvm, zero_based
-        As of `path_blocks`.
-
-    Raises
-    ------
-    BadFeatures
-        The file is neither, or its entries are no real numbers.
+    The file is a ``.npz`` of `scipy.sparse.save_npz`, or libsvm text, whose labels are ignored;
+    raises BadFeatures for others and for entries that are no real numbers.
     """
     rows = _libsvm(path, zero_based=zero_based) if is_libsvm else _load_matrix(path)
     return pa.record_batch(_sparse_columns(_real_matrix(rows)))
@@ -245,7 +218,6 @@ def _sparse_columns(matrix: Any) -> dict[str, pa.ListArray]:
 
 
 def _real_matrix(rows: Any) -> Any:
-    """The rows as a csr_array of numbers, each entry once."""
     matrix = sp.csr_array(rows)
     if matrix.dtype.kind not in "buif":
         raise BadFeatures(

@@ -1,17 +1,15 @@
-"""Outcomes of files in the manifest: from which status to which, and what other files they move.
+"""Outcomes of files in the manifest: which status follows which, and what other files they move.
 
-==========  ============  ============  ============  ============
-status      committed     kept          retracted     others
-==========  ============  ============  ============  ============
-pending     committed     committed     retracted     that one
-retracting  retracting    committed     retracted     retracted
-retracted   (refused)     committed     retracted     retracted
-others      same or none  same or none  same or none  same or none
-==========  ============  ============  ============  ============
+==========  ============  ============  ============  ============ status      committed     kept
+retracted     others ==========  ============  ============  ============  ============ pending
+committed     committed     retracted     that one retracting  retracting    committed     retracted
+retracted retracted   (refused)     committed     retracted     retracted others      same or none
+same or none  same or none  same or none ==========  ============  ============  ============
+============
 
-*Same or none*: what was told before may be told again, all else is refused. *Kept* is a file that
-is in the graph though it was to be retracted. A retraction that is wanted while ingest reads the
-file is carried out once it is whole.
+*Same or none*: an outcome may be reported again, any other is refused. *Kept* is a file that is in
+the graph though it was to be retracted. A retraction that is requested while ingest reads the file
+is carried out once the file is whole.
 """
 
 from collections.abc import Sequence
@@ -47,14 +45,9 @@ _NO_COLUMNS: Final = ("file_id", "status", "is_kept", "has_replaced")
 
 
 def store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -> tuple[bool, int]:
-    """Whether it is news, and how many files wait once more as a content of theirs has left.
+    """Whether an outcome is news, and how many files wait again as content of theirs has left.
 
-    Raises
-    ------
-    FileNotListed
-        The graph has no such file.
-    ValueError
-        It contradicts what was told before.
+    Raises `FileNotListed`, or ValueError where it contradicts an earlier outcome.
     """
     mine = and_(files.c.graph_id == graph_id, files.c.id == outcome.file_id)
     row = connection.execute(select(files).where(mine)).one_or_none()
@@ -81,10 +74,7 @@ def store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -
 def next_status(status: FileStatus, outcome: FileOutcome) -> FileStatus | None:
     """The status of a file after an outcome; None where that changes nothing.
 
-    Raises
-    ------
-    ValueError
-        It contradicts what was told before.
+    Raises ValueError where the outcome contradicts an earlier one.
     """
     match status:
         case "pending":
@@ -111,7 +101,7 @@ def offer_again(
 ) -> int:
     """Offer files of some statuses again, at the end; how many.
 
-    But for versions that gave way to newer ones: those it forgets.
+    Versions that gave way to newer ones are not offered but forgotten.
     """
     newer = files.alias()
     is_newer = and_(
@@ -167,7 +157,7 @@ def insert_files(
 
 
 def is_present() -> ColumnElement[bool]:
-    """The file's source is not removed."""
+    """The condition that the file's source is not removed."""
     return exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
 
 
@@ -178,10 +168,7 @@ def _copies(graph_id: str, digest: str) -> ColumnElement[bool]:
 
 
 def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: int) -> int:
-    """Note that the version before is out of the graph; how many files with its content wait.
-
-    They lie elsewhere, and so are still wanted.
-    """
+    """Note that the version before has left; how many files elsewhere with its content wait."""
     place: ColumnElement[bool] = files.c.path == path
     statuses = ["committed", "retracting"]
     if is_made(path, graph_id):

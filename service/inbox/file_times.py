@@ -1,4 +1,4 @@
-"""Times of files that are looked at for a graph with a window: what is refused, what comes late."""
+"""Times of files that are checked for a graph with a window: which are refused, which are late."""
 
 import time
 from collections import Counter
@@ -20,12 +20,7 @@ from peewit.streaming.snapshots.store import SnapshotStore
 class FileTimes:
     """Times of one file after the other, as ingest would meet them.
 
-    Parameters
-    ----------
-    window : Window
-        By a column of times.
-    watermark, horizon : int
-        Of the graph.
+    The window is by a column of times; watermark and horizon are those of the graph.
     """
 
     def __init__(self, window: Window, *, watermark: int, horizon: int) -> None:
@@ -36,7 +31,7 @@ class FileTimes:
 
     @classmethod
     def of(cls, graph: GraphRecord, graphs_directory: Path) -> Self | None:
-        """Of a graph as it is; None where no column tells when edges leave."""
+        """Times of a graph as it is; None where no column tells when edges leave."""
         window = graph.settings.window
         if window is None or window.by != "time":
             return None
@@ -48,13 +43,7 @@ class FileTimes:
         return cls(window, watermark=watermark, horizon=horizon)
 
     def look(self, block: RawBlock) -> None:
-        """Look at a block of the file in hand.
-
-        Raises
-        ------
-        BadEdges
-            A row lies too far ahead.
-        """
+        """Take in a block of the present file; raises BadEdges where a row lies too far ahead."""
         if block.time is None:
             return
         require_past(block, max(self._watermark, round(time.time() * SECOND)), self._window)
@@ -64,7 +53,7 @@ class FileTimes:
         self._latest = max(self._latest, int(times.max(initial=NEVER)))
 
     def end(self) -> int:
-        """Rows of the file that would be left out, as they are behind the window when it ends."""
+        """Rows of the file that would be left out: behind the window when the file ends."""
         self._watermark = max(self._watermark, self._latest)
         self._horizon = max(self._horizon, self._window.horizon(self._watermark))
         n_late = sum(count for bucket, count in self._rows.items() if bucket < self._horizon)
@@ -72,6 +61,6 @@ class FileTimes:
         return n_late
 
     def forget_file(self) -> None:
-        """Forget what was seen of a file, as when it is refused."""
+        """Forget the present file, as when it is refused."""
         self._rows.clear()
         self._latest = NEVER

@@ -1,6 +1,6 @@
-"""Horizons that somebody asked for: ingest lets go of all edges before them, between two files.
+"""Horizons that somebody asked for: ingest drops all edges before them, between two files.
 
-A window moves by itself as edges come; by hand it moves where none do.
+A window moves by itself as edges come; a horizon moves it where none do.
 """
 
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from peewit.solvers.arguments import BadArgument
 
 
 def moment(seconds: float) -> str:
-    """A time as people read it."""
+    """A time in ISO 8601 with a Z."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -30,25 +30,11 @@ class Horizons:
         self._database = database
 
     def want(self, graph_id: str, before: float, *, latest: float | None) -> None:
-        """Have ingest let go of edges before a time; the latest that is asked for holds.
+        """Make ingest drop edges before a time; of several requests the latest time holds.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        before : float
-            Seconds since 1970. Edges of a bucket that holds it stay.
-        latest : float or None
-            The latest time of an edge, as the newest snapshot says; None where it has none.
-
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        HorizonRefused
-            It has no window.
-        BadArgument
-            Nothing would be left, which a wrong year may ask for.
+        ``before`` is in seconds since 1970, and edges of the bucket that holds it stay. ``latest``
+        is the latest time of an edge in the newest snapshot. Raises `GraphNotFound`,
+        `HorizonRefused`, or BadArgument where nothing would be left, as a wrong year may ask for.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
@@ -65,20 +51,14 @@ class Horizons:
             connection.execute(mine.values(horizon_wanted=wanted))
 
     def wanted(self, graph_id: str) -> float | None:
-        """Seconds since 1970, where ingest is to let go of something."""
+        """The horizon that ingest has to apply, in seconds since 1970; None without one."""
         statement = select(graphs.c.horizon_wanted).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
             before: float | None = connection.execute(statement).scalar()
         return before
 
     def done(self, graph_id: str, before: float, *, lease: Lease) -> None:
-        """Note that it is so; a later one that is wanted since is wanted still.
-
-        Raises
-        ------
-        LeaseExpired
-            Another process may write this graph.
-        """
+        """Note that a horizon is applied; a later one stays wanted. Raises `LeaseExpired`."""
         mine = graphs.c.id == graph_id, graphs.c.horizon_wanted <= before
         with self._database.write() as connection:
             confirm(connection, lease)

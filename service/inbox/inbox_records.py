@@ -1,4 +1,4 @@
-"""Records of sources, files, pushes and outcomes, between the manifest and ingest."""
+"""Records of sources, files, pushes and outcomes, which the manifest and ingest exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,16 +12,17 @@ from peewit.service.live_sources.kinds import FILES
 from peewit.service.live_sources.node_columns import Holds
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
-"""Waits or is being read; is in the graph; broke a rule; the same content was committed before; is
-to be taken out of the graph, or not to come into it; is not in the graph, as somebody wanted."""
+"""Pending: waits or is being read. Committed: is in the graph. Quarantined: broke a rule.
+Duplicate: the same content was committed before. Retracting: is to be taken out of the graph, or
+kept from it. Retracted: is not in the graph, as somebody wanted."""
 
 Retractable = Literal["whole", "inserts_only", "no"]
-"""Whether a file can be retracted: whole, as to what it inserted only, or not."""
+"""Whether a file can be retracted: whole, only what it inserted, or not."""
 
 FILE_STATUSES: Final[tuple[FileStatus, ...]] = get_args(FileStatus)
 
 REPLACED: Final = "a newer version took its place"
-"""Reason of a file that left the graph when its path had another content."""
+"""Reason of a file that left the graph when its path got another content."""
 
 FILE_GONE: Final = "the file is gone"
 """Reason of a file that was deleted between its listing and its reading."""
@@ -46,7 +47,7 @@ class TooManySources(ValueError):
 
 
 class PushNotFound(LookupError):
-    """The graph has no push of this id, or it was forgotten some time after it went in."""
+    """The graph has no push of this id, or it was forgotten some time after it was ingested."""
 
 
 class BacklogFull(RuntimeError):
@@ -54,7 +55,7 @@ class BacklogFull(RuntimeError):
 
 
 class ListedFile(NamedTuple):
-    """A file as a listing shows it; ``version`` changes whenever the content may have changed."""
+    """A file in a listing; ``version`` changes whenever the content may have changed."""
 
     path: str
     version: str
@@ -75,64 +76,30 @@ class RowRecord:
 class SourceRecord(RowRecord):
     """A place that ingest reads.
 
-    Attributes
-    ----------
-    id, graph_id : str
-        Names of the source and of what it feeds.
-    url : str
-        Directory, glob, file or fsspec URL; of a live source what its kind reads.
-    kind : str
-        ``files``, or that of a live source, from `peewit.service.live_sources.kinds`.
-    holds : {"edges", "labels", "features"}
-        What its rows are; files hold edges.
-    label_column : str, optional
-        The column of labels that labels go to; None for the one without a name.
-    follow : bool
-        Whether the daemon looks for new files until the source is removed.
-    confined_to : str, optional
-        What it may read if it was added over HTTP, for
-        `peewit.service.inbox.confinement.is_within`.
-    columns : mapping of str to str, optional
-        What its columns are called, of those that are not as the graph says.
-    max_bad_rows : int
-        Most rows of each file that may be left out.
-    replaces : bool
-        Whether a file that changed takes the place of its earlier version.
-    created_at : datetime
-        By the database's clock, in UTC.
-    listed_at : datetime, optional
-        When ingest last listed it; noted once a minute at most while nothing changes.
-    error, error_at : str, datetime, optional
-        Why the last try to list or read it failed, and when; None once one has succeeded.
-    n_failures : int
-        Tries that have failed since the last success.
-    position : mapping, optional
-        How far a live source is read; None before its first chunk.
-    lag : int, optional
-        How much of it was not read when that was last looked at.
-    n_refused : int
-        What it had so far that was not taken.
+    ``confined_to`` is what a source added over HTTP may read, for `confinement.is_within`; None for
+    the machine owner's. ``error`` and ``error_at`` say why and when the last try to list or read it
+    failed; None once a try succeeds.
     """
 
     id: str
     graph_id: str
-    url: str
-    kind: str
-    holds: Holds
-    label_column: str | None
-    follow: bool
+    url: str  # directory, glob, file or fsspec URL; of a live source what its kind reads
+    kind: str  # files, or a kind of `peewit.service.live_sources.kinds`
+    holds: Holds  # what its rows are; files hold edges
+    label_column: str | None  # that labels go to; None: the one without a name
+    follow: bool  # whether to look for new files until it is removed
     confined_to: str | None
-    columns: Mapping[str, str] | None
-    max_bad_rows: int
-    replaces: bool
-    created_at: datetime
-    listed_at: datetime | None
+    columns: Mapping[str, str] | None  # names that differ from the graph's
+    max_bad_rows: int  # of each file, that may be left out
+    replaces: bool  # whether a changed file replaces its earlier version
+    created_at: datetime  # UTC, by the database's clock
+    listed_at: datetime | None  # by ingest; stored once a minute at most while nothing changes
     error: str | None
     error_at: datetime | None
-    n_failures: int
-    position: Mapping[str, Any] | None
-    lag: int | None
-    n_refused: int
+    n_failures: int  # since the last success
+    position: Mapping[str, Any] | None  # how far a live source is read; None before its first chunk
+    lag: int | None  # how much was unread when last looked at
+    n_refused: int  # rows so far that were not taken
 
     @property
     def is_live(self) -> bool:
@@ -144,129 +111,64 @@ class SourceRecord(RowRecord):
 class FileRecord(RowRecord):
     """One version of one file, and what became of it.
 
-    Attributes
-    ----------
-    id : int
-        Names it within the database.
-    position : int
-        Its turn within the graph.
-    source_id, push_id : str, optional
-        Where it came from, one of the two; of gathered pushes the first.
-    path, version, size : str, str, int
-        As listed; size in bytes.
-    digest : str, optional
-        Of the whole content, once it was read.
-    status : {"pending", "committed", "quarantined", "duplicate", "retracting", "retracted"}
-        Where it stands.
-    reason, row, value : str, int, str, optional
-        Why it is quarantined: the rule, the row that breaks it and what stands there. The reason
-        also tells why it was retracted, or was not when that was wanted.
-    n_rows, n_self_loops, n_bad_rows : int, optional
-        Rows taken, those of them dropped as self-loops, and those left out as they break a rule.
-    retractable : {"whole", "inserts_only", "no"}, optional
-        Of a file in the graph; None where the manifest was not told.
-    inserts_only : bool
-        Whether it is to be retracted as to what it inserted only.
-    created_at, finished_at : datetime
-        By the database's clock, in UTC.
+    ``reason``, ``row`` and ``value`` say why it is quarantined: the rule, the row that breaks it
+    and what stands there. The reason also tells why it was retracted, or why it was not when that
+    was wanted.
     """
 
-    id: int
-    position: int
-    source_id: str | None
-    push_id: str | None
+    id: int  # unique in the database
+    position: int  # its turn within the graph
+    source_id: str | None  # None of gathered pushes
+    push_id: str | None  # the first of gathered pushes; None of a source's file
     path: str
     version: str
-    size: int
-    digest: str | None
+    size: int  # bytes
+    digest: str | None  # of the whole content, once it was read
     status: FileStatus
     reason: str | None
     row: int | None
     value: str | None
-    n_rows: int | None
-    n_self_loops: int | None
-    n_bad_rows: int | None
-    retractable: Retractable | None
-    inserts_only: bool
-    created_at: datetime
+    n_rows: int | None  # that were taken
+    n_self_loops: int | None  # of these, dropped as self-loops
+    n_bad_rows: int | None  # left out as they break a rule
+    retractable: Retractable | None  # of a file in the graph; None where the manifest was not told
+    inserts_only: bool  # whether only what it inserted is to be retracted
+    created_at: datetime  # UTC, by the database's clock
     finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRecord:
-    """A block that came over HTTP; ingest gathers several into one file.
-
-    Attributes
-    ----------
-    id : str
-        Names the push.
-    position : int
-        Its turn among the graph's pushes.
-    idempotency_key : str, optional
-        Chosen by the sender.
-    body_digest : str
-        Of the request's body.
-    path : str
-        Where the block lies on disk; empty where the database holds it.
-    n_rows, n_bytes : int
-        Of the block.
-    owner : str, optional
-        Prefix of the key that sent it, where there was one.
-    file : FileRecord, optional
-        What it was gathered into; None before that.
-    is_repeated : bool
-        Whether this is the answer to a push that came again with its Idempotency-Key.
-    """
+    """A block that came over HTTP; ingest gathers several into one file."""
 
     id: str
-    position: int
-    idempotency_key: str | None
-    body_digest: str
-    path: str
+    position: int  # its turn among the graph's pushes
+    idempotency_key: str | None  # chosen by the sender
+    body_digest: str  # of the request's body
+    path: str  # of the block on disk; empty where the database holds it
     n_rows: int
     n_bytes: int
-    owner: str | None
-    file: FileRecord | None
-    is_repeated: bool = False
+    owner: str | None  # prefix of the key that sent it
+    file: FileRecord | None  # that it was gathered into; None before
+    is_repeated: bool = False  # whether the push came again with its Idempotency-Key
 
     @property
     def status(self) -> FileStatus:
-        """Where it stands."""
+        """The status of its file; pending before it has one."""
         return "pending" if self.file is None else self.file.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPush:
-    """A block to be taken in.
+    """A block to be stored; a ValueError where its Idempotency-Key is empty or too long."""
 
-    Attributes
-    ----------
-    body_digest : str
-        Of the request's body.
-    n_rows, n_bytes : int
-        Of the block.
-    content : bytes, optional
-        The block itself, an Arrow IPC stream; None when it lies at ``path``.
-    path : str
-        A Parquet file, flushed; empty when ``content`` is given.
-    idempotency_key : str, optional
-        Chosen by the sender.
-    owner : str, optional
-        Prefix of the key that sent it.
-
-    Raises
-    ------
-    ValueError
-        The key is empty or too long.
-    """
-
-    body_digest: str
+    body_digest: str  # of the request's body
     n_rows: int
     n_bytes: int
-    content: bytes | None = None
-    path: str = ""
-    idempotency_key: str | None = None
-    owner: str | None = None
+    content: bytes | None = None  # the block as an Arrow IPC stream; None when it lies at path
+    path: str = ""  # a Parquet file, flushed; empty when content is given
+    idempotency_key: str | None = None  # chosen by the sender
+    owner: str | None = None  # prefix of the key that sent it
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)
@@ -282,17 +184,7 @@ class PushLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """How a file ended; make one with its class methods.
-
-    Attributes
-    ----------
-    file_id : int
-        Which one; the further fields are those of `FileRecord`.
-    is_kept : bool
-        Whether it is in the graph though it was to be retracted.
-    has_replaced : bool
-        Whether what it takes the place of left the graph.
-    """
+    """How a file ended, by its class methods; other fields are as in `FileRecord`."""
 
     file_id: int
     status: FileStatus
@@ -304,8 +196,8 @@ class FileOutcome:
     n_self_loops: int | None = None
     n_bad_rows: int | None = None
     retractable: Retractable | None = None
-    is_kept: bool = False
-    has_replaced: bool = False
+    is_kept: bool = False  # in the graph though it was to be retracted
+    has_replaced: bool = False  # whether the version before left the graph
 
     @classmethod
     def committed(
@@ -319,7 +211,7 @@ class FileOutcome:
         retractable: Retractable | None = None,
         kept_as: str | None = None,
     ) -> Self:
-        """The whole file is in the graph; ``kept_as`` tells why though it was to be retracted."""
+        """The whole file is in the graph; ``kept_as`` is why, if it was to be retracted."""
         return cls(
             file_id=file_id,
             status="committed",
@@ -348,7 +240,7 @@ class FileOutcome:
         value: str | None = None,
         digest: str | None = None,
     ) -> Self:
-        """Nothing of the file is in the graph; ``value`` is cut where it is long."""
+        """Nothing of the file is in the graph; a long ``value`` is cut."""
         shown = None if value is None else printable(value)
         return cls(
             file_id=file_id,
@@ -367,7 +259,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What waits to be ingested, pushes counted one by one until they are gathered into a file.
+    """What waits to be ingested; pushes count one by one until they are gathered into a file.
 
     ``pushed_bytes`` are those that came by push, as they came.
     """
@@ -378,6 +270,6 @@ class Backlog:
 
 
 def printable(text: str, *, limit: int = _MAX_SHOWN) -> str:
-    """The text as any database can hold it."""
+    """The text in a form that any database can hold, cut at ``limit`` characters."""
     safe = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"

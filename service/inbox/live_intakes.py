@@ -1,8 +1,8 @@
-"""Intakes of chunks of live sources: what becomes of their rows, by what these hold.
+"""Intakes of live sources: store the rows of a chunk, by what these hold.
 
-An intake makes all that is slow, such as a file, before the transaction that moves the position;
-in it there is only what must be stored together. Edges are taken here; labels and features by
-whoever passes an intake to the reader.
+An intake does all slow work, such as writing a file, before the transaction that moves the
+position; the transaction only stores what must be stored together. Edges are taken here. Whoever
+passes other intakes to the reader takes labels and features.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,29 +33,17 @@ from peewit.streaming.graph_paths import GraphPaths
 class Taken:
     """Rows of a chunk that are ready to be stored.
 
-    Attributes
-    ----------
-    store : callable
-        Stores them in the transaction that moves the position; returns what is refused then.
-    refused : sequence of Refused
-        Rows that are left out.
-    path : Path, optional
-        A file that nobody needs where the position has moved.
+    ``store`` runs in the transaction that moves the position, and returns rows that are refused
+    then.
     """
 
     store: Callable[[Connection], Sequence[Refused]]
-    refused: Sequence[Refused] = field(default_factory=tuple)
-    path: Path | None = None
+    refused: Sequence[Refused] = field(default_factory=tuple)  # rows that are left out
+    path: Path | None = None  # file to remove if the position has moved
 
 
 class Intake(Protocol):
-    """Takes rows of one kind.
-
-    Attributes
-    ----------
-    most_rows : int
-        At which a chunk ends.
-    """
+    """Takes rows of one kind; a chunk ends at ``most_rows``."""
 
     most_rows: ClassVar[int]
 
@@ -65,7 +53,7 @@ class Intake(Protocol):
     def take(
         self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
     ) -> Taken:
-        """The rows of a chunk that has some, ready to be stored; ``label`` is that of the chunk."""
+        """The rows of a nonempty chunk, ready to be stored; ``label`` is that of the chunk."""
 
 
 class EdgeIntake:
@@ -82,7 +70,7 @@ class EdgeIntake:
         self._settings = settings
 
     def has_room(self, source: SourceRecord) -> bool:
-        """Whether less of it waits for ingest than may."""
+        """Whether less than the limit of it waits for ingest."""
         return self._manifest.live.waiting_bytes(source.id) < self._settings.max_backlog_bytes
 
     def take(
@@ -95,7 +83,7 @@ class EdgeIntake:
         path = directory / f"{label}-{name}.parquet"
         made = _with_ids(table, id_type(graph.settings.node_ids))
         made = made.replace_schema_metadata({b"peewit.source": name.encode()})
-        # of numbers a dictionary takes four times as long to write
+        # a dictionary of numbers takes four times as long to write
         repeated = [field.name for field in made.schema if not pa.types.is_primitive(field.type)]
         publish_file(
             path,
@@ -114,7 +102,7 @@ class EdgeIntake:
 
 
 def _with_ids(table: pa.Table, kind: pa.DataType) -> pa.Table:
-    """The edges with ids of the graph's type; those that are none as text, for ingest to refuse."""
+    """The edges with ids of the graph's type; other ids become text, for ingest to refuse."""
     for place, name in enumerate(table.column_names):
         if name in ("src", "dst"):
             table = table.set_column(place, name, as_ids(table.column(name), kind))

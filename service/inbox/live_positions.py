@@ -1,7 +1,7 @@
 """Positions of live sources: how far each is read, and what was refused of it.
 
-A position moves in the transaction that stores the chunk it ends, and only from the position that
-the chunk began at: of two processes that read the same source one is told to begin anew.
+A position moves in the transaction that stores the chunk it ends, and only from the position at
+which the chunk began: of two processes that read the same source one must begin again.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from peewit.service.inbox.source_store import require_source
 from peewit.service.live_sources.contract import Position, Refused
 
 KEPT_REFUSALS: Final = 1000
-"""Of each source, the last ones; all are counted."""
+"""The last ones of each source; all are counted."""
 
 
 class PositionMoved(RuntimeError):
-    """Somebody else read on, or said where to begin; nothing was stored."""
+    """Somebody else read on, or set another beginning; nothing was stored."""
 
 
 class Place(NamedTuple):
@@ -35,25 +35,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalRecord(RowRecord):
-    """What a source had that is not taken.
+    """Rows of a source that were not taken."""
 
-    Attributes
-    ----------
-    id : int
-        Grows.
-    source_id : str
-        Of which source.
-    place, reason : str
-        Where it stood, and the rule that it broke.
-    created_at : datetime
-        When it was read.
-    """
-
-    id: int
+    id: int  # increases
     source_id: str
-    place: str
-    reason: str
-    created_at: datetime
+    place: str  # where the rows stood in the source
+    reason: str  # the rule that was broken
+    created_at: datetime  # when the source was read
 
 
 class LivePositions:
@@ -79,25 +67,10 @@ class LivePositions:
     ) -> None:
         """Store a chunk and move the position behind it, in one transaction.
 
-        Parameters
-        ----------
-        source : SourceRecord
-            Which one.
-        n_reads : int
-            Of the place that the chunk began at.
-        position : Position
-            The next one.
-        refused : sequence of Refused
-            What is not taken of the chunk.
-        store : callable
-            Stores it in the transaction, and returns what else is refused.
-
-        Raises
-        ------
-        PositionMoved
-            The source is not at that place any more.
-        SourceNotFound, peewit.service.catalog.GraphNotFound
-            It was removed.
+        ``n_reads`` is of the place at which the chunk began, ``position`` the next one. ``store``
+        stores the chunk in the transaction and returns rows refused there, besides ``refused``.
+        Raises `PositionMoved` where the source is no longer at that place, `SourceNotFound` or
+        `GraphNotFound` where it was removed.
         """
         with self._database.write() as connection:
             lock_graph(connection, source.graph_id)
@@ -113,7 +86,7 @@ class LivePositions:
             note_refused(connection, source.graph_id, source.id, refused)
 
     def note_lag(self, source_id: str, lag: int) -> None:
-        """Store how much of a source is not read yet."""
+        """Store how much of a source is still unread."""
         with self._database.write() as connection:
             connection.execute(update(sources).where(sources.c.id == source_id).values(lag=lag))
 
@@ -126,7 +99,7 @@ class LivePositions:
             )
 
     def refusals(self, graph_id: str, *, limit: int) -> Sequence[RefusalRecord]:
-        """What sources of a graph had that is not taken, the newest first."""
+        """Refused rows of a graph's sources, the newest first."""
         statement = (
             select(refusals)
             .join(sources, sources.c.id == refusals.c.source_id)
@@ -141,7 +114,7 @@ class LivePositions:
 def note_refused(
     connection: Connection, graph_id: str, source_id: str, refused: Sequence[Refused]
 ) -> None:
-    """Count what is refused of a source, and keep the last of it; the graph is locked."""
+    """Count refused rows of a source, and keep the last of them; the graph is locked."""
     if not refused:
         return
     mine = sources.c.id == source_id

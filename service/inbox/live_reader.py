@@ -1,7 +1,7 @@
-"""Reader of live sources: chunk after chunk into the graph's stores, with the next position.
+"""Reader of live sources: chunk after chunk into the graph's stores, each with the next position.
 
-A process that is killed before the position has moved leaves it where the next one reads the chunk
-again.
+A process that is killed before the position has moved leaves it there, so the next one reads the
+chunk again.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,20 +21,10 @@ from peewit.service.settings import Settings
 
 
 class LiveReader:
-    """Reads sources on; of one source one thread at a time.
+    """Reads sources on; only one thread at a time may read a source.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        Receives chunks and positions.
-    catalog : Catalog
-        Knows the graphs.
-    settings : Settings
-        Home directory, and how many bytes of a source may wait.
-    intakes : mapping of Holds to Intake, optional
-        Who takes rows that are no edges.
-    chunk_rows : int, optional
-        Rows at which a chunk ends; by default as many as whoever takes it takes at once.
+    ``intakes`` take rows that are no edges. A chunk ends at ``chunk_rows``, by default at the
+    ``most_rows`` of its intake.
     """
 
     def __init__(
@@ -61,25 +51,11 @@ class LiveReader:
         should_stop: Callable[[], bool] = lambda: False,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Take in what a source has, up to what may wait; whether that is all there is now.
+        """Take in what a source has, up to the limit of waiting bytes; whether that is all for now.
 
-        Parameters
-        ----------
-        source : SourceRecord
-            A live one.
-        should_stop : callable
-            Asked between chunks.
-        on_chunk : callable
-            Called after each.
-
-        Raises
-        ------
-        peewit.service.live_sources.contract.ChangesLost
-            What follows is gone from the source.
-        peewit.service.inbox.confinement.SourceRefused
-            It was added over HTTP and may not be read.
-        Exception
-            Whatever the store raises.
+        ``should_stop`` is asked between chunks, ``on_chunk`` called after each. Raises what the
+        store raises, `ChangesLost` where the source no longer has what follows, and `SourceRefused`
+        where it was added over HTTP and may not be read.
         """
         graph = self._catalog.get_by_id(source.graph_id)
         self._busy.add(source.id)
@@ -117,7 +93,7 @@ class LiveReader:
             live.close()
 
     def close_all_but(self, source_ids: Collection[str]) -> None:
-        """Close sources that are not read any more."""
+        """Close sources that are no longer read."""
         for source_id in self._open.keys() - self._busy - set(source_ids):
             self.forget(source_id)
 
@@ -127,7 +103,7 @@ class LiveReader:
             self.forget(source_id)
 
     def _opened(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
-        """The source, opened anew when it is to be read in another way."""
+        """The source, opened again when it is to be read in another way."""
         access = access_to(source, graph, home=self._settings.home)
         known = self._open.get(source.id)
         if known is not None and _said(known[0]) == _said(access):

@@ -1,4 +1,4 @@
-"""Edges that were made from features: of a graph's files of them one counts, the last."""
+"""Edges made from features: only the last of a graph's files of them counts."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
 """Manifest of a graph: files found in its sources and gathered pushes, and their state.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
-its content before; which files leave the graph again is `retractions`' business. `position` is the
-order of ingest; it grows in the order of the commits, so that nothing ever appears in front of a
-file that is being read.
+its content before; `retractions` says which files leave the graph again. `position` is the order of
+ingest. It grows in the order of the commits, so nothing ever appears in front of a file that is
+being read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,34 +60,13 @@ from peewit.service.inbox.retractions import Retractions, is_leaving
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 
 _PATHS_AT_ONCE: Final = 500
-"""SQLite takes few thousand values in one statement."""
+"""SQLite takes only a few thousand values in one statement."""
 
 
 class Manifest:
-    """Files of all graphs.
+    """Files of all graphs, with the stores of all else that comes in.
 
     Every method that writes raises `GraphNotFound` when the graph is not there.
-
-    Attributes
-    ----------
-    sources : SourceStore
-        Where files are looked for.
-    live : LivePositions
-        How far the live ones of them are read.
-    pushes : PushLog
-        Those that are in no file yet, and what became of the others.
-    retractions : Retractions
-        Files that leave the graph again.
-    horizons : Horizons
-        Times before which edges are to leave.
-    repairs : Repairs
-        That somebody asked for.
-    features : FeatureLog
-        Sets of features, those that wait and what became of the others.
-    erasures : ErasureLog
-        Nodes that are to be forgotten.
-    hidden : HiddenNodes
-        Those that files may still hold.
     """
 
     def __init__(self, database: Database) -> None:
@@ -111,30 +90,17 @@ class Manifest:
         *,
         is_asked_for: bool = False,
     ) -> int:
-        """Take notice of a listing; how many files of it are new.
+        """Add the files of a listing to the manifest; returns how many are new or offered again.
 
-        A known path with a known version is left alone, so that the same listing may come again
-        and again (and then nothing is written), unless it was gone when it was to be read: it is
-        offered again. Another version is a new pending file: only its content can tell whether it
-        changed. A refused file of an older source is taken over, and offered again, by a source
-        that names its own columns or bad rows, or replaces. Turns are given in the order of the
-        listing. The cost is that of the listing, however many files the manifest holds.
+        A known path with a known version is left alone, so the same listing may come again and
+        again without a write; it is offered again if it was gone when it was to be read. Another
+        version is a new pending file: only its content can tell whether it changed. A source that
+        sets its own columns, bad rows or replacing takes over refused files of an older source,
+        which are offered again. With ``is_asked_for`` somebody asked for these very files, so
+        retracted ones come again.
 
-        Parameters
-        ----------
-        graph_id, source_id : str
-            Whose files.
-        listed : sequence of ListedFile
-            What there is.
-        is_asked_for : bool
-            Whether somebody asked for these very files: those that were retracted come again.
-
-        Raises
-        ------
-        SourceNotFound
-            The graph has no such source.
-        ValueError
-            A path is too long.
+        Turns follow the order of the listing. The cost is that of the listing, however many files
+        the manifest holds. Raises `SourceNotFound`, or a ValueError for a path that is too long.
         """
         listing = list(dict.fromkeys(ListedFile(*each) for each in listed))
         for each in listing:
@@ -166,9 +132,9 @@ class Manifest:
         return len(news.new) + len(news.returned)
 
     def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
-        """Files to be ingested, in the order to do it: gathered pushes, then files of sources.
+        """Files to ingest, in order: gathered pushes, then files of sources.
 
-        Those of the sources ``passed_over`` are left out.
+        Files of the sources ``passed_over`` are left out.
         """
         statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
@@ -176,9 +142,9 @@ class Manifest:
     def has_pending(
         self, graph_id: str, *, passed_over: Sequence[str] = (), failed_repairs: bool = True
     ) -> bool:
-        """Whether a file, a push, features or another wish waits, asked for nothing.
+        """Whether a file, a push, features or a request waits.
 
-        A repair that could not be made when it was last tried counts if ``failed_repairs``.
+        A repair whose last try failed counts if ``failed_repairs``.
         """
         statement = _has_pending(graph_id, tuple(passed_over), failed_repairs)
         with self._database.read() as connection:
@@ -204,21 +170,21 @@ class Manifest:
     def latest_files(
         self, graph_id: str, statuses: Sequence[FileStatus], *, limit: int
     ) -> Sequence[FileRecord]:
-        """Files of sources that stand so, the newest first."""
+        """Files of sources with these statuses, the newest first."""
         is_one = and_(
             files.c.graph_id == graph_id, files.c.push_id.is_(None), files.c.status.in_(statuses)
         )
         return self._files_of(select(files).where(is_one).order_by(files.c.id.desc()).limit(limit))
 
     def file(self, graph_id: str, file_id: int) -> FileRecord:
-        """One file at this moment; raises `FileNotListed`."""
+        """One file; raises `FileNotListed`."""
         statement = select(files).where(files.c.graph_id == graph_id, files.c.id == file_id)
         for found in self._files_of(statement):
             return found
         raise FileNotListed(f"no file {file_id} in the manifest of this graph")
 
     def add_file(self, graph_id: str, file: ListedFile, connection: Connection) -> None:
-        """List a file that we have made ourselves, as the one file of a source of its own."""
+        """List a file that we have made ourselves, as the only file of a new source."""
         require_path("path", file.path)
         lock_graph(connection, graph_id)
         source_id = uuid4().hex
@@ -229,7 +195,7 @@ class Manifest:
     def files_in(
         self, graph_id: str, directory: Path, connection: Connection | None = None
     ) -> Sequence[FileRecord]:
-        """Files right below a local directory that are in the graph or wait; oldest first."""
+        """Files directly in a local directory that are in the graph or wait; oldest first."""
         is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
         counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_offered())
         statement = (
@@ -240,7 +206,7 @@ class Manifest:
         return [FileRecord.of(row) for row in connection.execute(statement)]
 
     def has_files(self, source_id: str) -> bool:
-        """Whether a source has given a file."""
+        """Whether a file of the source is listed."""
         statement = select(files.c.id).where(files.c.source_id == source_id).limit(1)
         with self._database.read() as connection:
             return connection.execute(statement).first() is not None
@@ -248,7 +214,7 @@ class Manifest:
     def unknown_files(
         self, graph_id: str, listed: Sequence[ListedFile]
     ) -> tuple[list[ListedFile], list[ListedFile]]:
-        """Of a listing, the files that are not in the manifest, and those that are."""
+        """The files of a listing that are not in the manifest, and those that are."""
         with self._database.read() as connection:
             new = set(_news(connection, graph_id, listed).new)
         return [each for each in listed if each in new], [
@@ -256,7 +222,7 @@ class Manifest:
         ]
 
     def counts(self, graph_id: str, *, source_id: str | None = None) -> Mapping[FileStatus, int]:
-        """Files by status, of one source or of the whole graph with the pushes in no file yet."""
+        """Files by status, of one source or of the whole graph with its pushes in no file yet."""
         statement = select(files.c.status, func.count().label("n_files")).where(
             files.c.graph_id == graph_id
         )
@@ -276,7 +242,7 @@ class Manifest:
             return int(connection.execute(total.where(files.c.graph_id == graph_id)).scalar_one())
 
     def backlog(self, graph_id: str) -> Backlog:
-        """How much waits."""
+        """Files and bytes that wait."""
         statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0))
         pushed = select(graphs.c.pushed_bytes).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
@@ -299,25 +265,13 @@ class Manifest:
         lease: Lease,
         connection: Connection | None = None,
     ) -> int:
-        """Store how files ended and how far the graph is, together and only by the lease's holder.
+        """Store how files ended and the graph's progress in one transaction, under the lease.
 
-        Telling the same outcome again changes nothing, so that a process which died between its
-        checkpoint and this call repeats it. ``outcomes`` may be empty when only a snapshot was
-        published; ``progress`` is the graph with the committed files. The lease is renewed.
-
-        Returns
-        -------
-        int
-            Files that wait once more, as the content that they share with another has left.
-
-        Raises
-        ------
-        LeaseExpired
-            Another process may ingest the graph; nothing is stored.
-        FileNotListed
-            An outcome is of no file of this graph.
-        ValueError
-            A file has ended in another way before.
+        The same outcome may be told again, as by a process that died between its checkpoint and
+        this call. ``outcomes`` may be empty when only a snapshot was published. The lease is
+        renewed. Returns how many files wait again, since the content that they share with another
+        has left. Raises `FileNotListed`, `LeaseExpired` (nothing is stored), or a ValueError where
+        a file ended otherwise before.
         """
         with self._database.joined(connection) as joined:
             self._catalog.record_progress(graph_id, progress, joined)
@@ -335,12 +289,7 @@ class Manifest:
         """Offer the quarantined files of a source again, at the end; how many there were.
 
         Refused versions of files that have newer ones are forgotten. A source that could not be
-        listed is tried again at once.
-
-        Raises
-        ------
-        SourceNotFound
-            The graph has no such source.
+        listed is tried again at once. Raises `SourceNotFound`.
         """
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
@@ -367,13 +316,12 @@ class Manifest:
             return [FileRecord.of(row) for row in connection.execute(statement)]
 
 
-@lru_cache(maxsize=256)  # made for each graph again and again
+@lru_cache(maxsize=256)  # built for each graph again and again
 def _has_pending(
     graph_id: str,
     passed_over: tuple[str, ...],
     failed_repairs: bool,
 ) -> Select[tuple[bool]]:
-    """See `Manifest.has_pending`."""
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     return select(
         or_(
@@ -403,10 +351,10 @@ def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
 
 
 class _News(NamedTuple):
-    """Of a listing: unknown files, and ids of known ones that need something.
+    """New files of a listing, and ids of known files that need a change.
 
-    ``orphaned`` are pending and their source was removed; ``returned`` were gone when they were to
-    be read, or are asked for; ``forgiven`` are other versions, retracted, of paths asked for.
+    ``orphaned``: pending, and their source was removed. ``returned``: were gone when they were to
+    be read, or are asked for. ``forgiven``: other versions, retracted, of paths asked for.
     """
 
     new: list[ListedFile]
@@ -456,7 +404,7 @@ def _news(
 
 
 def _is_read_otherwise(source_id: str | None) -> ColumnElement[bool]:
-    """A file of a source older than this one, which says itself how its files are read."""
+    """The file's source is older than this one, which sets how its own files are read."""
     this, other = sources.alias(), sources.alias()
     return exists().where(
         this.c.id == source_id,

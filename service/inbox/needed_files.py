@@ -1,4 +1,4 @@
-"""Files below the graphs that rows name and that somebody will read."""
+"""Files in the graphs' directories that rows name and somebody will read."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from peewit.service.live_sources.kinds import FILES
 from peewit.streaming.graph_paths import GraphPaths
 
 GRAPHS = "graphs"
-"""Name of the directory with the graphs' directories."""
+"""Name of the directory of the graphs' directories."""
 
 
 class NeededFile(NamedTuple):
@@ -30,18 +30,10 @@ def needed_files(
     with_raw: bool = False,
     with_retries: bool = False,
 ) -> Iterator[NeededFile]:
-    """Pushes, gathered ones, chunks of live sources and features that wait, of one graph or all.
+    """Waiting pushes (gathered or not), chunks of live sources and features, of one graph or all.
 
-    Parameters
-    ----------
-    connection : Connection
-        Reads.
-    graph_id : str, optional
-        Only files of this graph.
-    with_raw : bool
-        Also pushed edges that are in the graph, where they are to be kept.
-    with_retries : bool
-        Also what is read when gathered pushes are taken apart or files offered again.
+    ``with_raw`` adds pushed edges that are in the graph, where they are to be kept.
+    ``with_retries`` adds what is read when gathered pushes are taken apart or files offered again.
     """
     is_ours = or_(files.c.push_id.is_not(None), is_chunk())
     is_ungathered: ColumnElement[bool] = pushes.c.file_id.is_(None)
@@ -71,18 +63,18 @@ def needed_files(
 
 
 def is_chunk() -> ColumnElement[bool]:
-    """The file is one of ours, with edges that were read from a live source."""
+    """The condition that a file is one of ours, with edges of a live source."""
     return exists().where(sources.c.id == files.c.source_id, sources.c.kind != FILES)
 
 
 def remove_unneeded(
     database: Database, graph_id: str, directory: Path, *, older_than_seconds: float
 ) -> None:
-    """Remove pushes and sets of a graph that nobody will read, below its directory.
+    """Remove pushes and sets of a graph that nobody will read, from its directory.
 
-    Goes: files that nothing names, as a process killed at the wrong line leaves them, those whose
-    edges were copied into a file that has ended, and, unless raw edges are kept, those that are in
-    the graph.
+    These are files that nothing names, as a process killed at the wrong line leaves them; files
+    whose edges were copied into a file that has ended; and, unless raw edges are kept, files that
+    are in the graph.
     """
     paths = GraphPaths(root=directory)
     before = time.time() - older_than_seconds
@@ -104,7 +96,7 @@ def remove_unneeded(
 
 
 def path_below(path: str, graph_id: str) -> str | None:
-    """A path relative to the directory of its graph, None for one that lies elsewhere.
+    """A path relative to the directory of its graph; None for one that lies elsewhere.
 
     The home may have had another name when the path was stored.
     """

@@ -1,7 +1,7 @@
 """Push gatherer: joins waiting pushes into few files, since each file of the stream has a cost.
 
-The file is on disk before the manifest names it, and pushes join it in the transaction that does,
-so a process killed at any line leaves either pushes that wait or a file that waits, never both.
+The file is on disk before the manifest names it, and pushes join it in the transaction that does.
+So a process killed at any line leaves pushes that wait or a file that waits, never both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ GATHER_BYTES: Final = 1 << 26
 """A gathered file ends with the push that reaches either."""
 
 _LOOK_AT: Final = 20_000
-"""Pushes that are looked at together; more are gathered in the next round."""
+"""Pushes that are gathered together; more wait for the next round."""
 
 
 def gather_pushes(
@@ -33,14 +33,9 @@ def gather_pushes(
     lease: Lease,
     admitted: Callable[[Sequence[WaitingPush]], Sequence[WaitingPush]] = lambda listed: listed,
 ) -> int:
-    """Make pending files of the pushes that wait; returns the number of files.
+    """Make pending files of the pushes that wait and are ``admitted``; returns how many files.
 
-    The directory need not exist. Of the pushes that wait only those ``admitted`` are gathered.
-
-    Raises
-    ------
-    LeaseExpired
-        Another process may ingest the graph.
+    The directory need not exist. Raises `LeaseExpired` where another process may ingest the graph.
     """
     n_files = 0
     for group in _groups(admitted(log.waiting(graph.id, limit=_LOOK_AT))):
@@ -50,7 +45,7 @@ def gather_pushes(
 
 
 def _groups(waiting: Sequence[WaitingPush]) -> Iterator[list[WaitingPush]]:
-    """Consecutive pushes up to the bounds; those that must be alone are."""
+    """Consecutive pushes up to the bounds; a push that must be alone is a group."""
     group: list[WaitingPush] = []
     n_rows = n_bytes = 0
     for push in waiting:

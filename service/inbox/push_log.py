@@ -1,8 +1,8 @@
-"""Pushes of all graphs: taken in together, gathered into files of the manifest, forgotten in time.
+"""Pushes of all graphs: stored together, gathered into files of the manifest, forgotten in time.
 
-A push waits until ingest gathers it with its neighbors into one file; from then on the file says
-what becomes of it. Its content, in the database or in a file of its own, stays until that file has
-ended, so that a gathered file with a fault can be taken apart again.
+A push waits until ingest gathers it with its neighbors into one file, which then says what becomes
+of it. Its content, in the database or in its own file, stays until that file has ended, so that a
+gathered file with a fault can be taken apart again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _LISTED: Final = [column for column in pushes.c if column.name not in {"content"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPush:
-    """What gathering must know of a push; attributes as in `PushRecord`.
+    """What gathering needs of a push; fields as in `PushRecord`.
 
     ``is_alone`` keeps it from its neighbors: a file that held it had a fault.
     """
@@ -68,11 +68,11 @@ class PushLog:
     def add(
         self, graph_id: str, new: Sequence[NewPush], limits: PushLimits
     ) -> list[PushRecord | IdempotencyConflict | BacklogFull]:
-        """Take in pushes in one transaction; each answer stands where its push stood.
+        """Store pushes in one transaction; answers are in the order of the pushes.
 
-        With an Idempotency-Key that came before, the answer is the earlier push, whose ``path``
-        then is not the new one's: the caller removes that block. A push that finds nothing waiting
-        is taken whatever its size, else one above the limit could never come in.
+        Where an Idempotency-Key came before, the answer is the earlier push. Its ``path`` is then
+        not the new one's, and the caller removes the new block. A push that finds nothing waiting
+        is taken whatever its size; else one above the limit could never come in.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
@@ -106,7 +106,7 @@ class PushLog:
     def find(self, graph_id: str, idempotency_key: str, body_digest: str) -> PushRecord | None:
         """The earlier push of this key, if there is one; raises `IdempotencyConflict`.
 
-        For asking before the block is written; `add` asks again.
+        For a check before the block is written; `add` checks again.
         """
         with self._database.read() as connection:
             found = _of_keys(connection, graph_id, [idempotency_key]).get(idempotency_key)
@@ -118,7 +118,7 @@ class PushLog:
         return answer
 
     def get(self, graph_id: str, push_id: str, *, owner: str | None = None) -> PushRecord:
-        """One push at this moment, of an owner or of anybody; raises `PushNotFound`."""
+        """One push, of an owner or of anybody; raises `PushNotFound`."""
         with self._database.read() as connection:
             is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
             if owner is not None:
@@ -128,7 +128,7 @@ class PushLog:
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
 
     def waiting_bytes(self, graph_id: str) -> tuple[int, int]:
-        """Bytes of pushes that are not in the graph yet, and of those of all graphs together."""
+        """Bytes of pushes that are not in the graph yet: of this graph, and of all graphs."""
         mine = func.sum(graphs.c.pushed_bytes).filter(graphs.c.id == graph_id)
         statement = select(mine, func.sum(graphs.c.pushed_bytes))
         with self._database.read() as connection:
@@ -145,7 +145,7 @@ class PushLog:
             return [WaitingPush(**row._mapping) for row in connection.execute(statement)]
 
     def contents(self, push_ids: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Ids and content of pushes in the order given; some at a time are in memory."""
+        """Ids and content of pushes in the order given; only some at a time are in memory."""
         for start in range(0, len(push_ids), _AT_ONCE):
             some = push_ids[start : start + _AT_ONCE]
             statement = select(pushes.c.id, pushes.c.content).where(pushes.c.id.in_(some))
@@ -163,12 +163,9 @@ class PushLog:
         n_bytes: int,
         lease: Lease,
     ) -> None:
-        """Make consecutive waiting pushes one pending file, which lies on disk, flushed.
+        """Make consecutive waiting pushes one pending file, which is on disk and flushed.
 
-        Raises
-        ------
-        LeaseExpired
-            Another process may ingest the graph; nothing is stored.
+        Raises `LeaseExpired`, and stores nothing, where another process may ingest the graph.
         """
         first, last = gathered[0], gathered[-1]
         values = {
@@ -191,9 +188,9 @@ class PushLog:
             )
 
     def take_apart(self, graph_id: str, file_id: int, *, lease: Lease) -> bool:
-        """Let the pushes of a pending file wait again, each for a file of its own.
+        """Make the pushes of a pending file wait again, each for a file of its own.
 
-        False when there is but one, whose fault it is then. Raises `LeaseExpired`.
+        False for a single push, which then has the fault itself. Raises `LeaseExpired`.
         """
         mine = and_(pushes.c.graph_id == graph_id, pushes.c.file_id == file_id)
         with self._database.write() as connection:
@@ -209,7 +206,7 @@ class PushLog:
         return True
 
     def merged_paths(self, graph_id: str, file_id: int) -> list[str]:
-        """Blocks on disk that were copied into a file."""
+        """Paths of blocks on disk that were copied into a file."""
         statement = select(pushes.c.path).where(
             pushes.c.graph_id == graph_id,
             pushes.c.file_id == file_id,
@@ -220,9 +217,9 @@ class PushLog:
             return list(connection.execute(statement).scalars())
 
     def forget(self, graph_id: str, *, older_than_seconds: float, keyed_seconds: float) -> int:
-        """Forget pushes that went in so long ago; those with an Idempotency-Key later.
+        """Forget pushes that were ingested long ago; those with an Idempotency-Key later. How many.
 
-        The first push of each file stays, as the file names it. How many were forgotten.
+        The first push of each file stays, as the file names it.
         """
 
         def ended(seconds: float) -> ColumnElement[bool]:
@@ -250,7 +247,7 @@ class PushLog:
 def take_positions(
     connection: Connection, graph_id: str, n_turns: int, *, pushed_bytes: int = 0
 ) -> range:
-    """The next turns of a graph, whose row the caller has locked; so many bytes wait more."""
+    """The next turns of a graph, whose row the caller has locked; adds to its waiting bytes."""
     last = connection.execute(
         update(graphs)
         .where(graphs.c.id == graph_id)
@@ -264,7 +261,7 @@ def take_positions(
 
 
 def settle(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
-    """The pushes of files that have ended wait no more, and their content can go."""
+    """Note that the pushes of files that have ended wait no more; their content can go."""
     for start in range(0, len(file_ids), _AT_ONCE):
         mine = and_(
             pushes.c.graph_id == graph_id,
@@ -279,7 +276,7 @@ def settle(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> No
 
 
 def wait_again(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
-    """The pushes of files that are offered again wait once more."""
+    """Note that the pushes of files that are offered again wait once more."""
     statement = select(func.sum(pushes.c.n_bytes)).where(
         pushes.c.graph_id == graph_id, pushes.c.file_id.in_(file_ids)
     )
@@ -296,7 +293,7 @@ def waiting_count(connection: Connection, graph_id: str) -> tuple[int, int]:
 
 
 def push_waits(graph_id: str) -> ColumnElement[bool]:
-    """Of a push of the graph, whether it is in no file yet."""
+    """The condition that a push of the graph is in no file yet."""
     return and_(pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None))
 
 

@@ -1,9 +1,9 @@
 """Pushes of edges over HTTP: checked on arrival, durable before they are acknowledged.
 
 A small push is a row of the database, a larger one a Parquet file below the graph and a row that
-names it; `push_gatherer` makes files of both. What breaks the data contract is refused
-here with its row, and leaves nothing behind. Requests that come together share one transaction:
-each alone would wait for the disk.
+names it; `push_gatherer` makes files of both. What breaks the data contract is refused here with
+its row, and leaves nothing behind. Requests that come together share one transaction: each alone
+would wait for the disk.
 """
 
 import time
@@ -41,7 +41,7 @@ ROWS_PER_GROUP: Final = 1 << 17
 """Rows of a row group, the unit that ingest reads."""
 
 SMALL_BYTES: Final = 1 << 16
-"""Blocks up to this size lie in the database until they are gathered."""
+"""Blocks up to this size stay in the database until they are gathered."""
 
 RETRY_SECONDS: Final = 5
 """When to try again while the backlog is full."""
@@ -51,8 +51,6 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class _Waiting:
-    """A push that waits for its transaction, and what came of it."""
-
     graph_id: str
     push: NewPush
     answer: PushRecord | Exception | None = None
@@ -61,8 +59,7 @@ class _Waiting:
 class PushStore:
     """Store of incoming pushes; any number of threads may use it.
 
-    Of one graph at most ``max_backlog_bytes`` may wait, of all together
-    ``max_total_backlog_bytes``.
+    At most ``max_backlog_bytes`` of one graph may wait, and ``max_total_backlog_bytes`` of all.
     """
 
     def __init__(
@@ -84,9 +81,9 @@ class PushStore:
         self._room_seen: dict[str, float] = {}
 
     def require_room(self, graph_id: str) -> None:
-        """Raise `BacklogFull` while as much waits as may wait; asked before a body is read.
+        """Raise `BacklogFull` while the backlog is full; to be called before a body is read.
 
-        Room that was seen a moment ago is believed, as `add` looks every time; no refusal is.
+        Room is remembered for a moment, as `add` checks every time; fullness is not.
         """
         seen_at = self._room_seen.get(graph_id)
         if seen_at is not None and time.monotonic() - seen_at < _LOOK_SECONDS:
@@ -112,35 +109,13 @@ class PushStore:
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
-        Parameters
-        ----------
-        graph : GraphRecord
-            Where they belong.
-        file : binary file
-            The body, seekable.
-        table_format : Format
-            How it is written.
-        body_digest : str
-            Of the body and its format.
-        columns : EdgeColumns
-            What its columns are called.
-        idempotency_key : str, optional
-            With one that came before, the earlier push is returned and nothing is stored.
-        owner : str, optional
-            Prefix of the key that sends them.
-        limits : UploadLimits, optional
-            What the edges may come to.
+        ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
+        a prefix of the sender's key; ``limits`` are on the decoded edges. If the
+        ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
-        Raises
-        ------
-        BadUpload, peewit.streaming.edges.blocks.BadEdges
-            A row breaks the data contract, or the limits.
-        BacklogFull
-            Others were faster to fill the room that `require_room` saw.
-        IdempotencyConflict
-            The key came before with another body.
-        GraphNotFound
-            The graph was deleted.
+        Raises BadUpload or BadEdges where a row breaks the data contract or the limits,
+        `BacklogFull` where others were faster to fill the room that `require_room` saw,
+        IdempotencyConflict where the key came before with another body, and `GraphNotFound`.
         """
         if idempotency_key is not None:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
@@ -172,7 +147,7 @@ class PushStore:
         return record
 
     def _latest(self, graph: GraphRecord) -> int:
-        """The latest time that is known: now, or of an edge of the newest snapshot."""
+        """The latest known time: now, or of an edge of the newest snapshot."""
         now = round(time.time() * SECOND)
         if not has_times(graph):
             return now
@@ -259,9 +234,9 @@ def _in_row(
 
 
 def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
-    """Columns of a pushed block; of one in a file, with its name.
+    """Columns of a pushed block, with its name if it is in a file.
 
-    Equal edges pushed twice count twice, so their files must differ.
+    Equal edges that are pushed twice count twice, so their files must differ.
     """
     ids = id_type(graph.settings.node_ids)
     columns = [("src", ids), ("dst", ids), ("weight", pa.float32())]
@@ -279,7 +254,7 @@ def has_times(graph: GraphRecord) -> bool:
 
 
 def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> None:
-    """Publish a block of edges as a Parquet file; its directory is there."""
+    """Publish a block of edges as a Parquet file in a directory that exists."""
 
     def write(temporary: Path) -> None:
         with pa.parquet.ParquetWriter(temporary, schema) as writer:
@@ -290,7 +265,7 @@ def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> No
 
 
 def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A block with the operations that its graph has columns for: where none are given, inserts."""
+    """A block with the columns of its graph; rows without an operation insert."""
     if "op" in schema.names:
         inserts = pa.repeat(OPERATIONS[INSERT], table.num_rows)
         if "op" not in table.schema.names:
@@ -314,7 +289,6 @@ def _check_batches(
     *,
     latest: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of columns that fulfil the data contract."""
     settings = graph.settings
     first_row = 0
     for batch in edge_batches(
@@ -344,7 +318,7 @@ def _check_batches(
 
 
 def _join_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Tables joined until there are enough rows for a row group."""
+    """Tables joined until they fill a row group."""
     waiting: list[pa.Table] = []
     n_rows = 0
     for table in tables:

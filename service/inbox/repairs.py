@@ -1,6 +1,6 @@
 """Repairs that somebody asked for: ingest makes them between two files.
 
-Before a snapshot that deletes have spoiled it makes one by itself.
+Ingest makes a repair without being asked before a snapshot that deletes have spoiled.
 """
 
 from typing import Literal, TypeAlias
@@ -13,7 +13,7 @@ from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import graphs
 
 WantedRepair: TypeAlias = Literal["due", "all"]
-"""What deletes have spoiled is sampled anew, or all edges are."""
+"""Due: what deletes have spoiled is sampled again. All: all edges are."""
 
 
 class RepairRefused(RuntimeError):
@@ -27,14 +27,10 @@ class Repairs:
         self._database = database
 
     def want(self, graph_id: str, kind: WantedRepair) -> None:
-        """Have ingest repair a graph; ``all`` holds until it is done, whoever wants less.
+        """Make ingest repair a graph; ``all`` holds until it is done, even if less is asked later.
 
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        RepairRefused
-            Its deletions are off, and not all edges are wanted anew.
+        Raises `GraphNotFound`, or `RepairRefused` where deletions are off and less than all is
+        asked.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
@@ -51,7 +47,7 @@ class Repairs:
             )
 
     def wanted(self, graph_id: str, *, failed: bool = True) -> WantedRepair | None:
-        """What ingest is to do, if anything; without ``failed`` what it has not tried in vain."""
+        """The repair that ingest has to make; without ``failed`` none whose last try failed."""
         statement = select(graphs.c.repair_wanted).where(graphs.c.id == graph_id)
         if not failed:
             statement = statement.where(graphs.c.repair_fault.is_(None))
@@ -60,20 +56,14 @@ class Repairs:
         return kind
 
     def fault(self, graph_id: str) -> str | None:
-        """Why ingest could not make the repair that is wanted, when it last tried."""
+        """Why the last try of the wanted repair failed; None where it did not."""
         statement = select(graphs.c.repair_fault).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
             fault: str | None = connection.execute(statement).scalar()
         return fault
 
     def failed(self, graph_id: str, fault: str, *, lease: Lease) -> None:
-        """Note why a repair could not be made; it stays wanted.
-
-        Raises
-        ------
-        LeaseExpired
-            Another process may write this graph.
-        """
+        """Store why a repair could not be made; it stays wanted. Raises `LeaseExpired`."""
         mine = graphs.c.id == graph_id, graphs.c.repair_wanted.is_not(None)
         with self._database.write() as connection:
             confirm(connection, lease)
@@ -88,23 +78,10 @@ class Repairs:
         max_edges: int | None,
         lease: Lease,
     ) -> None:
-        """Note that a repair was made; one that is wanted more since is wanted still.
+        """Note that a repair was made with these settings; raises `LeaseExpired`.
 
-        So is one of other settings: it was asked for together with them.
-
-        Parameters
-        ----------
-        graph_id, kind
-            Which repair.
-        epsilon, max_edges
-            Settings that it was made with.
-        lease : Lease
-            The right to write the graph.
-
-        Raises
-        ------
-        LeaseExpired
-            Another process may write this graph.
+        It stays wanted where more was asked meanwhile, or other settings came, with which it was
+        asked.
         """
         mine = (
             graphs.c.id == graph_id,

@@ -1,6 +1,6 @@
-"""Retractions: files that are to leave a graph, and contents that are not to come back.
+"""Retractions: files that are to leave a graph, and contents that must not come back.
 
-Whoever wants one says so here; ingest carries it out between two files and tells the manifest.
+Requests are stored here; ingest carries them out between two files and tells the manifest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,26 +26,11 @@ class Retractions:
         self._database = database
 
     def want(self, graph_id: str, file_id: int, *, inserts_only: bool = False) -> FileRecord:
-        """Have ingest take a file out of the graph, or leave out one that waits.
+        """Make ingest take a file out of the graph, or leave out one that waits.
 
-        What is retracted already, or to be, stays so.
-
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        file_id : int
-            Of the file.
-        inserts_only : bool
-            Whether a file that deleted or set edges of others may go as to what it inserted: those
-            edges are not brought back.
-
-        Raises
-        ------
-        GraphNotFound, FileNotListed
-            There is no such graph or file.
-        RetractionRefused
-            The file cannot be retracted; says why.
+        A file that is retracted already, or to be, stays so. With ``inserts_only`` a file that
+        deleted or set edges of others may lose what it inserted, but those edges are not brought
+        back. Raises `GraphNotFound`, `FileNotListed`, or `RetractionRefused`, which says why.
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
@@ -79,7 +64,7 @@ class Retractions:
         return [file for file in found if versions.get(file.path) == file.version]
 
     def withheld(self, graph_id: str) -> Mapping[str, str]:
-        """Digest, by path, of the contents that came last and were retracted."""
+        """Digest, by path, of the last content where that was retracted."""
         later = files.alias()
         came = later.c.status.in_(("committed", "duplicate", "retracting", "retracted"))
         is_last = ~exists().where(
@@ -110,7 +95,7 @@ class Retractions:
 
 
 def is_leaving(graph_id: str) -> ColumnElement[bool]:
-    """Of a file of the graph, whether it is to be retracted."""
+    """The condition that a file of the graph is to be retracted."""
     return and_(files.c.graph_id == graph_id, files.c.status == "retracting")
 
 

@@ -1,8 +1,9 @@
 """Settled files: those of a followed source that are whole, as far as listings tell.
 
 A file is taken when two listings some time apart show it unchanged and it ends as its format does.
-One that is renamed into place is whole at once and only waits for the second listing; one that is
-written in place is left alone while it grows, and for a while after it has stopped without an end.
+A file that is renamed into place is whole at once and only waits for the second listing. One that
+is written in place is left alone while it grows, and for a while after it has stopped without an
+end.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,28 +20,21 @@ _TAIL_BYTES: Final = 8
 _LEAST_BYTES: Final = 12
 
 _WHOLE_OR_ABSENT: Final = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
-"""Object stores show an object when its upload has ended, so nothing of it is read beforehand."""
+"""Object stores that show an object only when its upload has ended, so its end need not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A version of a file, and when a listing showed it first."""
-
     file: ListedFile
     since: float
 
 
 class Settling:
-    """Files of one source that wait to be taken for whole.
+    """Files of one source that wait until they count as whole.
 
-    Parameters
-    ----------
-    settle_seconds : float
-        Unchanged so long, a file is taken; 0 takes it from the first listing on.
-    unfinished_seconds : float
-        Unchanged so long, a file is taken even where it has no end; ingest then says what it lacks.
-    has_end : callable
-        Whether a file ends as one of its format does.
+    A file that stays unchanged for ``settle_seconds`` and has the end of its format is taken; 0
+    takes it from the first listing on. After ``unfinished_seconds`` it is taken even without an
+    end, and ingest says what it lacks.
     """
 
     def __init__(
@@ -61,18 +55,10 @@ class Settling:
     def take(self, listed: Sequence[ListedFile], *, began: float, ended: float) -> list[ListedFile]:
         """The files of a listing that are whole; they wait no more.
 
-        Parameters
-        ----------
-        listed : sequence of ListedFile
-            All that the source shows and that was not taken before.
-        began, ended : float
-            Monotonic seconds of the listing: the first sight of a file counts from its end, the
-            second up to its beginning.
-
-        Raises
-        ------
-        OSError
-            A file cannot be read; what the listing showed is remembered nevertheless.
+        ``listed`` is all that the source shows and that was not taken before. ``began`` and
+        ``ended`` are monotonic seconds of the listing: the first sight of a file counts from its
+        end, the second up to its beginning. Raises an OSError where a file cannot be read; the
+        listing is remembered nevertheless.
         """
         before = self._seen
         self._seen = {
@@ -95,13 +81,9 @@ class Settling:
 def has_end_of_format(file: ListedFile) -> bool:
     """Whether a file ends with what is written last: the footer of Parquet, the newline of text.
 
-    Compressed files and Arrow streams have no such end and count as whole. Asked of the file as it
-    is now; False when it is gone. An object of a store that shows whole objects only is not read.
-
-    Raises
-    ------
-    OSError, or what its file system raises
-        It cannot be read now.
+    Compressed files and Arrow streams have no such end and count as whole. False when the file is
+    gone. An object of a store that shows whole objects only is not read. Raises what its file
+    system raises.
     """
     file_system, path = open_file_system(file.path, {})
     if _WHOLE_OR_ABSENT.intersection(_protocols(file_system)):

@@ -1,4 +1,4 @@
-"""Names of the columns of a source: those it was given, else the graph's, else the usual ones."""
+"""Column names of a source: its own, else the graph's, else the usual ones."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,9 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 def source_columns(
     graph: GraphSettings, holds: Holds, given: Mapping[str, str] | None
 ) -> EdgeColumns | NodeColumns:
-    """What the columns are called of a source that holds edges, labels or features.
+    """Column names of a source that holds edges, labels or features.
 
-    Raises
-    ------
-    ValueError
-        A name is given of what its rows do not hold.
+    Raises a ValueError where a name is given for what its rows do not hold.
     """
     if holds == "edges":
         return edge_columns(graph.columns_of_edges, given)

@@ -1,12 +1,12 @@
 """Listing of the sources of all graphs: each in its turn, in threads, with back-off.
 
-A live source is read on where one of files is listed. One that gave something is read on when that
-is in the graph and the next pass may begin, so that the pass has what is newest and there are no
-more files than passes. One that gave nothing is left alone for as long again as it has been quiet.
-Both take at least half of the usual pause, and at most all of it while the graph does not rest.
+A live source is read on where one of files is listed. If it gave something, it is read on once that
+is in the graph and the next pass may begin, so that the pass has the newest rows and there are no
+more files than passes. If it gave nothing, the pause is as long as it has been quiet. Either pause
+is at least half of the usual one and, while the graph does not rest, at most all of it.
 
-A store that is slow or away keeps neither the other sources nor the pushes waiting. What is wrong
-with a source is stored with the source, for people to see, and never held against its files.
+A slow or absent store delays neither other sources nor pushes. A fault of a source is stored with
+the source, for people to see, and never held against its files.
 """
 
 import math
@@ -52,7 +52,8 @@ _log = structlog.get_logger(__name__)
 class _Watched:
     """One source: when to list and to read it next, what went wrong, which directory to watch.
 
-    Of a live one also when a reading last gave something, and from when on it may be read on.
+    ``given_at``: when a live source last gave something. ``read_on_at``: from when it may be read
+    on.
     """
 
     graph_id: str
@@ -80,22 +81,9 @@ class _Watched:
 class SourceLister:
     """Lists sources into the manifest, as often as is due.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        Receives files and faults.
-    settings : Settings
-        Pace and patience.
-    clock : callable
-        Monotonic seconds.
-    on_listed : callable
-        Called with the source and the seconds that its listing took; None when it failed.
-    on_change : callable
-        Called in any thread when `due_at` has changed.
-    listing : callable
-        Of a source, what surrounds the listing in its thread.
-    reader : LiveReader
-        Reads live sources.
+    ``on_listed`` gets the source and the seconds of its listing, None when that failed.
+    ``on_change`` is called in any thread when `due_at` has changed. ``listing`` makes a context
+    manager around the listing of a source in its thread. ``clock`` gives monotonic seconds.
     """
 
     def __init__(
@@ -127,12 +115,8 @@ class SourceLister:
     def poll(self, graph_ids: Iterable[str], *, resting: Collection[str] = ()) -> None:
         """Begin the listings that are due; returns at once.
 
-        Parameters
-        ----------
-        graph_ids : iterable of str
-            All graphs.
-        resting : collection of str
-            Those that take no files now; labels and features wait for none.
+        ``graph_ids`` are all graphs; ``resting`` ones take no files now, but still labels and
+        features.
         """
         self._polled_at = self._clock()
         present: dict[str, _Watched] = {}
@@ -157,14 +141,14 @@ class SourceLister:
                 n_listing += self._begin(each)
 
     def wait(self, seconds: float) -> bool:
-        """Give listings under way some time; whether all have ended."""
+        """Wait some time for listings under way; whether all have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: self._n_listing == 0, seconds)
 
     def due_at(self) -> float:
-        """When `poll` has something to do though nothing has changed; infinite where it never has.
+        """When `poll` has work though nothing has changed; infinite where it never has.
 
-        What was due at the last `poll` and not begun then waits for a change.
+        What was due at the last `poll` and was not begun waits for a change.
         """
         times = (time for each in self._watched.values() for time in self._times_of(each))
         return min((time for time in times if time > self._polled_at), default=math.inf)
@@ -179,7 +163,7 @@ class SourceLister:
         ]
 
     def note_read(self, source_ids: Iterable[str], unreadable: Mapping[str, Exception]) -> None:
-        """Remember which sources gave their files and which did not, with the reason."""
+        """Remember which sources gave their files, and the error of those that did not."""
         for source_id in source_ids:
             each = self._watched.get(source_id)
             if each is None:
@@ -194,12 +178,12 @@ class SourceLister:
                 self._note_success(each)
 
     def close(self) -> None:
-        """Begin nothing more; listings under way are left to end with the process."""
+        """Begin nothing more; listings under way end with the process."""
         self._is_closed = True
         self._watch.close()
 
     def _watched_source(self, graph_id: str, source: SourceRecord) -> _Watched:
-        """What is remembered of a source; one that was forgiven is tried at once."""
+        """The state of a source; one whose failures were forgiven is tried at once."""
         each = self._watched.get(source.id)
         if each is None:
             settling = Settling(
@@ -221,13 +205,12 @@ class SourceLister:
         return each
 
     def _forget_registered(self, graph_id: str) -> None:
-        """Ask the manifest anew: a file of a removed source may belong to another one now."""
+        """Ask the manifest again: a file of a removed source may belong to another one now."""
         for each in self._watched.values():
             if each.graph_id == graph_id:
                 each.registered = {}
 
     def _is_due(self, each: _Watched, resting: Collection[str]) -> bool:
-        """Whether a source is to be listed, or to be read on, now."""
         now = self._clock()
         if each.read_on_at == math.inf:
             return each.list_at <= now
@@ -243,15 +226,15 @@ class SourceLister:
         return () if each.is_told_slow else (each.listing_since + self._settings.stall_seconds,)
 
     def _is_listed(self, each: _Watched) -> bool:
-        """Whether a listing takes up one of the places; one that stands still leaves it to others.
+        """Whether a listing takes up one of the places; one that stands still does not.
 
-        Its thread cannot be ended, and there are no more of those than sources.
+        Its thread cannot be ended; there are no more such threads than sources.
         """
         since = each.listing_since
         return since is not None and self._clock() - since < self._settings.stall_seconds
 
     def _begin(self, each: _Watched) -> bool:
-        """Begin the listing of a source; whether there is anything to list."""
+        """Begin the listing of a source; False where there is nothing to list."""
         if not each.source.follow and (each.is_settled or self._has_given(each.source)):
             each.is_settled = True
             each.list_at = each.read_on_at = math.inf
@@ -264,11 +247,10 @@ class SourceLister:
         return True
 
     def _has_given(self, source: SourceRecord) -> bool:
-        """Whether a source that is not followed has given what it had."""
+        """Whether a source that is not followed has given all it had."""
         return source.lag == 0 if source.is_live else self._manifest.has_files(source.id)
 
     def _list(self, each: _Watched) -> None:
-        """Work of a thread: one listing of one source."""
         began = self._clock()
         try:
             with self._listing(each.source):
@@ -299,7 +281,7 @@ class SourceLister:
             self._on_change()
 
     def _read(self, each: _Watched) -> None:
-        """Read a live source on; one that gives chunks is not slow, however long that takes."""
+        """Read a live source on; while it gives chunks it does not count as slow."""
         began = self._clock()
         each.read_on_at = math.inf
 
@@ -352,7 +334,7 @@ class SourceLister:
         return min(doubled, LONGEST_REST_SECONDS)
 
     def _tell_if_slow(self, each: _Watched) -> None:
-        """Tell as an error of the source what is still waited for."""
+        """Store a listing that takes too long as an error of its source."""
         if each.listing_since is None or each.is_told_slow or self._is_listed(each):
             return
         each.is_told_slow = True
@@ -375,7 +357,7 @@ class SourceLister:
         self._note(each, reason)
 
     def _note_success(self, each: _Watched) -> None:
-        """Store it when it is news, else now and then."""
+        """Store a success when it is news, else now and then."""
         now = self._clock()
         if each.has_failed:  # the listing works, the files do not come
             return
@@ -391,7 +373,6 @@ class SourceLister:
             _log.warning("state of a source not stored", error=str(unreachable.orig))
 
     def _wake(self, directories: set[str]) -> None:
-        """List the sources in these directories soon."""
         soon = self._clock() + _LEAST_GAP_SECONDS
         with self._changed:
             for each in self._watched.values():
@@ -405,19 +386,12 @@ def _reading(source: SourceRecord) -> tuple[object, ...]:
 
 
 def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], frozenset[str]]:
-    """What a source shows now; nothing where an object store has no such prefix yet.
+    """Files that a source shows now, and paths that are passed over as their names are no UTF-8.
 
-    And the paths of files that are passed over since their names are no UTF-8.
-
-    Of one that was added over HTTP, files that a link takes to another place are left out; of any
-    that does not lie in Peewit's own home, the files that do.
-
-    Raises
-    ------
-    peewit.service.inbox.confinement.SourceRefused
-        It was added over HTTP and may not be read.
-    OSError, or what its file system raises
-        It cannot be listed.
+    There are none where an object store has no such prefix yet. Left out are files that a link
+    takes outside the place of a source added over HTTP, and files of Peewit's own home unless the
+    source lies there. Raises `SourceRefused` for a source added over HTTP that may not be read, and
+    what its file system raises.
     """
     place = source.confined_to
     if place is not None:
@@ -448,10 +422,7 @@ def explained(error: BaseException) -> str:
 
 
 def _is_empty_prefix(url: str) -> bool:
-    """Whether a place answers and holds nothing; raises what is really wrong with it.
-
-    ``isfile``, ``isdir`` and ``find`` of fsspec take an error for a no.
-    """
+    """Whether a place holds nothing; raises its error, which ``isdir`` of fsspec takes for a no."""
     file_system, root = url_to_fs(url)
     file_system.invalidate_cache()
     with suppress(FileNotFoundError):
@@ -476,7 +447,7 @@ def _before_magic(path: str) -> str:
 
 
 def _local_directory(url: str) -> str | None:
-    """The directory to watch for a local source: its own, or what stands before its wildcard."""
+    """The directory to watch for a local source: its own, or the part before its wildcard."""
     if not _is_local(url):
         return None
     path = Path(_before_magic(url.removeprefix("file://")) or "/")

@@ -27,7 +27,7 @@ from peewit.service.live_sources.node_columns import Holds
 from peewit.solvers.arguments import BadArgument
 
 MAX_BAD_ROWS: Final = 1_000_000
-"""All of one file are in memory until they are reported."""
+"""Most of one file, as they are in memory until they are reported."""
 
 _OF_GRAPH: Final = (
     select(sources)
@@ -39,7 +39,7 @@ _MAX_PATH_BYTES: Final = 2000
 
 
 class Reading(NamedTuple):
-    """How the files of a source are read; fields as of `SourceRecord`."""
+    """How the files of a source are read; fields as in `SourceRecord`."""
 
     columns: Mapping[str, str] | None
     max_bad_rows: int
@@ -71,45 +71,16 @@ class SourceStore:
     ) -> SourceRecord:
         """The source of this URL, added unless it is there.
 
-        A source that was removed and is added again goes on where it was. One whose columns, bad
-        rows or replacing are said anew forgets its refused files, so that they are tried again.
+        A removed source that is added again goes on where it was. New columns, bad rows or
+        replacing make it forget its refused files, so that they are tried again. Without
+        ``follow``, ``columns``, ``max_bad_rows`` or ``replaces`` a present source keeps its own; a
+        new one has them off, the graph's column names, and no bad rows. ``start`` is where to begin
+        a live source; by default where it was, or at the beginning. ``confined_to`` is what it may
+        read, from `peewit.service.inbox.confinement`; a source that the machine's owner has added
+        without it stays unconfined until it is removed.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        url : str
-            Where its files are.
-        kind : str
-            Of a live source, which one.
-        holds : {"edges", "labels", "features"}
-            What the rows of a live source are.
-        label_column : str, optional
-            Name of the column of labels that labels go to.
-        start : Position, optional
-            Of a live source, after what to begin; by default where it was, or at the beginning.
-        follow : bool, optional
-            Whether to look for new files for ever; by default as it is, or no.
-        columns : mapping of str to str, optional
-            What its columns are called, where that is not as the graph says; by default as it is.
-        max_bad_rows : int, optional
-            Most rows of each file that may be left out; by default as it is, or none.
-        replaces : bool, optional
-            Whether a file that changed takes the place of its earlier version; by default as it is,
-            or no.
-        confined_to : str, optional
-            What it may read, from `peewit.service.inbox.confinement`. A source that the owner of
-            the machine has added without it stays so until it is removed.
-        max_sources : int, optional
-            Most sources that the graph may have.
-
-        Raises
-        ------
-        ValueError
-            The URL is empty or too long, there is no such number of rows or kind, such a source
-            cannot hold that, or the source is there and reads something else.
-        TooManySources
-            The graph has as many as it may have.
+        Raises `TooManySources`, or a ValueError where the URL, kind or number of rows breaks its
+        rule, such a source cannot hold that, or the source is there and reads something else.
         """
         require_path("url", url)
         require_kind(kind)
@@ -187,7 +158,7 @@ class SourceStore:
             return [SourceRecord.of(row) for row in rows]
 
     def confinements(self, graph_id: str) -> Mapping[str, str]:
-        """What sources added over HTTP may read, by id; of removed ones too."""
+        """What sources added over HTTP may read, by id, removed ones included."""
         statement = select(sources.c.id, sources.c.confined_to).where(
             sources.c.graph_id == graph_id, sources.c.confined_to.is_not(None)
         )
@@ -198,12 +169,7 @@ class SourceStore:
         """Read nothing more from a source; what is committed stays in the graph.
 
         Its pending files are not offered any more, unless another source lists them, and its
-        refused files are forgotten.
-
-        Raises
-        ------
-        SourceNotFound
-            The graph has no such source.
+        refused files are forgotten. Raises `SourceNotFound`.
         """
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
@@ -213,7 +179,7 @@ class SourceStore:
             connection.execute(delete(files).where(_refused(source_id)))
 
     def readings(self, graph_id: str) -> Mapping[str, "Reading"]:
-        """How each source says that its files are read, by its id; of removed ones too."""
+        """How the files of each source are read, by its id, removed sources included."""
         statement = select(
             *(sources.c.id, sources.c.columns, sources.c.max_bad_rows, sources.c.replaces),
             sources.c.kind != FILES,
@@ -237,7 +203,7 @@ def _refused(source_id: str) -> ColumnElement[bool]:
 
 
 def require_path(name: str, path: str) -> None:
-    """Refuse what the database's indexes cannot hold."""
+    """Refuse a path that the database's indexes cannot hold."""
     try:
         length = len(path.encode())
     except UnicodeEncodeError as error:

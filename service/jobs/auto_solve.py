@@ -1,9 +1,9 @@
 """Automatic solves: after every new label and snapshot, and after workers have died.
 
-A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot, as
-soon as there are labels that a model can be solved with: of two classes, or any real numbers. A
-job is given up after some attempts, so that one that kills its worker does not do so for ever; for
-this promise it is asked for again, at longer and longer intervals.
+A graph with ``auto_solve`` ends with predictions that know its last label and its last snapshot,
+once there are enough labels for a model: of two classes, or any real numbers. A job is given up
+after some attempts, so that one that kills its worker does not do so for ever. To keep the promise
+it is submitted again, at longer and longer intervals.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, JobStatus, lane_
 from peewit.service.jobs.queue import coalesce_key, submit_coalesced
 
 FIRST_REST_SECONDS: Final = 10.0
-"""So long after its end a job that was given up is asked for again; each time twice as long."""
+"""A job that was given up is submitted again this long after its end; each time twice as long."""
 
 LAST_REST_SECONDS: Final = 3600.0
 
@@ -31,17 +31,15 @@ _is_given_up = (jobs.c.status == JobStatus.FAILED) & (jobs.c.attempt >= jobs.c.m
 def request_auto_solve(
     connection: Connection, graph_id: str, columns: Collection[str] | None = None
 ) -> list[Job]:
-    """Submit the re-solves after a new snapshot or label, in the transaction that stores that.
+    """Submit the solves after a new snapshot or label, in the transaction that stores that.
 
-    One job for each of the ``columns`` of labels, all of them when left out; for the one alone that
-    the settings of ``auto_solve`` name by ``label_column``.
+    One job for each of the ``columns`` of labels, all by default; only for ``label_column`` where
+    the settings of ``auto_solve`` name one. None for a column with too few labels, and none at all
+    where the graph has no ``auto_solve`` or no snapshot, or is deleted.
 
     Call it after the caller has written its own change to the row of the graph (the new
-    ``snapshot`` or ``labels_seq``). The lock on that row puts the first snapshot and the first
-    label in an order, so that whoever comes second sees both.
-
-    None for a column with too few labels, and none at all where the graph has no ``auto_solve``
-    or no snapshot, or is deleted.
+    ``snapshot`` or ``labels_seq``). The lock on that row orders the first snapshot and the first
+    label, so that whoever comes second sees both.
     """
     row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
     specs = _specs(connection, row)
@@ -53,12 +51,12 @@ def request_auto_solve(
 
 
 def least_labels(parameters: Mapping[str, Any]) -> int:
-    """How many different labels a solve needs at least: classes two, real numbers one."""
+    """Different labels that a solve needs at least: two classes, or one real number."""
     return 1 if parameters.get("target") == "real" else 2
 
 
 def _specs(connection: Connection, graph: Row[Any]) -> dict[str, JobSpec]:
-    """What the settings of a graph ask for, by column of labels."""
+    """Jobs that the settings of a graph ask for, by column of labels."""
     if graph.auto_solve is None or graph.state != "active":
         return {}
     model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
@@ -79,9 +77,9 @@ def _specs(connection: Connection, graph: Row[Any]) -> dict[str, JobSpec]:
 
 
 def renew_given_up(database: Database) -> list[Job]:
-    """Ask again for the ``auto_solve`` of graphs whose last used up its attempts; the new jobs.
+    """Submit again each ``auto_solve`` whose last job used up its attempts; the new jobs.
 
-    One that fails of itself, as for want of memory, fails at its first attempt: only a change can
+    A job that fails by itself, as for want of memory, fails at its first attempt: only a change can
     help it. Any number of processes may call this at any time.
     """
     with database.read() as connection:
@@ -94,7 +92,7 @@ def renew_given_up(database: Database) -> list[Job]:
 
 
 def _renew(connection: Connection, row: Row[Any]) -> list[Job]:
-    """The next job, none where it is not its time or its settings are no longer the graph's."""
+    """The next job; none where it is too early or its settings are no longer the graph's."""
     graph = connection.execute(
         select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
     ).one_or_none()

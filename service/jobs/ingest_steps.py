@@ -1,8 +1,7 @@
-"""What every ingesting process does at the moment, and what of it stands still or fails.
+"""What every ingesting process does at the moment, and which of it stands still or fails.
 
-Rows are written every few seconds by the renewer of the process, see
-`peewit.service.ingest.step_watch`, and count while they are fresh: a process that has ended is told
-by its missing heartbeat.
+The renewer of a process writes its rows every few seconds, see `peewit.service.ingest.step_watch`.
+Rows count while they are fresh: a missing heartbeat tells that a process has ended.
 """
 
 from collections.abc import Collection
@@ -23,51 +22,24 @@ _FORGOTTEN_AFTER_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNow:
-    """One step of one process, as its renewer stores it.
+    """One step of one process, as its renewer stores it."""
 
-    Attributes
-    ----------
-    key : str
-        Tells the steps of a process apart: the id of a source that is listed, empty for the work
-        on the graphs.
-    graph_id, source_id : str, optional
-        What it works on.
-    step : str
-        What is done, as ``thinning``.
-    file : str, optional
-        The file that it is done with.
-    step_seconds : float
-        For how long.
-    quiet_seconds : float
-        For how long it has neither made progress nor used the processor.
-    """
-
-    key: str
+    key: str  # within the process: id of a source that is listed, empty for work on graphs
     graph_id: str | None
     source_id: str | None
-    step: str
-    file: str | None
-    step_seconds: float
-    quiet_seconds: float
+    step: str  # such as thinning
+    file: str | None  # that is worked on
+    step_seconds: float  # since the step began
+    quiet_seconds: float  # without progress or use of the processor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestStep(StepNow):
-    """A step with the names that people know.
+    """A step with the names that people know."""
 
-    Attributes
-    ----------
-    process : str
-        Role, host, process number and a part of its own.
-    graph : str, optional
-        Name of the graph.
-    url : str, optional
-        Of the source, without passwords.
-    """
-
-    process: str
-    graph: str | None
-    url: str | None
+    process: str  # role, host, process number and a random part
+    graph: str | None  # name
+    url: str | None  # of the source, without passwords
 
     @classmethod
     def of(cls, row: Row[tuple[object, ...]]) -> Self:
@@ -84,7 +56,7 @@ class IngestStep(StepNow):
         return self.quiet_seconds >= stall_seconds
 
     def doing(self, stall_seconds: float) -> str:
-        """What is done and for how long, in the words for people."""
+        """What is done and for how long, in words."""
         done = self.step if self.file is None else f"{self.step}, {self.file}"
         if self.is_stuck(stall_seconds):
             return f"{done}: no progress for {duration(self.quiet_seconds)}"
@@ -93,31 +65,15 @@ class IngestStep(StepNow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestFault:
-    """Something of ingest that stands still, or a source or graph where something fails.
+    """Something of ingest that stands still, or a source or graph where something fails."""
 
-    Attributes
-    ----------
-    graph : str, optional
-        Name of the graph.
-    source_id, url : str, optional
-        The source.
-    doing : str
-        What was done.
-    seconds : float, optional
-        Since the last progress, or since the source was last listed; None of graphs.
-    error : str, optional
-        Why the source or graph fails; None where something stands still.
-    process : str, optional
-        Which process stands still.
-    """
-
-    graph: str | None
+    graph: str | None  # name
     source_id: str | None
     url: str | None
     doing: str
-    seconds: float | None
-    error: str | None
-    process: str | None
+    seconds: float | None  # since the last progress or listing of the source; None of graphs
+    error: str | None  # why it fails; None where something stands still
+    process: str | None  # that stands still
 
     def __str__(self) -> str:
         """One line for people."""
@@ -137,7 +93,7 @@ class IngestSteps:
         self._database = database
 
     def store(self, process: str, steps: Collection[StepNow]) -> None:
-        """Replace what a process does, and forget what others did long ago."""
+        """Replace the steps of a process, and forget old ones of others."""
         old = ingest_steps.c.seen_at < now(-_FORGOTTEN_AFTER_SECONDS)
         with self._database.write() as connection:
             connection.execute(
@@ -148,7 +104,7 @@ class IngestSteps:
                 connection.execute(insert(ingest_steps), rows)
 
     def present(self, graph_id: str | None = None) -> list[IngestStep]:
-        """What is done now, of one graph or of all; the longest first."""
+        """Steps under way, of one graph or of all; the longest first."""
         mine = true() if graph_id is None else ingest_steps.c.graph_id == graph_id
         statement = (
             select(ingest_steps, graphs.c.name.label("graph"), sources.c.url)
@@ -163,10 +119,9 @@ class IngestSteps:
     def faults(self, stall_seconds: float) -> list[IngestFault]:
         """What has stood still for so long, and sources and graphs where something fails.
 
-        Sources whose last listing or reading failed, and graphs that could not be thinned, or not
-        be read again.
-
-        Work that is told to be slow is none: see `peewit.service.ingest.step_watch`.
+        That is sources whose last listing or reading failed, and graphs that could not be thinned
+        or read again. Work that reports itself as slow is none, see
+        `peewit.service.ingest.step_watch`.
         """
         stuck = [
             IngestFault(
@@ -241,7 +196,7 @@ class IngestSteps:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 52 s, 3 min, 2.5 h, 30 d."""
+    """Seconds as people write them: 52 s, 3 min, 2.5 h, 30 d."""
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     if seconds < 7200.0:

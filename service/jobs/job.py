@@ -1,7 +1,7 @@
 """Jobs: requests for them, and their state.
 
 A job outlives the process that asked for it. A worker runs it under a lease: every write names its
-attempt and is refused unless that is the current one, so that a job that changes hands ends once.
+attempt and is refused unless that is the current one, so a job that changes hands ends once.
 
 Context: a dead worker's job must end once within 15 s. Decision: a table of leases of our own, not
 dbos 3.4. Consequence: liveness, attempts, fence and coalescing stand in one transaction; dbos
@@ -30,10 +30,10 @@ HEAVY_OPTIONS = frozenset(
         *("without_doubtful", "replicas", "label_shares"),
     }
 )
-"""Options of solve jobs with which any model takes long (`tasks.solve_options`)."""
+"""Options of solve jobs that take any model long (`tasks.solve_options`)."""
 
 LABEL_COLUMN: Final = "label_column"
-"""Parameter of jobs with labels: the column that they work on, the one without a name otherwise."""
+"""Parameter of jobs with labels: their column, by default the one without a name."""
 
 MAX_KEY_LENGTH = 255
 MAX_PRIORITY = 100
@@ -54,7 +54,7 @@ def require_key(key: str | None) -> None:
 
 
 SHORT_ID: Final = 8
-"""Characters of the end of an id that people see."""
+"""Characters at the end of an id that people see."""
 
 
 class JobStatus(StrEnum):
@@ -73,7 +73,7 @@ class JobStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """True when the status never changes again."""
+        """Whether the status never changes again."""
         return self not in {JobStatus.QUEUED, JobStatus.RUNNING}
 
 
@@ -93,47 +93,19 @@ class IdempotencyConflict(ValueError):
 class JobSpec:
     """Request for a job.
 
-    Attributes
-    ----------
-    graph_id : str
-        The graph to work on.
-    kind : str
-        What to do with it: a name of the table `peewit.service.tasks.kind_list`, which the queue
-        does not read.
-    model : str, optional
-        Public name of a model; none for kinds of job that need none.
-    parameters : mapping
-        The model's hyperparameters and the options of the job, or what another kind may be asked,
-        as JSON values; those left out take their defaults.
-    lane : "fast" or "heavy"
-        The lane that runs it.
-    priority : int
-        Higher runs earlier; within one priority the oldest comes first.
-    idempotency_key : str, optional
-        A second submission with the same key and the same spec is the first one.
-    max_attempts : int
-        Attempts that may end with the death of the process before the job fails.
-    owner : str, optional
-        Prefix of the key that asks; None where nobody has a key.
-    snapshot : int, optional
-        What to work on; the newest when the job begins where left out.
-
-    Raises
-    ------
-    ValueError
-        A field breaks its rule.
+    Equal keys with equal specs submit one job; a ValueError names a field that breaks its rule.
     """
 
     graph_id: str
-    model: str | None
-    parameters: Mapping[str, Any]
-    kind: str = "solve"
+    model: str | None  # public name; None for kinds without a model
+    parameters: Mapping[str, Any]  # hyperparameters and options as JSON; others take defaults
+    kind: str = "solve"  # of `peewit.service.tasks.kind_list`, which the queue does not read
     lane: Lane = "fast"
-    priority: int = 0
+    priority: int = 0  # higher runs earlier; within one the oldest comes first
     idempotency_key: str | None = None
-    max_attempts: int = 3
-    owner: str | None = None
-    snapshot: int | None = None
+    max_attempts: int = 3  # that may end with the death of the process before the job fails
+    owner: str | None = None  # prefix of the key that asks
+    snapshot: int | None = None  # to work on; None: the newest when the job begins
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
@@ -151,45 +123,13 @@ class JobSpec:
 class Job:
     """A job as the queue knows it at one moment.
 
-    Attributes
-    ----------
-    id : str
-        Names the job everywhere.
-    graph_id, kind, model, parameters, lane, priority, idempotency_key, max_attempts
-        As asked for; see `JobSpec`. ``max_attempts`` grows by one whenever a worker that is told to
-        stop gives the job back.
-    coalesce_key : str, optional
-        Of all jobs of a graph with this key at most one waits and at most one runs.
-    status : JobStatus
-        Where the job stands.
-    phase : str, optional
-        What the current attempt is doing.
-    progress : float, optional
-        Estimated part of the job that is done, in [0, 1]; it never falls within an attempt. None
-        before an attempt has told anything.
-    expected_end_at : datetime, optional
-        When a running job will end, estimated when it last told how far it is; None where nothing
-        tells.
-    cancel_requested : bool
-        True once a running job was asked to stop.
-    attempt : int
-        How often the job was claimed; fences every write.
-    worker_id : str, optional
-        Who runs it, or ran it last.
-    snapshot, labels_seq, features_version : int, optional
-        What the current attempt works on, fixed at its start. The snapshot stays for later attempts
-        of a job that does not coalesce, and is fixed from the beginning where that was asked for.
-    result : mapping, optional
-        Of a job that succeeded: file, solver status, statistics.
-    error : str, optional
-        Why the job failed or was cancelled by the system.
-    created_at, started_at, finished_at : datetime
-        By the database's clock, in UTC; ``started_at`` is that of the current attempt.
-    owner : str, optional
-        Prefix of the key that asked for it, of equal jobs the first; None where nobody had a key,
-        for jobs that follow by themselves, and before owners were noted.
-    traceparent : str, optional
-        The span that led to it, of equal jobs the first; None where nothing is traced.
+    Fields that are not explained are as in `JobSpec`. Of equal jobs, ``owner`` and ``traceparent``
+    are those of the first. ``owner`` is None where nobody had a key, for automatic jobs, and in old
+    rows.
+
+    The attempt's ``snapshot``, ``labels_seq`` and ``features_version`` are fixed at its start. A
+    job that does not coalesce keeps the snapshot for later attempts, or from the beginning if one
+    was asked for.
     """
 
     id: str
@@ -200,29 +140,29 @@ class Job:
     lane: Lane
     priority: int
     idempotency_key: str | None
-    coalesce_key: str | None
+    coalesce_key: str | None  # at most one job of a graph with this key waits, and at most one runs
     status: JobStatus
-    phase: str | None
-    progress: float | None
-    expected_end_at: datetime | None
-    cancel_requested: bool
-    attempt: int
-    max_attempts: int
-    worker_id: str | None
+    phase: str | None  # what the current attempt is doing
+    progress: float | None  # estimated part done, in [0, 1]; never falls within an attempt
+    expected_end_at: datetime | None  # estimated at the last progress
+    cancel_requested: bool  # whether a running job was asked to stop
+    attempt: int  # how often it was claimed; fences every write
+    max_attempts: int  # one more whenever a stopping worker gives the job back
+    worker_id: str | None  # that runs it, or ran it last
     snapshot: int | None
     labels_seq: int | None
     features_version: int | None
-    result: Mapping[str, Any] | None
-    error: str | None
-    created_at: datetime
-    started_at: datetime | None
+    result: Mapping[str, Any] | None  # file, solver status, statistics, once it succeeded
+    error: str | None  # why it failed, or the system cancelled it
+    created_at: datetime  # UTC, by the database's clock
+    started_at: datetime | None  # of the current attempt
     finished_at: datetime | None
     owner: str | None
-    traceparent: str | None = None
+    traceparent: str | None = None  # span that led to it; None where nothing is traced
 
     @property
     def short_id(self) -> str:
-        """The end of the id, by which people name the job; pages and commands show it."""
+        """The end of the id, by which pages and commands name the job."""
         return self.id[-SHORT_ID:]
 
 

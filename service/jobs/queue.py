@@ -1,6 +1,6 @@
 """Job queue: one table of leases, on SQLite and on PostgreSQL.
 
-A claim sets the worker, the next attempt number and the end of the lease; heartbeats move that end,
+A claim sets the worker, the next attempt number and the end of the lease. Heartbeats move that end,
 and a job whose lease has ended may be claimed again. All times are the database's.
 """
 
@@ -44,7 +44,7 @@ from peewit.service.tracing.spans import traceparent
 from peewit.solvers.arguments import BadArgument
 
 LEASE_SECONDS: Final = 6.0
-"""A job is taken over when its worker has been silent for so long."""
+"""A job is taken over when its worker has been silent this long."""
 
 _LEAST_ENDING: Final = 6
 _MOST_FOUND: Final = 10
@@ -62,10 +62,10 @@ class JobQueue:
     """The durable queue, in the table ``jobs``.
 
     Submitters use `submit` to `wait`, workers the rest. A method that takes ``connection`` joins
-    the caller's transaction, so that a label and the job it leads to are stored together or not
-    at all; without one it commits before it returns. Methods that take ``attempt`` raise
-    `LeaseLost` unless that attempt is the current one and still running; without a heartbeat it is
-    so for ``lease_seconds``.
+    the caller's transaction, so that a label and the job it leads to are stored together or not at
+    all; without one it commits before it returns. Methods that take ``attempt`` raise `LeaseLost`
+    unless that attempt is the current one and still running; without a heartbeat it stays so for
+    ``lease_seconds``.
     """
 
     def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
@@ -75,12 +75,8 @@ class JobQueue:
     def submit(self, spec: JobSpec, connection: Connection | None = None) -> Job:
         """The new job, or the earlier one with the same Idempotency-Key.
 
-        Raises
-        ------
-        peewit.service.catalog.GraphNotFound
-            There is no such graph.
-        IdempotencyConflict
-            The key belongs to a job with another spec.
+        Raises `GraphNotFound`, or `IdempotencyConflict` where the key belongs to a job with another
+        spec.
         """
         with self._database.joined(connection) as joined:
             lock_graph(joined, spec.graph_id)
@@ -97,8 +93,8 @@ class JobQueue:
     def submit_coalesced(self, spec: JobSpec, connection: Connection | None = None) -> Job:
         """A job that starts after this transaction commits: the waiting equal one, or a new one.
 
-        However often it is called, at most one equal job waits beside the one that runs, and what
-        the caller's transaction wrote is seen by a job that starts later. Raises as `submit` does.
+        However often it is called, at most one equal job waits beside the one that runs. A job that
+        starts later sees what the caller's transaction wrote. Raises as `submit` does.
         """
         if spec.idempotency_key is not None:
             raise ValueError(
@@ -108,12 +104,12 @@ class JobQueue:
             return submit_coalesced(joined, spec)
 
     def get(self, job_id: str, *, owner: str | None = None) -> Job:
-        """The job at this moment, of an owner or of anybody; raises `UnknownJob`."""
+        """The job, of an owner or of anybody; raises `UnknownJob`."""
         with self._database.read() as connection:
             return job_from_row(_find(connection, _of_owner(owner), job_id))
 
     def resolve(self, ending: str) -> str:
-        """The one id that ends so, as people see its last eight characters; or `UnknownJob`.
+        """The only job id with this ending, of which people see eight characters; or `UnknownJob`.
 
         Fewer than six characters name no job: a slip must not cancel one.
         """
@@ -209,7 +205,7 @@ class JobQueue:
     def forget(self, graph_id: str, *, older_than_seconds: float, keep: Collection[str]) -> int:
         """Delete jobs of a graph that ended long ago, with their history and keys; how many.
 
-        Those with an id in ``keep`` stay.
+        Jobs with an id in ``keep`` stay.
         """
         statement = delete(jobs).where(
             jobs.c.graph_id == graph_id,
@@ -222,7 +218,7 @@ class JobQueue:
     def wait(self, job_id: str, timeout_seconds: float) -> Job:
         """The job once it is finished, or as it stands when the time is over.
 
-        Looks every 20 ms at first, every 250 ms in the end.
+        Polls every 20 ms at first, every 250 ms in the end.
         """
         deadline = monotonic() + timeout_seconds
         pause = _FIRST_POLL_SECONDS
@@ -237,11 +233,11 @@ class JobQueue:
     def claim(
         self, worker_id: str, lanes: Collection[Lane], *, job_id: str | None = None
     ) -> Job | None:
-        """Start an attempt at the job that comes first in these lanes, or None.
+        """Start an attempt at the first job in these lanes; None where there is none.
 
-        Waiting jobs and jobs whose worker has stopped answering are offered alike, by priority,
-        then age. With ``job_id`` only that job is considered. Where there is none this only reads,
-        which leaves SQLite's one writer free.
+        Waiting jobs and jobs whose worker is silent are offered alike, by priority, then age. With
+        ``job_id`` only that job is considered. Where there is none this only reads, which leaves
+        SQLite's only writer free.
         """
         offered = _startable_jobs().where(jobs.c.lane.in_(lanes))
         if job_id is not None:
@@ -262,7 +258,7 @@ class JobQueue:
             return None if row is None else self._start(connection, row, worker_id)
 
     def unfinished_lanes(self) -> set[Lane]:
-        """Lanes of jobs that wait, or that run, whose workers may die; nothing is written."""
+        """Lanes of jobs that wait or run (their workers may die); nothing is written."""
         with self._database.read() as connection:
             return set(connection.execute(_UNFINISHED_LANES).scalars())
 
@@ -281,7 +277,7 @@ class JobQueue:
         return bool(row.cancel_requested)
 
     def asked_to_stop(self, job_ids: Collection[str]) -> set[str]:
-        """Those of the jobs that were asked to stop; nothing is written."""
+        """The jobs among these that were asked to stop; nothing is written."""
         query = select(jobs.c.id).where(jobs.c.id.in_(job_ids), jobs.c.cancel_requested)
         with self._database.read() as connection:
             return set(connection.execute(query).scalars())
@@ -332,7 +328,7 @@ class JobQueue:
         result: Mapping[str, Any],
         connection: Connection | None = None,
     ) -> Job:
-        """End the job with its result, or as cancelled when that was asked for before."""
+        """End the job with its result, or as cancelled when that was requested before."""
         with self._database.joined(connection) as joined:
             row = _current(joined, job_id, attempt)
             return _end_or_cancel(joined, row, JobStatus.SUCCEEDED, result=dict(result))
@@ -355,7 +351,7 @@ class JobQueue:
     def release(self, job_id: str, attempt: int) -> Job:
         """Give the job back without counting the attempt.
 
-        Attempt numbers fence and are never used twice: one more is allowed instead.
+        Attempt numbers fence and are never used twice, so one more attempt is allowed instead.
         """
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
@@ -391,10 +387,10 @@ class JobQueue:
 
 
 def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = False) -> int:
-    """Let running jobs wait again, where their workers are known to be gone; how many there were.
+    """Requeue running jobs whose workers are known to be gone; how many there were.
 
-    Not counted as an attempt. One that was to be cancelled is, and so is one that a newer equal
-    job waits behind. With ``only_lapsed`` jobs that a worker may still hold are left alone.
+    It does not count as an attempt. A job is cancelled where that was requested or a newer equal
+    job waits. With ``only_lapsed`` jobs that a worker may still hold are left alone.
     """
     chosen = _has_lapsed if only_lapsed else _is_running
     statement = select(jobs).where(chosen).with_for_update(skip_locked=only_lapsed)
@@ -416,7 +412,7 @@ def submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
     values = _new_row(spec) | {"coalesce_key": coalesce_key(spec)}
     statement = insert_into(connection, jobs).values(values)
     # An update, not "do nothing": it locks the waiting job until the caller commits, so that no
-    # worker can start it before what the caller writes can be seen.
+    # worker starts it before the caller's writes are visible.
     row = connection.execute(
         statement.on_conflict_do_update(
             index_elements=[jobs.c.graph_id, jobs.c.coalesce_key],
@@ -509,7 +505,7 @@ def _cancel(connection: Connection, row: Row[Any]) -> Job:
 
 
 def _end_or_cancel(connection: Connection, row: Row[Any], status: JobStatus, **outcome: Any) -> Job:
-    """The job ended as `_end` does, or cancelled when that was asked for before."""
+    """The job ended as `_end` does, or cancelled when that was requested before."""
     if row.cancel_requested:
         return _end(connection, row, JobStatus.CANCELLED)
     return _end(connection, row, status, **outcome)
@@ -523,7 +519,7 @@ def _end(
     result: Mapping[str, Any] | None = None,
     error: str | None = None,
 ) -> Job:
-    """The job in a status that never changes again; its history gets its one last line."""
+    """The job in a final status; its history gets its last line."""
     ended = {
         "status": status,
         "result": result,
@@ -543,7 +539,7 @@ def _give_back(connection: Connection, row: Row[Any], *, reason: str) -> Job:
 
 
 def _requeue(connection: Connection, row: Row[Any], *, reason: str, **changes: Any) -> Job:
-    """The job back in the queue; cancelled if asked for, or if a newer equal one waits there."""
+    """The job back in the queue; cancelled if requested, or if a newer equal one waits there."""
     if row.cancel_requested:
         return _end(connection, row, JobStatus.CANCELLED)
     waiting = {
@@ -581,7 +577,6 @@ def _record(connection: Connection, job_id: str, kind: str, data: Mapping[str, A
 
 
 def _of_owner(owner: str | None) -> Select[Any]:
-    """The jobs of an owner, or all."""
     return select(jobs) if owner is None else select(jobs).where(jobs.c.owner == owner)
 
 

@@ -1,4 +1,4 @@
-"""Workers that are alive: each writes a heartbeat, and one that is silent counts as gone."""
+"""Registry of live workers: each writes a heartbeat, and one that is silent counts as gone."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,20 +20,10 @@ _BEAT: Final = update(workers).where(workers.c.id == bindparam("worker")).values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
-    """A worker that was alive a moment ago.
+    """A worker that was alive a moment ago."""
 
-    Attributes
-    ----------
-    id : str
-        Host, process and a random part.
-    started_at, heartbeat_at : datetime
-        By the database's clock, in UTC.
-    lanes : tuple of Lane
-        What it runs.
-    """
-
-    id: str
-    started_at: datetime
+    id: str  # host, process and a random part
+    started_at: datetime  # UTC, by the database's clock
     heartbeat_at: datetime
     lanes: tuple[Lane, ...]
 
@@ -53,12 +43,12 @@ class WorkerRegistry:
             connection.execute(insert(workers).values(id=worker_id, lanes=list(lanes)))
 
     def beat(self, worker_id: str) -> None:
-        """Say that the worker is alive."""
+        """Note that the worker is alive."""
         with self._database.write() as connection:
             connection.execute(_BEAT, {"worker": worker_id})
 
     def remove(self, worker_id: str) -> None:
-        """The worker has stopped; nothing happens when it is not there."""
+        """Remove a worker that has stopped; does nothing when it is not there."""
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
 

@@ -1,8 +1,8 @@
-"""Labels from what Label Studio exports, as JSON or as JSON_MIN.
+"""Labels from exports of Label Studio, as JSON or as JSON_MIN.
 
-Of several answers to one node the last of each person counts, and of those the class that most
-chose. A tie is no label: somebody has to look again. What cannot be read is refused alone, with the
-id of its task.
+Of several answers to one node the last of each person counts, and of those the most frequent class.
+A tie gives no label: somebody has to look again. What cannot be read is refused alone, with the id
+of its task.
 """
 
 from collections import Counter, defaultdict
@@ -14,96 +14,52 @@ from typing import Any, Final
 from peewit.service.label_studio.tasks import CONTROL, NODE
 
 ORIGINS: Final = ("suggested", "random")
-"""What a task may say of its node; any other counts as suggested."""
+"""Origins that a task may give its node; any other counts as suggested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one person says of one node.
+    """One person's answer to one node."""
 
-    Attributes
-    ----------
-    node, choice : str
-        As the task and the configuration write them.
-    origin : str
-        How the node was chosen.
-    task : str
-        Id of the task.
-    annotator : str
-        Id or e-mail address of who has answered; made of the answer where it is left out.
-    at : datetime, optional
-        When it was given or changed last.
-    """
-
-    node: str
-    choice: str
-    origin: str
-    task: str
-    annotator: str
-    at: datetime | None
+    node: str  # as the task writes it
+    choice: str  # as the configuration writes it
+    origin: str  # how the node was chosen
+    task: str  # id
+    annotator: str  # id or e-mail address; made from the annotation where left out
+    at: datetime | None  # when it was given or last changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedTask:
-    """Something of an export that is no label.
+    """A part of an export that gives no label."""
 
-    Attributes
-    ----------
-    task : str
-        Id of the task; its place in the file, from 0, where it has none.
-    reason : str
-        The rule that it breaks.
-    """
-
-    task: str
-    reason: str
+    task: str  # id; its place in the file, from 0, where it has none
+    reason: str  # the rule that it breaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What an export says.
+    """The content of an export."""
 
-    Attributes
-    ----------
-    answers : list of Answer
-        One for each annotation.
-    refused : list of RefusedTask
-        What cannot be read.
-    n_skipped : int
-        Annotations that were skipped or cancelled.
-    n_unanswered : int
-        Tasks and annotations without a choice.
-    """
-
-    answers: list[Answer]
-    refused: list[RefusedTask]
-    n_skipped: int
-    n_unanswered: int
+    answers: list[Answer]  # one for each annotation
+    refused: list[RefusedTask]  # what cannot be read
+    n_skipped: int  # annotations that were skipped or cancelled
+    n_unanswered: int  # tasks and annotations without a choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """The label of a node, by those who have answered.
-
-    Attributes
-    ----------
-    node, choice, origin : str
-        As of `Answer`.
-    task : str
-        Id of the last task that asked for it.
-    annotators : tuple of str
-        Who chose it, the last one last.
-    """
+    """The label of a node that people agree on; fields as in `Answer`."""
 
     node: str
     choice: str
     origin: str
-    task: str
-    annotators: tuple[str, ...]
+    task: str  # id of the last task that asked for it
+    annotators: tuple[str, ...]  # who chose it, the last one last
 
 
 _ANSWERED: Final = frozenset({"annotations", "completions"})
-"""What tasks have once somebody saw them."""
+"""Keys of tasks that somebody has seen."""
 
 
 class _NoAnswer(Exception):
@@ -111,21 +67,11 @@ class _NoAnswer(Exception):
 
 
 def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Export:
-    """The answers of an export.
+    """The answers of an export, given as its parsed JSON.
 
-    Parameters
-    ----------
-    exported : object
-        The parsed file: a list of tasks.
-    graph : str
-        Name of the graph; tasks that name another one are refused.
-    control : str
-        Name of the choices in the labeling configuration.
-
-    Raises
-    ------
-    ValueError
-        It is no list of objects, or these are tasks as they went in.
+    Tasks that name another graph are refused. ``control`` is the name of the choices in the
+    labeling configuration. Raises a ValueError where the export is no list of objects, or holds
+    tasks as they were imported.
     """
     if not isinstance(exported, list) or not all(isinstance(each, dict) for each in exported):
         raise ValueError("the export must be a list of tasks, as JSON or JSON_MIN of Label Studio")
@@ -200,7 +146,6 @@ def agreed(answers: Iterable[Answer]) -> tuple[list[Agreed], list[RefusedTask]]:
 
 
 def _asked(data: object, graph: str) -> tuple[str, str]:
-    """Node of a task, and how it was chosen."""
     if not isinstance(data, dict):
         raise ValueError("data must be an object")
     node = data.get(NODE)
@@ -246,7 +191,6 @@ def _choices_of(value: object) -> Sequence[object]:
 
 
 def _choice(annotation: Mapping[str, Any], control: str) -> str:
-    """The one choice of an annotation."""
     result = annotation.get("result")
     if not isinstance(result, list):
         raise ValueError("result must be a list")
@@ -264,7 +208,7 @@ def _choice(annotation: Mapping[str, Any], control: str) -> str:
 
 
 def _annotator(annotation: Mapping[str, Any], task: str) -> str:
-    """Who has answered: an id, or an e-mail address where the export has one."""
+    """An e-mail address or id of who answered, made up where the export has none."""
     found = annotation.get("completed_by")
     if isinstance(found, dict):
         found = found.get("email") or found.get("id")
@@ -283,5 +227,5 @@ def _time(annotation: Mapping[str, Any]) -> datetime | None:
 
 
 def _age(answer: Answer) -> float:
-    """What answers are sorted by, oldest first; without a time they are older than any."""
+    """Sort key of answers, oldest first; without a time they are older than any."""
     return float("-inf") if answer.at is None else answer.at.timestamp()

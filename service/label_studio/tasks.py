@@ -14,7 +14,7 @@ TEXT: Final = "text"
 IMAGE: Final = "image"
 
 _NO_IMAGE: Final = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-"""One transparent pixel, where others have a picture and Label Studio wants one of each."""
+"""One transparent pixel, for a node without a picture: Label Studio wants one of each."""
 
 Label = int | str
 
@@ -30,20 +30,10 @@ def task(
 ) -> dict[str, Any]:
     """A task to label one node.
 
-    Parameters
-    ----------
-    node : int or str
-        External id; integers travel as text, which Label Studio can show.
-    graph : str
-        Its name, by which answers for another graph are refused.
-    origin : str
-        How the node was chosen, ``suggested`` or ``random``; comes back with the answer.
-    shown : mapping, optional
-        ``text`` and ``image`` (an address or a data URI) of the node.
-    prediction : mapping, optional
-        ``label`` and ``score``; no label, no prediction.
-    model_version : str, optional
-        What the prediction is of.
+    Integer ids become text, which Label Studio can show. By ``graph``, its name, answers for
+    another graph are refused; ``origin`` (suggested or random) comes back with the answer.
+    ``shown`` has ``text`` and ``image`` (an address or a data URI). ``prediction`` has ``label``
+    and ``score``, and is left out without a label; ``model_version`` says what made it.
     """
     data = {NODE: str(node), "graph": graph, "origin": origin, **(shown or {})}
     made: dict[str, Any] = {"data": data}
@@ -75,7 +65,7 @@ def completed(tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shown_keys(tasks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Which of text and picture any of the tasks has."""
+    """The keys of text and picture that any of the tasks has."""
     has = {key for each in tasks for key in each["data"]}
     return [key for key in (TEXT, IMAGE) if key in has]
 
@@ -83,17 +73,8 @@ def shown_keys(tasks: Iterable[Mapping[str, Any]]) -> list[str]:
 def labeling_config(classes: Sequence[Label], *, shown: Iterable[str] = ()) -> str:
     """The labeling configuration, XML: what is shown of a node, and a choice for each class.
 
-    Parameters
-    ----------
-    classes : sequence of int or str
-        In the order of the choices.
-    shown : iterable of str
-        Keys of the data beside the node: ``text`` and ``image``.
-
-    Raises
-    ------
-    ValueError
-        There are not two classes, or two are written alike.
+    ``shown`` are keys of the data beside the node: ``text`` and ``image``. Raises a ValueError
+    where there are not two classes, or two are written alike.
     """
     written = [str(each) for each in classes]
     if len(written) < 2:

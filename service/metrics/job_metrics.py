@@ -1,8 +1,8 @@
 """Prometheus metrics of jobs, workers and leases, as the database has them.
 
-Jobs that ended long ago are removed, so how many ended is a gauge of what is remembered; workers
-count their attempts themselves, see `peewit.service.worker.worker_metrics`. Kinds, lanes and
-statuses are few, and so are the series.
+Jobs that ended long ago are removed, so the number of ended jobs is a gauge; workers count their
+attempts themselves, see `peewit.service.worker.worker_metrics`. Kinds, lanes and statuses are few,
+and so are the series.
 """
 
 from collections import Counter
@@ -22,14 +22,14 @@ from peewit.service.jobs.job import LANES, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
 
 INGEST: Final = "ingest"
-"""The role of a process that runs no jobs but shows that it is alive."""
+"""Role of a process that runs no jobs but shows that it is alive."""
 
 _WAITING: Final = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Figures:
-    """What the database says at one moment; zero where it says nothing."""
+    """Figures of the database at one moment; zero where it has none."""
 
     n_jobs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     n_retries: int = 0
@@ -41,13 +41,9 @@ class _Figures:
 
 
 class JobCollector(Collector):
-    """Numbers of all jobs as the database has them at each scrape.
+    """Metrics of all jobs, read from the database at each scrape.
 
-    Parameters
-    ----------
-    database : Database
-    kinds : collection of str
-        Kinds of job that are told of though there are none.
+    ``kinds`` of job have a series even without jobs.
     """
 
     def __init__(self, database: Database, kinds: Collection[str]) -> None:
@@ -56,7 +52,7 @@ class JobCollector(Collector):
         self._workers = WorkerRegistry(database)
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without numbers: nothing is asked of the database before a scrape."""
+        """The metrics without numbers: the database is not asked before a scrape."""
         return _families(_Figures())
 
     def collect(self) -> Iterable[Metric]:
@@ -105,7 +101,6 @@ def _families(figures: _Figures) -> Sequence[Metric]:
 
 
 def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
-    """A family with a number for each label, or for each tuple of them."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for each, value in values.items():
         family.add_metric([each] if isinstance(each, str) else list(each), value)

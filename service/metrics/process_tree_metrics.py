@@ -11,13 +11,7 @@ from prometheus_client.registry import Collector
 
 
 class ProcessTreeCollector(Collector):
-    """Sums over a process and its descendants.
-
-    Parameters
-    ----------
-    pid : int
-        The root; it must live as long as this is asked.
-    """
+    """Sums over a process, which must outlive this, and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
@@ -44,7 +38,6 @@ class ProcessTreeCollector(Collector):
 
 
 def _families(*figures: float) -> Sequence[Metric]:
-    """The metrics with these numbers, or without any."""
     families: tuple[CounterMetricFamily | GaugeMetricFamily, ...] = (
         CounterMetricFamily("process_cpu_seconds", "Processor time, in seconds."),
         GaugeMetricFamily("process_resident_memory_bytes", "Resident memory."),

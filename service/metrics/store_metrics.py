@@ -1,9 +1,9 @@
 """Prometheus metrics of the stores, which any process can read, and of ingest.
 
 What is in the database (edges, backlog, labels, snapshots; jobs by
-`peewit.service.metrics.job_metrics`) is read there at every scrape, so the API's processes agree
-and nothing is lost when one ends. How long blocks and resparsifications take is known to the ingest
-process alone, since its start.
+`peewit.service.metrics.job_metrics`) is read at every scrape, so the API's processes agree and
+nothing is lost when one ends. Only the ingest process knows, since its start, how long blocks and
+resparsifications take.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 MAX_GRAPHS: Final = 100
-"""Graphs with a label of their own, the largest; the rest are added up as `OTHERS`."""
+"""Graphs with their own label, the largest; the rest are added up as `OTHERS`."""
 
 OTHERS: Final = "(others)"
 NO_GRAPH: Final = "(none)"
@@ -61,7 +61,7 @@ _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
 _COUNTED: Final = ("quarantined", "retracting", "retracted")
-"""Files by status, of which there is a metric each."""
+"""Statuses of files with a metric each."""
 
 _Family = CounterMetricFamily | GaugeMetricFamily
 
@@ -89,20 +89,20 @@ _PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
     "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
     "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
 }
-"""What the stores say of one graph, or of several: by name, with its type and its meaning."""
+"""Metrics of one graph, or of several together: by name, with type and meaning."""
 
 _Figures = Mapping[str, int]
 """A number for each of `_PER_GRAPH`."""
 
 
 class StoreCollector(Collector):
-    """Numbers of all graphs as the database has them at each scrape."""
+    """Metrics of all graphs, read from the database at each scrape."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without numbers: nothing is asked of the database before a scrape."""
+        """The metrics without numbers: the database is not asked before a scrape."""
         return _families({})
 
     def collect(self) -> Iterable[Metric]:
@@ -199,7 +199,6 @@ class StoreCollector(Collector):
 
 
 def _largest_graphs(figures: dict[str, _Figures]) -> dict[str, _Figures]:
-    """The largest graphs by name, and the others together."""
     if len(figures) <= MAX_GRAPHS:
         return figures
     by_size = sorted(figures, key=lambda name: (-figures[name]["peewit_edges_ingested"], name))
@@ -219,7 +218,7 @@ def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
 
 
 class _StepCollector(Collector):
-    """What ingest does, of all its processes, and for how long it has made no progress."""
+    """The steps of all ingest processes, and how long each has made no progress."""
 
     def __init__(self, database: Database, stall_seconds: float) -> None:
         self._steps = IngestSteps(database)
@@ -260,7 +259,7 @@ class _StepCollector(Collector):
 
 
 class _SettingsCollector(Collector):
-    """What was set and does not change: the version, and how much may wait."""
+    """Constants: the version, and how much may wait."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -282,7 +281,7 @@ class _SettingsCollector(Collector):
 def store_registry(
     database: Database, settings: Settings, kinds: Collection[str]
 ) -> CollectorRegistry:
-    """What the stores say, which any process can tell; ``kinds`` of job are told of in any case."""
+    """Metrics of the stores, which any process can show; ``kinds`` of job appear in any case."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(database))
     registry.register(JobCollector(database, kinds))
@@ -292,13 +291,7 @@ def store_registry(
 
 
 class IngestMetrics:
-    """Numbers of one ingest process since its start.
-
-    Attributes
-    ----------
-    registry : prometheus_client.CollectorRegistry
-        Holds them, and those of the stores.
-    """
+    """Numbers of one ingest process since its start; ``registry`` also has those of the stores."""
 
     def __init__(self, database: Database, settings: Settings, kinds: Collection[str]) -> None:
         self.registry = store_registry(database, settings, kinds)
@@ -351,7 +344,7 @@ class IngestMetrics:
         )
 
     def note_event(self, graph: str, event: IngestEvent) -> None:
-        """Count what the stream of a graph tells."""
+        """Count an event of a graph's stream."""
         label = self._label(graph)
         match event:
             case Progress():
@@ -379,7 +372,7 @@ class IngestMetrics:
                 self._repair_seconds.labels(label).observe(event.seconds)
 
     def _note_deletions(self, label: str, newest: SnapshotMeta | None) -> None:
-        """Tell what the newest snapshot says of a window, and of deletes where a log tells."""
+        """Set what the newest snapshot says of a window, and of deletes where there is a log."""
         if newest is None or label == OTHERS:
             return
         if newest.horizon is not None and newest.watermark is not None:
@@ -395,7 +388,7 @@ class IngestMetrics:
         self._log_bytes.labels(label).set(newest.log_bytes or 0)
 
     def note_listing(self, graph: str, seconds: float | None) -> None:
-        """Count a listing of a source; None when it failed."""
+        """Count a listing of a source; ``seconds`` is None when it failed."""
         label = self._label(graph)
         if seconds is None:
             self._listing_errors.labels(label).inc()
@@ -418,10 +411,10 @@ class IngestMetrics:
 def metrics_server(
     registry: CollectorRegistry, port: int | None, host: str, fault: Callable[[], str]
 ) -> Iterator[int | None]:
-    """Show a registry at ``http://host:port/metrics`` for a while; nothing where port is None.
+    """Serve a registry at ``http://host:port/metrics`` meanwhile; nothing where port is None.
 
-    ``/healthz`` there answers 200, or 503 with the reason that ``fault`` tells. Yields the port.
-    Raises OSError when it is taken.
+    ``/healthz`` answers 200, or 503 with the reason from ``fault``. Yields the port. Raises an
+    OSError when it is taken.
     """
     if port is None:
         yield None

@@ -23,17 +23,9 @@ _WIRE: Final = TraceContextTextMapPropagator()
 
 
 class Tracing:
-    """Makes spans and sends them, some at a time, in a thread of its own.
+    """Makes spans and sends them in batches, in a thread of its own; ``role`` is the process's.
 
-    Parameters
-    ----------
-    role : str
-        Of this process.
-
-    Raises
-    ------
-    ValueError
-        Another protocol is asked for, or a variable cannot be read.
+    Raises a ValueError where another protocol is asked for or a variable cannot be read.
     """
 
     def __init__(self, role: str) -> None:
@@ -46,7 +38,7 @@ class Tracing:
         self._tracer = provider.get_tracer("peewit", version("peewit"))
 
     def place(self) -> Context:
-        """The present span, to begin others below it from elsewhere."""
+        """The present span, as the parent of spans begun elsewhere."""
         return trace.set_span_in_context(trace.get_current_span())
 
     def traceparent(self) -> str | None:
@@ -61,7 +53,7 @@ class Tracing:
         return trace.format_trace_id(found.trace_id) if found.is_valid else None
 
     def begin(self, name: str, place: Context | None) -> Span:
-        """A span below a place, which the caller ends."""
+        """A span below a place; the caller ends it."""
         return self._tracer.start_span(name, context=place)
 
     def note(self, name: str, began: datetime, ended: datetime) -> None:
@@ -95,7 +87,7 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Iterator["OpenSpan"]:
-        """A span of a request, below that which its ``traceparent`` names."""
+        """A span of a request, below the one that its ``traceparent`` names."""
         carrier = {
             name.decode(): value.decode("latin-1")
             for name, value in headers
@@ -118,7 +110,7 @@ class OpenSpan:
         self._span = span
 
     def set(self, **attributes: str | int | None) -> None:
-        """Set attributes below ``peewit.``; ``_`` reads ``.`` in their names."""
+        """Set attributes below ``peewit.``; the first ``_`` of a name becomes ``.``."""
         for name, value in attributes.items():
             if value is not None:
                 self._span.set_attribute(_PREFIX + name.replace("_", ".", 1), value)
@@ -129,7 +121,7 @@ class OpenSpan:
         self._span.set_status(Status(StatusCode.ERROR))
 
     def answered(self, method: str, route: str, status: int | None) -> None:
-        """Name the span of a request after its route, which is known at its end."""
+        """Name the span of a request after its route, which is known only at its end."""
         self._span.update_name(f"{method} {route}")
         self._span.set_attribute("http.request.method", method)
         self._span.set_attribute("http.route", route)

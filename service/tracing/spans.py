@@ -14,23 +14,16 @@ if TYPE_CHECKING:
     from peewit.service.tracing.otlp import Tracing
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Either says where spans go, and so that there are any."""
+"""Variables that say where spans go; without either there are none."""
 
 _log = structlog.get_logger(__name__)
 _started: "list[Tracing]" = []
 
 
 def start_tracing(role: str) -> None:
-    """Trace from now on, where the environment names a collector.
+    """Trace from now on, where the environment names a collector; ``role`` is such as ``api``.
 
-    Parameters
-    ----------
-    role : str
-        What this process does, as ``api``.
-
-    Notes
-    -----
-    Trouble with the settings of traces is logged, and the service goes on without them.
+    Faults in the settings of traces are logged, and the service goes on without traces.
     """
     if _started or not any(map(os.environ.get, ENDPOINTS)):
         return
@@ -49,7 +42,7 @@ def start_tracing(role: str) -> None:
 
 
 def tracing() -> "Tracing | None":
-    """What makes spans; None while tracing is off."""
+    """The maker of spans; None while tracing is off."""
     return _started[0] if _started else None
 
 
@@ -65,18 +58,10 @@ def span(
     since: datetime | None = None,
     **attributes: str | int,
 ) -> AbstractContextManager[Any]:
-    """A span around a block, which gets its attributes by ``set``, or nothing.
+    """A span around a block, whose ``set`` adds attributes; None while tracing is off.
 
-    Parameters
-    ----------
-    name : str
-        Of few: what is done, not with what.
-    parent : str, optional
-        A `traceparent`; the present span otherwise.
-    since : datetime, optional
-        When it began; now otherwise.
-    **attributes
-        Below ``peewit.``.
+    ``name`` is one of few: what is done, not with what. ``parent`` is a `traceparent`, by default
+    the present span; ``since`` is by default now; attributes go below ``peewit.``.
     """
     if not _started:
         return nullcontext()
@@ -84,13 +69,13 @@ def span(
 
 
 def note_span(name: str, began: datetime, ended: datetime) -> None:
-    """A span of what is over, below the present one."""
+    """Record a span that is over, below the present one."""
     if _started:
         _started[0].note(name, began, ended)
 
 
 class Stages:
-    """Spans of stages that follow each other, below the span that was present at the start."""
+    """Spans of consecutive stages, below the span that was present at the start."""
 
     def __init__(self) -> None:
         self._tracing = tracing()
@@ -106,7 +91,7 @@ class Stages:
         self._stage, self._span = stage, self._tracing.begin(stage, self._place)
 
     def end(self) -> None:
-        """End the stage that is begun."""
+        """End the present stage."""
         if self._span is not None:
             self._span.end()
         self._stage = self._span = None
@@ -125,7 +110,7 @@ def stages() -> Iterator[Stages]:
 def add_trace_id(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A processor of structlog: lines that are logged within a span say of which trace it is."""
+    """A processor of structlog: lines logged within a span carry the id of its trace."""
     if _started and (trace_id := _started[0].trace_id()) is not None:
         event["trace_id"] = trace_id
     return event

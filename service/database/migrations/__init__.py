@@ -1,8 +1,8 @@
 """Migrations: steps from one version of the schema to the next, run by `open_database`.
 
-A new database gets the present tables at once. One of before takes the steps it lacks: a step is a
-file in `versions`, written by hand beside the change in `peewit.service.database.tables`; a test
-compares the two on both back ends. The schema is only ever migrated forwards.
+A new database gets the present tables at once, an older one the steps it lacks. A step is a file in
+`versions`, written by hand beside the change in `peewit.service.database.tables`; a test compares
+the two on both back ends. The schema is only ever migrated forwards.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 NEWEST: Final = "0024"
-"""The last of the steps, by which a present database is known without loading alembic."""
+"""The last step, by which a present database is recognized without loading alembic."""
 
 _VERSION_TABLE: Final = """
 CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""
-"""As alembic makes it, which takes longer to load than all of the rest."""
+"""As alembic makes it, which takes longer to load than all the rest."""
 
 _ADVISORY_LOCK: Final = 0x70656577  # "peew"; held while one process migrates on PostgreSQL
 
@@ -37,15 +37,8 @@ class DatabaseVersionError(RuntimeError):
 def upgrade(read: Transaction, write: Transaction) -> None:
     """Bring a database to the present schema, in one transaction, safe among concurrent starts.
 
-    Parameters
-    ----------
-    read, write : callable returning a context manager of Connection
-        Open one transaction each; on SQLite the writing one locks the file from its start.
-
-    Raises
-    ------
-    DatabaseVersionError
-        The database is at a revision that this code does not know.
+    On SQLite ``write`` locks the file from the start of its transaction. Raises
+    `DatabaseVersionError` for a revision that this code does not know.
     """
     with read() as connection:
         if _is_current(connection):
@@ -67,18 +60,7 @@ def upgrade(read: Transaction, write: Transaction) -> None:
 
 
 def require_present(read: Transaction) -> None:
-    """Look, without changing anything, whether the database has the present schema.
-
-    Parameters
-    ----------
-    read : callable returning a context manager of Connection
-        Opens a transaction.
-
-    Raises
-    ------
-    DatabaseVersionError
-        It is at another revision, before or after that of this code.
-    """
+    """Raise `DatabaseVersionError` unless the database has the present schema; changes nothing."""
     with read() as connection:
         if not _is_current(connection):
             raise DatabaseVersionError(

@@ -1,4 +1,4 @@
-"""What ingest does at the moment, and since when it made no progress.
+"""Steps that ingest is at, and since when they made no progress.
 
 Revision ID: 0009
 """

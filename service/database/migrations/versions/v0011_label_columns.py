@@ -13,10 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Labels that are there are those of the column without a name.
-
-    Keys begin with the column, so that each is read in the order of its events or nodes.
-    """
+    """Present labels become those of the column without a name."""
     op.drop_index("ix_label_events_graph_id_node_seq", "label_events")
     with op.batch_alter_table("label_events") as table:
         table.add_column(sa.Column("column_name", sa.Text, nullable=False, server_default=""))

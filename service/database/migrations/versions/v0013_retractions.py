@@ -1,4 +1,4 @@
-"""Files that leave a graph again, and sources whose changed files take the place of earlier ones.
+"""Files that leave a graph again, and sources whose changed files replace earlier ones.
 
 Revision ID: 0013
 """

@@ -1,8 +1,7 @@
-"""Graphs may ask for no spectral error: they keep every edge while these are within a budget.
+"""Graphs may have no epsilon: they keep every edge while these are within a budget.
 
-Why edges that a raised budget wants could not be read again is kept with the graph, and how many
-thinnings failed. Models have no
-parameter ``bound`` any more: it is taken out of what is to be solved.
+The graph keeps why edges that a raised budget wants could not be read again, and how many thinnings
+failed. Models have lost the parameter ``bound``: it is taken out of what is to be solved.
 
 Revision ID: 0024
 """
@@ -20,7 +19,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Those that there are keep what they asked for."""
+    """Present graphs keep what they asked for."""
     op.add_column("graphs", sa.Column("repair_fault", sa.Text()))
     op.add_column(
         "graphs",
@@ -38,7 +37,7 @@ def upgrade() -> None:
 
 
 def _forget_bound() -> None:
-    """Take ``bound`` out of the parameters of automatic solves, and of jobs that are yet to end."""
+    """Take ``bound`` out of the parameters of automatic solves and unfinished jobs."""
     connection = op.get_bind()
     graphs = sa.table("graphs", sa.column("id"), sa.column("auto_solve", sa.JSON()))
     solves = connection.execute(
