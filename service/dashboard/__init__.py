@@ -1,6 +1,6 @@
-"""Dashboard: pages of HTML beside the API.
+"""Dashboard: HTML pages beside the API.
 
-Pages are made by templates from the same stores as the API's answers; small pieces of them are
-asked for again and again while they are looked at (htmx). There is no build step and no script of
-others but htmx and uPlot, which lie in ``static`` with their licences.
+Templates render pages from the same stores as the API's answers; parts of them are polled while
+they are looked at (htmx). There is no build step, and no foreign script but htmx and uPlot, which
+lie in ``static`` with their licenses.
 """

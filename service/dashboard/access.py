@@ -1,8 +1,8 @@
 """Access to pages: who may see one, and do what on it.
 
-The rules are those of the API (`peewit.service.api.auth`), with the cookie of a session in place of
-the key. A page of another site can neither send the cookie along with a form (SameSite) nor have
-one taken: what changes anything must come from a page of this server.
+The rules are those of the API (`peewit.service.api.auth`), with a session cookie in place of the
+key. A page of another site can neither send the cookie along with a form (SameSite) nor have one
+accepted: a request that changes something must come from a page of this server.
 """
 
 from dataclasses import dataclass
@@ -21,31 +21,23 @@ _READING = {"GET", "HEAD"}
 
 
 class ForeignForm(PermissionError):
-    """A form was sent that no page of this server has shown."""
+    """A form came from no page of this server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Who looks at a page.
+    """Who looks at a page."""
 
-    Attributes
-    ----------
-    key : KeyRecord, optional
-        What they have signed in with; None on this machine while there is no key.
-    said_name : str, optional
-        What they call themselves.
-    """
-
-    key: KeyRecord | None
-    said_name: str | None = None
+    key: KeyRecord | None  # None on this machine while there is no key
+    said_name: str | None = None  # what they call themselves
 
     def may(self, scope: Scope) -> bool:
-        """Whether a button for this does anything."""
+        """Whether they have a scope, so that a button for it works."""
         return self.key is None or self.key.allows(scope)
 
 
 def viewing(scope: Scope) -> Any:
-    """A dependency that lets a request pass for people who may do this, and remembers them."""
+    """A dependency that admits requests of people with a scope and stores their `Viewer`."""
 
     async def check(request: Request, home: HomeHere) -> None:
         require_own_form(request)
@@ -64,19 +56,16 @@ def viewing(scope: Scope) -> Any:
 
 
 def require_own_form(request: Request) -> None:
-    """Refuse what changes something unless a page of this server has sent it.
+    """Raise `ForeignForm` unless a changing request comes from a page of this server.
 
-    Raises
-    ------
-    ForeignForm
-        The browser names another site, or nothing tells.
+    A request of unknown origin is refused, too.
     """
     if request.method in _READING:
         return
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         is_own = site == "same-origin"
-    else:  # browsers send it over https and to loopback only
+    else:  # browsers send the header only over https and to loopback
         origin = request.headers.get("origin", "")
         is_own = urlsplit(origin).netloc == request.headers.get("host")
     if not is_own:

@@ -35,7 +35,7 @@ from peewit.service.dashboard.uploads import Uploads
 from peewit.service.settings import Settings
 
 _NO_PAGES: Final = ("/v1/", "/static/", "/static-offline-docs/", "/healthz", "/readyz", "/metrics")
-"""What begins so is asked for by programs."""
+"""Paths with these prefixes are requested by programs."""
 
 BEHIND_SIGN_IN: Final = (
     new_graph,
@@ -51,18 +51,18 @@ BEHIND_SIGN_IN: Final = (
     judging,
     label_next,
 )
-"""Modules whose routes want a session once there are keys."""
+"""Modules whose routes need a session once there are keys."""
 
 _ASSETS: Final = SimpleNamespace(path="/static/{path}")
-"""Stands for a route, of which a mounted application has none."""
+"""Stand-in for a route, which a mounted application lacks."""
 
 
 class _Assets(StaticFiles):
-    """Files whose address changes with their content, so that browsers may keep them."""
+    """Static files whose address changes with their content, so that browsers may cache them."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file, to be kept for a year where the address says which content is meant."""
-        scope["route"] = _ASSETS  # what logs and metrics call it
+        """A file, cacheable for a year where the address names its content."""
+        scope["route"] = _ASSETS  # its name in logs and metrics
         answer = await super().get_response(path, scope)
         is_exact = bool(Request(scope).url.query)
         kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"
@@ -92,7 +92,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
-    """The answer where no route fits: a page to somebody who looks for one, else a problem."""
+    """The answer where no route matches: a page for browsers, else a problem."""
     answer = errors.answer_of(request, error)
     if answer is None:
         raise error

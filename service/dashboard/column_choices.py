@@ -1,4 +1,4 @@
-"""Column choices: which column of a file is what, as the address of its page says."""
+"""Column choices: the role of each column of a file, as the address of its page has it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,46 +21,36 @@ _LABEL_NAMES = ("label", "class", "target", "y", "category")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeChoice:
-    """What the columns of a file of edges are, and how many bad rows may be left out.
-
-    Attributes
-    ----------
-    src, dst, weight, op, time : str
-        Columns; empty where there is none.
-    max_bad_rows : int
-        Most rows that break a rule.
-    is_data : bool
-        Whether the first line of text holds data.
-    """
+    """Columns of a file of edges, each empty where there is none, and how it is read."""
 
     src: Name = ""
     dst: Name = ""
     weight: Name = ""
     op: Name = ""
     time: Name = ""
-    max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0
+    max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0  # may be left out
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
 
     @property
     def named(self) -> dict[str, str]:
-        """The columns that are there, as sources and calls take them."""
+        """The chosen columns by argument, as sources and calls take them."""
         return {name: value for name in COLUMN_NAMES if (value := getattr(self, name))}
 
     @property
     def is_complete(self) -> bool:
-        """Whether both ends are there."""
+        """Whether both ends are chosen."""
         return bool(self.src and self.dst)
 
     @property
     def given(self) -> dict[str, Any]:
-        """The same as it stands in an address."""
+        """The choice as query parameters."""
         return _in_address(self)
 
     @classmethod
     def proposed(
         cls, head: TableHead, graph: GraphRecord, *, is_data: bool, last: Mapping[str, Any]
     ) -> "EdgeChoice":
-        """The last choice if it fits, else what names of columns tell; people look at it first."""
+        """The last choice if it fits, else a guess by column names, for people to check."""
         names = head.names
         if last and set(last.values()) <= set(names):
             return cls(**last, is_data=is_data)
@@ -77,39 +67,27 @@ class EdgeChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelChoice:
-    """What the columns of a file of labels are, and where they go.
-
-    Attributes
-    ----------
-    node, label : str
-        Columns.
-    into : str
-        The column of labels of the graph that they go to; empty is the one without a name.
-    unknown : {"refuse", "keep"}
-        What becomes of labels of nodes that the graph does not know.
-    is_data : bool
-        Whether the first line of text holds data.
-    """
+    """Columns of a file of labels, and how it is read."""
 
     node: Name = ""
     label: Name = ""
-    into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""
+    into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""  # the graph's column of labels
     unknown: Annotated[UnknownNodes, Query()] = "refuse"
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
 
     @property
     def named(self) -> dict[str, str]:
-        """The two columns."""
+        """The chosen columns by argument."""
         return {"node": self.node, "label": self.label}
 
     @property
     def is_complete(self) -> bool:
-        """Whether both columns are there."""
+        """Whether both columns are chosen."""
         return bool(self.node and self.label)
 
     @property
     def given(self) -> dict[str, Any]:
-        """The same as it stands in an address."""
+        """The choice as query parameters."""
         return _in_address(self)
 
     @classmethod
@@ -122,7 +100,7 @@ class LabelChoice:
         is_data: bool,
         last: Mapping[str, Any],
     ) -> "LabelChoice":
-        """The last choice if it fits, else what names of columns tell; people look at it first."""
+        """The last choice if it fits, else a guess by column names, for people to check."""
         names, kept = head.names, graph.settings.columns
         if last and set(last.values()) <= set(names):
             return cls(**last, into=into, is_data=is_data)
@@ -150,6 +128,6 @@ def _among(names: Sequence[str], name: str) -> str:
 
 
 def _first(names: Sequence[str], wanted: Sequence[str]) -> str:
-    """The first of the wanted names that a table has, in whatever case it writes it."""
+    """The first of the wanted names that a table has, in any case of letters."""
     written: Mapping[str, str] = {name.casefold(): name for name in reversed(names)}
     return next((written[each.casefold()] for each in wanted if each.casefold() in written), "")

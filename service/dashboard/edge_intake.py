@@ -1,4 +1,4 @@
-"""Edge intake: files of edges, sent or lying somewhere, looked at and then taken."""
+"""Edge intake: uploaded files and files at a place, checked and then taken."""
 
 import io
 import tempfile
@@ -32,31 +32,23 @@ from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.table_formats import Format, open_table
 
 _HEAD_BYTES: Final = 16 << 20
-"""What is unpacked of a file to see its first rows."""
+"""Bytes of a file that are unpacked to show its first rows."""
 
 
 MAX_BAD_ROWS_LOOKED_FOR: Final = 1_000
-"""Bad rows of a file that are counted before it is taken, unless more are allowed; each takes a
-millisecond, and of a column that was chosen by mistake all of them are bad."""
+"""Most bad rows that are counted before a file is taken, unless more are allowed.
+
+Each takes a millisecond, and in a column chosen by mistake all are bad.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Files that a source would read.
-
-    Attributes
-    ----------
-    url : str
-        Where they are.
-    files : sequence of EdgeFile
-        Those that are there now; none of a place elsewhere, which ingest alone reaches.
-    is_local : bool
-        Whether it is of this machine.
-    """
+    """Files that a source would read."""
 
     url: str
-    files: Sequence[EdgeFile]
-    is_local: bool
+    files: Sequence[EdgeFile]  # empty for a remote place, which only ingest reads
+    is_local: bool  # on this machine
 
 
 def upload_file(upload: Upload) -> EdgeFile:
@@ -68,14 +60,9 @@ def upload_file(upload: Upload) -> EdgeFile:
 def files_at(url: str, home: ServedHome) -> Place:
     """The files of a place that is open to sources added over HTTP.
 
-    Other hosts are left to ingest, whose redirects are confined.
-
-    Raises
-    ------
-    peewit.service.inbox.confinement.SourceRefused
-        It is open to nobody, or leads out of what is.
-    InvalidArgument
-        It cannot be read.
+    Remote places are left to ingest, whose redirects are confined. Raises
+    `peewit.service.inbox.confinement.SourceRefused` where it is not open or leads elsewhere, and
+    InvalidArgument where it cannot be read.
     """
     within = SourceRules.of(home.settings).place_of(url)
     if not within.startswith("/"):
@@ -91,7 +78,7 @@ def files_at(url: str, home: ServedHome) -> Place:
 
 
 def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool) -> TableHead:
-    """Names and first rows of a file; raises `BadUpload`."""
+    """Column names and first rows of a file; raises `BadUpload`."""
     table_format, compression = edge_format(file.path)
     if compression is not None and table_format is Format.PARQUET:
         raise BadUpload("a Parquet file must not be compressed as a whole")
@@ -115,7 +102,7 @@ def proposal(
     *,
     last: Mapping[str, str],
 ) -> tuple[TableHead, EdgeChoice]:
-    """Names and first rows of a file, and the choice; a proposal where none is made."""
+    """Head of a file, and the choice of columns, proposed where none is made."""
     head = head_of(file, home, is_data=choice.is_data)
     if choice.named:
         return head, choice
@@ -140,7 +127,7 @@ def look(file: EdgeFile, graph: GraphRecord, home: ServedHome, choice: EdgeChoic
 def missing_rows(
     file: EdgeFile, report: FileReport, home: ServedHome, choice: EdgeChoice
 ) -> str | None:
-    """What to say of a file that nothing is wrong with but that it holds no row."""
+    """Message for a file without faults and without rows; None for others."""
     if report.n_rows or report.bad_rows or report.refusal is not None:
         return None
     head = head_of(file, home, is_data=choice.is_data)
@@ -150,14 +137,10 @@ def missing_rows(
 def take(
     upload: Upload, graph: GraphRecord, home: ServedHome, choice: EdgeChoice, *, owner: str | None
 ) -> tuple[PushRecord, int]:
-    """The push of an upload, which is removed, and how many bad rows were left out.
+    """The push of an upload, which is removed, and the number of bad rows left out.
 
-    A file of equal content whose columns are read alike is the same push.
-
-    Raises
-    ------
-    BadEdges, BadUpload, TableTooLarge, BacklogFull, InvalidArgument
-        As of a push.
+    A file of equal content whose columns are read alike is the same push. Raises BadEdges,
+    BadUpload, TableTooLarge, BacklogFull and InvalidArgument as a push does.
     """
     columns = _columns(graph, choice)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
@@ -185,7 +168,7 @@ def take(
 
 
 def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
-    """What is read; without a weight every edge counts 1, whatever the file has."""
+    """The columns to read; without a weight column every edge counts 1, whatever the file has."""
     with refusing():
         columns = edge_columns(graph.settings.columns_of_edges, choice.named)
     if choice.weight or choice.src.startswith("#"):
@@ -195,7 +178,7 @@ def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
 
 @contextmanager
 def _work_directory(graph: GraphRecord, home: ServedHome) -> Iterator[Path]:
-    """Where a copy of a file may lie; swept as uploads are where this process is killed."""
+    """Directory for a copy of a file; swept like uploads after a crash."""
     below = home.paths(graph).uploads / "looks"
     below.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=below) as directory:
@@ -204,7 +187,7 @@ def _work_directory(graph: GraphRecord, home: ServedHome) -> Iterator[Path]:
 
 @contextmanager
 def named_as(upload: Upload) -> Iterator[None]:
-    """Faults of an upload with its name, not with the place where it lies."""
+    """Context in which faults of an upload show its name, not its path."""
     try:
         yield
     except BadEdges as error:
@@ -213,5 +196,5 @@ def named_as(upload: Upload) -> Iterator[None]:
 
 
 def plain_text(text: str, upload: Upload) -> str:
-    """A text with the name of an upload for its path."""
+    """A text with the path of an upload replaced by its name."""
     return text.replace(str(upload.path), upload.name)

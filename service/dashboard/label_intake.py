@@ -1,4 +1,4 @@
-"""Label intake: a file of labels that was sent, looked at and then put."""
+"""Label intake: an uploaded file of labels, checked and then put."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,36 +36,16 @@ _UNKNOWN_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelReport:
-    """What a file of labels holds.
+    """What a file of labels holds."""
 
-    Attributes
-    ----------
-    n_labels : int
-        Rows.
-    first_rows : sequence of (node, label)
-        The first of them.
-    class_sizes : mapping
-        Nodes of each label, most frequent first.
-    n_unknown : int
-        Nodes that the graph does not know.
-    unknown : sequence
-        The first of these.
-    says_givers : bool
-        Whether its rows say where their labels come from, or who gave them.
-    giver_fault : str
-        Why they cannot be asked, if some of them say it.
-    refusal : str, optional
-        Why the file would not be taken.
-    """
-
-    n_labels: int = 0
+    n_labels: int = 0  # rows
     first_rows: Sequence[tuple[NodeId, LabelValue]] = ()
-    class_sizes: Mapping[LabelValue, int] | None = None
-    n_unknown: int = 0
-    unknown: Sequence[NodeId] = ()
-    says_givers: bool = False
-    giver_fault: str = ""
-    refusal: str | None = None
+    class_sizes: Mapping[LabelValue, int] | None = None  # most frequent first
+    n_unknown: int = 0  # nodes that the graph does not know
+    unknown: Sequence[NodeId] = ()  # the first of these
+    says_givers: bool = False  # rows have origin or annotator
+    giver_fault: str = ""  # why these cannot be used
+    refusal: str | None = None  # why the file would not be taken
 
 
 def proposal(
@@ -76,7 +56,7 @@ def proposal(
     *,
     last: Mapping[str, str],
 ) -> tuple[TableHead, LabelChoice]:
-    """Names and first rows of a file, and the choice; a proposal where none is made."""
+    """Head of a file, and the choice of columns, proposed where none is made."""
     head = head_of(upload, home, is_data=choice.is_data)
     if choice.node or choice.label:
         return head, choice
@@ -85,7 +65,7 @@ def proposal(
 
 
 def head_of(upload: Upload, home: ServedHome, *, is_data: bool) -> TableHead:
-    """Names and first rows of a file."""
+    """Column names and first rows of a file."""
     limits = home.upload_limits
     with upload.opened() as file:
         if upload.table_format in {Format.ARROW, Format.PARQUET}:
@@ -95,7 +75,7 @@ def head_of(upload: Upload, home: ServedHome, *, is_data: bool) -> TableHead:
 
 
 def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
-    """What of a file would be put; reads all of it."""
+    """What would be put of a file; reads all of it."""
     try:
         given = _read(upload, graph, home, choice, told=GIVER_COLUMNS)
     except (BadTable, TableTooLarge) as error:
@@ -118,7 +98,7 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
 
 
 def _what_rows_say(given: UploadedLabels) -> tuple[bool, str]:
-    """Whether they say where labels come from, and what is wrong with it.
+    """Whether rows say where labels come from, and what is wrong with it.
 
     Where something is wrong and no cell is an origin, the columns mean something else.
     """
@@ -141,12 +121,9 @@ def take(
 ) -> LabelReceipt:
     """Put the labels of a file, which is removed, as given by ``annotator``.
 
-    Without ``origin`` each row says where it comes from and who gave it, as far as it says that.
-
-    Raises
-    ------
-    BadUpload, TableTooLarge, BadLabels, LabelsRefused, InvalidArgument
-        As of ``PUT /v1/graphs/{g}/labels``.
+    Without ``origin`` each row gives its origin and annotator, as far as it has them. Raises
+    BadUpload, TableTooLarge, BadLabels, LabelsRefused and InvalidArgument as ``PUT
+    /v1/graphs/{g}/labels`` does.
     """
     told = GIVER_COLUMNS if origin is None else ()
     given: Any = _read(upload, graph, home, choice, told=told)

@@ -1,4 +1,4 @@
-"""Model guide: which model to take, by a few questions, and all of them by family.
+"""Model guide: which model to take, by a few questions, and all models by family.
 
 The rules are those of docs/how-to/choose-a-model.md.
 """
@@ -27,9 +27,7 @@ class Answers:
     labels : {"few", "some", "arriving"}
         Up to five of each class, more, or one after another.
     are_sizes_known : bool
-        Whether it is known how common the classes are.
-    needs_probabilities : bool
-        Whether scores have to be probabilities.
+        Whether the frequencies of the classes are known.
     """
 
     predicts: Annotated[Predicts, Query()] = "classes"
@@ -44,24 +42,12 @@ Answered = Annotated[Answers, Depends()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A model to take.
-
-    Attributes
-    ----------
-    model : str
-        Its name.
-    why : str
-        In a sentence.
-    parameters : mapping of str to str
-        What to set of it, as it is written.
-    before : str
-        What to do first; empty where there is nothing.
-    """
+    """A model to take, and why."""
 
     model: str
-    why: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    before: str = ""
+    why: str  # one sentence
+    parameters: Mapping[str, str] = field(default_factory=dict)  # to set, as text
+    before: str = ""  # what to do first
 
 
 QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
@@ -108,7 +94,7 @@ QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
 
 
 def advice(answers: Answers) -> Advice:
-    """The model to begin with, and what to set of it."""
+    """The model to begin with, and the parameters to set."""
     found = _model(answers)
     if not answers.needs_probabilities or answers.predicts == "numbers" or found.model == "auto":
         return found
@@ -197,16 +183,16 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
         "simple-hfs": "the simple algorithm of its paper",
     },
 }
-"""Every model once, with a line on what it is for."""
+"""Every model once, with its purpose in a line."""
 
 
 def line_of(model: str) -> str:
-    """What a model is for."""
+    """Purpose of a model."""
     return next((each[model] for each in FAMILIES.values() if model in each), "")
 
 
 def given(answers: Answers) -> dict[str, Any]:
-    """The answers by the names of their questions."""
+    """The answers by name of their question."""
     return {
         "predicts": answers.predicts,
         "knows": answers.knows,

@@ -1,7 +1,7 @@
 """Neighborhood of one node of a snapshot, read from its file without loading the graph.
 
-Edges are sorted by their smaller end: those to larger neighbors stand together, the others are
-found by looking through one column, some ten milliseconds for ten million edges.
+Edges are sorted by their smaller end: those to larger neighbors are contiguous; the others are
+found by scanning one column, some ten milliseconds for ten million edges.
 """
 
 from dataclasses import dataclass
@@ -15,33 +15,15 @@ from peewit.streaming.snapshots.store import SnapshotStore
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighborhood:
-    """The strongest edges of a node, and the edges among those neighbors.
+    """The strongest edges of a node, and the edges among those neighbors."""
 
-    Attributes
-    ----------
-    node : int
-        Dense id.
-    n_neighbors : int
-        All of them.
-    degree : float
-        Sum of the weights of all its edges.
-    neighbors : (n,) int64
-        Dense ids of the strongest, strongest first.
-    weights : (n,) float64
-        Of the edges to them.
-    pairs : (m, 2) int64
-        Places in ``neighbors`` of pairs that an edge joins.
-    pair_weights : (m,) float64
-        Of these edges.
-    """
-
-    node: int
-    n_neighbors: int
-    degree: float
-    neighbors: Int64Array
-    weights: FloatArray
-    pairs: Int64Array
-    pair_weights: FloatArray
+    node: int  # dense id
+    n_neighbors: int  # all, not only the strongest
+    degree: float  # sum of the weights of all edges
+    neighbors: Int64Array  # (n,) dense ids, strongest first
+    weights: FloatArray  # (n,)
+    pairs: Int64Array  # (m, 2) places in ``neighbors``, joined by an edge
+    pair_weights: FloatArray  # (m,)
 
 
 def neighborhood(
@@ -52,25 +34,9 @@ def neighborhood(
     without: Int64Array | None = None,
     n_strongest: int = 12,
 ) -> Neighborhood:
-    """Neighborhood of a node in a snapshot.
+    """Neighborhood of dense id ``node`` in snapshot ``number``.
 
-    Parameters
-    ----------
-    snapshots : SnapshotStore
-        Of the graph.
-    number : int
-        The snapshot.
-    node : int
-        Dense id.
-    without : (n_erased,) int64, optional
-        Dense ids of nodes that are not to be shown.
-    n_strongest : int
-        Most neighbors of the answer.
-
-    Raises
-    ------
-    SnapshotNotFound
-        No such snapshot is kept.
+    ``without`` (n_erased,) are dense ids that must not be shown. Raises `SnapshotNotFound`.
     """
     batches = snapshots.edges(number).to_batches()
     others, weights = _edges_of(batches, node)
@@ -95,7 +61,7 @@ def _edges_of(batches: list[pa.RecordBatch], node: int) -> tuple[Int64Array, Flo
     others, weights = [], []
     for batch in batches:
         u, v = batch.column("u").to_numpy(), batch.column("v").to_numpy()
-        if u.size == 0 or u[0] > node:  # both ends of all further edges are larger
+        if u.size == 0 or u[0] > node:  # all further edges have larger ends
             break
         weight = batch.column("weight").to_numpy()
         run = _run(batch, node)
@@ -124,6 +90,6 @@ def _among(batches: list[pa.RecordBatch], nodes: Int64Array) -> tuple[Int64Array
 
 
 def _run(batch: pa.RecordBatch, node: int) -> slice:
-    """Rows of the edges whose smaller end is a node."""
+    """Rows of the edges whose smaller end is the node."""
     start, stop = np.searchsorted(batch.column("u").to_numpy(), (node, node + 1))
     return slice(int(start), int(stop))

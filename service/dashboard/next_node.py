@@ -22,7 +22,7 @@ from peewit.service.predictions.suggestions import (
 from peewit.service.wire.labels import LabelOrigin
 
 Choice = Literal[Strategy, Queue]
-"""What an annotator asks for: nodes without label by a strategy, or labeled ones of others."""
+"""What an annotator asks for: unlabeled nodes by a strategy, or nodes that others labeled."""
 
 CHOICES: tuple[Choice, ...] = (*STRATEGIES, *QUEUES)
 
@@ -31,7 +31,7 @@ _BETWEEN: Queue = "second-opinion"
 
 
 class Question(NamedTuple):
-    """A node, as text, what to put its label with, and whether it is for a second opinion."""
+    """A node as text, the origin for its label, and whether it is for a second opinion."""
 
     node: str
     origin: LabelOrigin
@@ -39,13 +39,7 @@ class Question(NamedTuple):
 
 
 class NoNode(LookupError):
-    """There is no node to label.
-
-    Attributes
-    ----------
-    values : dict
-        For the template: ``state``, and what it says of it.
-    """
+    """There is no node to label; ``values`` are the template's: ``state``, and its details."""
 
     def __init__(self, state: str, **values: Any) -> None:
         super().__init__(state)
@@ -62,18 +56,18 @@ def next_node(
     caller: Caller,
     column: str = "",
 ) -> Question:
-    """A node that is the caller's to label for a while; no other one is shown it meanwhile.
+    """A node reserved for the caller to label; nobody else is shown it meanwhile.
 
-    What they were shown and have not answered comes again. Now and then it is a random one, see
-    `Rounds.strategy_now`, or one that somebody else has labeled, see `Questions.is_due`. The caller
-    asks for the embedding where there is none.
+    A node that they were shown and have not answered comes again. Sometimes it is a random one, see
+    `Rounds.strategy_now`, or one that somebody else labeled, see `Questions.is_due`. The embedding
+    is requested where there is none.
 
     Raises
     ------
     NoNode
-        ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``locating`` and
-        ``failed`` (otherwise), ``all-labeled``, ``all-skipped``, ``all-held``, ``elsewhere``;
-        ``no-name``, ``no-second`` and ``not-doubted`` of second opinions.
+        ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``locating`` and ``failed``
+        (otherwise), ``all-labeled``, ``all-skipped``, ``all-held``, ``elsewhere``; ``no-name``,
+        ``no-second`` and ``not-doubted`` of second opinions.
     """
     if graph.progress.snapshot is None:
         raise NoNode("no-snapshot", files=home.manifest.counts(graph.id))
@@ -91,7 +85,7 @@ def next_node(
         try:
             return _second_opinion(graph, home, _BETWEEN, skipped, caller, column)
         except NoNode:
-            pass  # nobody else has labeled one of the share: then one without a label
+            pass  # none in the share: an unlabeled one instead
     has_margins = _has_margins(graph, home, column)
     if strategy == "margin":
         if not has_margins:
@@ -101,7 +95,7 @@ def next_node(
     held = home.reservations.of_others(graph.id, caller.holder, column=column)
     while (node := rounds.next_node(graph, strategy, skipped | held, column)) is not None:
         is_mine = _reserve(graph, home, node, strategy, caller, column)
-        # whoever had it until now may have labeled it since it was chosen
+        # the last holder may have labeled it since it was chosen
         if is_mine and home.questions.unlabeled(graph, [node], column):
             return Question(node, origin_of(strategy))
         home.reservations.give_back(graph.id, [node], caller.holder, column=column)
@@ -123,7 +117,7 @@ def show_again(
     caller: Caller,
     column: str,
 ) -> Question:
-    """A question whose answer was taken back, for the same person, in place of the next one."""
+    """The question whose answer was taken back, for the same person, instead of the next one."""
     own = home.reservations.own(graph.id, caller.holder, column=column)
     others = [each.node for each in own]
     home.reservations.give_back(graph.id, others, caller.holder, column=column)
@@ -136,14 +130,14 @@ def show_again(
 
 
 def is_worker_alive(home: ServedHome, job: Job) -> bool:
-    """Whether somebody is there to run a job."""
+    """Whether a worker can run a job."""
     return bool(WorkerRegistry(home.database).alive(job.lane))
 
 
 def _reserve(
     graph: GraphRecord, home: ServedHome, node: str, choice: str, caller: Caller, column: str
 ) -> bool:
-    """Whether a node is the caller's now."""
+    """Whether the node is the caller's now."""
     return bool(
         home.reservations.reserve(
             graph.id,
@@ -164,7 +158,7 @@ def _shown_before(
     caller: Caller,
     column: str,
 ) -> Question | None:
-    """What the caller was shown last and has not answered; all else they held is given back."""
+    """The question shown last and not answered; other reservations of the caller end."""
     own = home.reservations.own(graph.id, caller.holder, column=column)
     if not own:
         return None
@@ -233,7 +227,7 @@ def _newest_file(graph: GraphRecord, home: ServedHome, column: str) -> Predictio
 
 
 def _has_margins(graph: GraphRecord, home: ServedHome, column: str) -> bool | None:
-    """Whether the freshest predictions have margins; None where there are none."""
+    """Whether the freshest predictions have margins; None without predictions."""
     file = _newest_file(graph, home, column)
     return None if file is None else file.meta.score != "value"
 

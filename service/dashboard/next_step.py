@@ -35,59 +35,33 @@ _LONG: Final[frozenset[Step]] = frozenset(
         "publishing a snapshot",
     }
 )
-"""What ingest does for a graph that may last, though no file waits."""
+"""Steps of ingest that may take long although no file waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Edges that are being read, or wait for it; or other work of ingest for the graph.
+    """Edges that are being read or wait, or other work of ingest for the graph."""
 
-    Attributes
-    ----------
-    n_files, n_bytes : int
-        What waits.
-    fraction : float, optional
-        Part of the rows that is read; None where nobody knows how many there are.
-    doing : sequence of str
-        What ingest is at.
-    has_process : bool
-        Whether anybody is there to read them.
-    """
-
-    n_files: int
+    n_files: int  # waiting
     n_bytes: int
-    fraction: float | None
-    doing: Sequence[str]
-    has_process: bool
+    fraction: float | None  # of the rows that is read; None if unknown
+    doing: Sequence[str]  # current steps of ingest
+    has_process: bool  # whether an ingest runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """What to do next with a graph.
-
-    Attributes
-    ----------
-    kind : str
-        Which step.
-    column : str
-        The column of labels that it is about.
-    reading : Reading, optional
-        Where edges are read.
-    job : Job, optional
-        That runs or waits, has failed, or made the freshest predictions.
-    has_worker : bool
-        Whether anybody is there to run a job.
-    """
+    """What to do next with a graph."""
 
     kind: Kind
-    column: str = ""
-    reading: Reading | None = None
-    job: Job | None = None
-    has_worker: bool = True
+    column: str = ""  # of labels
+    reading: Reading | None = None  # where edges are read
+    job: Job | None = None  # runs, waits, failed, or made the freshest predictions
+    has_worker: bool = True  # whether a worker runs jobs
 
 
 def next_step(graph: GraphRecord, home: ServedHome) -> NextStep:
-    """What to do next; a few short questions to the database."""
+    """What to do next; takes a few short queries."""
     reading = _reading(graph, home)
     if reading is not None:
         return NextStep(kind="reading", reading=reading)
@@ -115,7 +89,7 @@ def next_step(graph: GraphRecord, home: ServedHome) -> NextStep:
 
 
 def _column(graph: GraphRecord, home: ServedHome, kept: Sequence[Job]) -> str:
-    """The column of labels that is worked with: of the freshest predictions, or one with labels."""
+    """The column of labels in use: of the freshest predictions, or one with labels."""
     if kept:
         return str(kept[0].parameters.get(LABEL_COLUMN, ""))
     columns = home.labels.columns(graph.id)
@@ -139,7 +113,7 @@ def _reading(graph: GraphRecord, home: ServedHome) -> Reading | None:
 
 
 def _fraction(graph: GraphRecord, home: ServedHome) -> float | None:
-    """Part of the waiting rows that is read; None where rows of some file are not known."""
+    """Share of the waiting rows that is read; None where a file has unknown rows."""
     waiting: FileStatus = "pending"
     files = home.manifest.list_files(graph.id, status=waiting, limit=_FILES_LOOKED_AT)
     rows = [_rows_of(file.path, file.version) for file in files]
@@ -154,7 +128,7 @@ def _fraction(graph: GraphRecord, home: ServedHome) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _rows_of(path: str, _version: str) -> int | None:
-    """Rows of a local file by its footer; None where that cannot be had for nothing."""
+    """Rows of a local file by its footer; None where there is none to read."""
     try:
         return int(pa.parquet.read_metadata(path).num_rows) if Path(path).is_file() else None
     except (OSError, pa.ArrowException):

@@ -1,4 +1,4 @@
-"""Pages: templates, their filters, headers, and errors that are pages, too."""
+"""Pages: templates, their filters, headers, and errors shown as pages."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every page: nothing of others is loaded, no other site may show it in a frame."""
+"""Headers of every page: it loads nothing foreign, and no other site may frame it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -45,10 +45,10 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class PageRoute(APIRoute):
-    """A route that answers with a page even when something is wrong.
+    """A route that answers with a page even on errors.
 
-    Who has not signed in is sent to the page for it. What htmx asks for is answered with a problem,
-    as by the API: the script on the page shows what it says.
+    Visitors who are not signed in are redirected to sign in. Requests of htmx get a problem, as by
+    the API, which the script on the page shows.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -75,7 +75,7 @@ class PageRoute(APIRoute):
 
 
 def problem_page(request: Request, answer: Response) -> Response:
-    """What a problem says, as a page with a way back."""
+    """A problem as a page with a way back."""
     problem = orjson.loads(bytes(answer.body))
     return _error_page(
         request,
@@ -92,23 +92,14 @@ def page_router() -> APIRouter:
 
 
 def is_piece(request: Request) -> bool:
-    """Whether a part of a page is asked for."""
+    """Whether only a part of a page is requested."""
     return "hx-request" in request.headers
 
 
 def page(request: Request, template: str, *, code: int = HTTPStatus.OK, **values: Any) -> Response:
-    """A page, or a part of one.
+    """A page, or a part of one, rendered from a file of ``templates`` with ``values``.
 
-    Parameters
-    ----------
-    request : Request
-        Whose viewer decides which buttons there are.
-    template : str
-        File of ``templates``.
-    code : int
-        Status of the answer.
-    **values
-        For the template.
+    The viewer of ``request`` decides which buttons there are.
     """
     viewer: Viewer = getattr(request.state, "viewer", Viewer(key=None))
     text = (
@@ -120,17 +111,9 @@ def page(request: Request, template: str, *, code: int = HTTPStatus.OK, **values
 
 
 def piece(request: Request, template: str, *, seen: str = "", **values: Any) -> Response:
-    """A part of a page that is asked for again and again: nothing while it stays as it was seen.
+    """A part of a page that is polled: an empty answer while it is as ``seen`` says.
 
-    Parameters
-    ----------
-    request : Request
-    template : str
-        File of ``templates``; puts ``seen`` where htmx sends it back.
-    seen : str
-        What came with the request.
-    **values
-        For the template.
+    ``seen`` comes with the request; the template puts it where htmx sends it back.
     """
     made = page(request, template, seen="", **values)
     digest = blake2b(bytes(made.body), digest_size=8).hexdigest()
@@ -140,7 +123,7 @@ def piece(request: Request, template: str, *, seen: str = "", **values: Any) -> 
 
 
 def back_to(path: str, **query: str) -> Response:
-    """Send the browser to another page after a form."""
+    """A redirect to a page after a form."""
     separator = "&" if "?" in path else "?"
     url = f"{path}{separator}{urlencode(query)}" if query else path
     return RedirectResponse(url, HTTPStatus.SEE_OTHER, headers=HEADERS)
@@ -149,10 +132,7 @@ def back_to(path: str, **query: str) -> Response:
 async def form_of(request: Request) -> Mapping[str, str]:
     """The fields of a form, the last one of each name.
 
-    Raises
-    ------
-    InvalidArgument
-        The body is no form.
+    Raises InvalidArgument where the body is no form.
     """
     content = await request.body()
     try:
@@ -165,8 +145,8 @@ async def form_of(request: Request) -> Mapping[str, str]:
 
 
 def _sign_in_first(request: Request) -> Response:
-    """To the page for it, and from there back to this one."""
-    if is_piece(request):  # htmx leaves the page for this one
+    """A redirect to the sign-in page, which leads back to this one."""
+    if is_piece(request):  # makes htmx leave the page
         return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"HX-Redirect": "/sign-in"})
     if request.method != "GET":
         return back_to("/sign-in")
@@ -198,7 +178,7 @@ def _error_page(
 
 
 def _page_before(request: Request) -> str | None:
-    """The page of this server that the browser comes from, unless it is the same."""
+    """The referring page of this server, unless it is the same page."""
     before = urlsplit(request.headers.get("referer", ""))
     here = request.url
     if before.netloc != here.netloc or (request.method == "GET" and before.path == here.path):
@@ -244,7 +224,7 @@ def _environment() -> Environment:
 
 @cache
 def _static(name: str) -> str:
-    """Where a file of ``static`` is to be had; another place whenever its content is another."""
+    """Address of a static file, which changes with its content."""
     digest = blake2b((STATIC / name).read_bytes(), digest_size=6).hexdigest()
     return f"/static/{name}?{digest}"
 
@@ -264,7 +244,7 @@ def _size(n_bytes: float | None) -> str:
 
 
 def _figure(value: object) -> str:
-    """A number to three digits; other things as they are."""
+    """A number with three digits; other values unchanged."""
     if value is None:
         return "–"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

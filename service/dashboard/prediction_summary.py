@@ -1,6 +1,6 @@
-"""Summary of a file of predictions: sizes of classes, margins, changes.
+"""Summary of a prediction file: class sizes, margins, changes.
 
-Files never change, so that what was counted once is kept. A file is read a batch at a time.
+Files never change, so results are cached. A file is read a batch at a time.
 """
 
 from collections import Counter, OrderedDict
@@ -21,7 +21,7 @@ from peewit.service.wire.evaluations import Abstention
 from peewit.service.wire.predictions import SetsOfPredictions
 
 N_BINS: Final = 20
-"""Of the histogram of margins."""
+"""Bins of the histogram of margins."""
 
 _MAX_KEPT: Final = 64
 _MAX_COUNTERS: Final = 1 << 16
@@ -31,67 +31,47 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSummary:
-    """Sizes of the classes and histogram of a file of predictions.
-
-    Attributes
-    ----------
-    n_nodes, n_unreachable : int
-        All nodes, and those that no label reaches.
-    class_sizes : dict
-        Nodes predicted of each class, largest first; empty where numbers are predicted.
-    edges : tuple of float
-        Bounds of the bins.
-    bins : tuple of int
-        Nodes by margin; by the number predicted where there are no classes.
-    mean : float, optional
-        Of the numbers predicted; None of classes.
-    """
+    """Class sizes and histogram of a prediction file."""
 
     n_nodes: int
     n_unreachable: int
-    class_sizes: dict[_Label, int]
-    edges: tuple[float, ...]
-    bins: tuple[int, ...]
-    mean: float | None
+    class_sizes: dict[_Label, int]  # largest first; empty of numbers
+    edges: tuple[float, ...]  # bounds of the bins
+    bins: tuple[int, ...]  # nodes by margin, or by predicted number
+    mean: float | None  # of predicted numbers; None of classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionChange:
-    """Differences between two files of predictions of one graph.
-
-    Attributes
-    ----------
-    n_compared, n_changed : int
-        Nodes in both, and those of them whose label differs.
-    """
+    """Nodes in both of two prediction files of a graph, and those whose label differs."""
 
     n_compared: int
     n_changed: int
 
 
 class Summaries:
-    """Summaries of files, kept for those asked for last; any number of threads may ask."""
+    """Cached summaries of files; thread-safe."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._lock = Lock()
 
     def summary(self, file: PredictionFile) -> PredictionSummary:
-        """A file in a few numbers."""
+        """Class sizes and histogram of a file."""
         return self._get(file.key, lambda: _summarize(file))
 
     def change(self, earlier: PredictionFile, later: PredictionFile) -> PredictionChange:
-        """What is different in the later one."""
+        """Number of nodes whose label differs in the later file."""
         return self._get((earlier.key, later.key), lambda: _compare(earlier, later))
 
     def sets(self, sets: LabelSets) -> SetsOfPredictions:
-        """What sets promise, and how large they are."""
+        """Cached `LabelSets.summary`."""
         return self._get(("sets", sets.file.key, sets.coverage), sets.summary)
 
     def abstention(
         self, file: PredictionFile, *, max_error: float, confidence: float
     ) -> Abstention:
-        """As of `peewit.service.predictions.abstention`."""
+        """Cached result of `peewit.service.predictions.abstention`."""
         return self._get(
             ("abstention", file.key, max_error, confidence),
             lambda: abstention(file, max_error=max_error, confidence=confidence),
@@ -141,7 +121,7 @@ def _summarize(file: PredictionFile) -> PredictionSummary:
 
 
 def _bounds(file: PredictionFile, name: str) -> Any:
-    """Equal bins from the least to the greatest value; margins begin at 0."""
+    """Edges of equal bins from the least to the greatest value; margins begin at 0."""
     low, high = np.inf, -np.inf
     for batch in file.batches():
         values = batch.column(name).drop_null().to_numpy()
@@ -153,7 +133,7 @@ def _bounds(file: PredictionFile, name: str) -> Any:
 
 
 def _count_labels(column: pa.Array) -> dict[_Label, int]:
-    """Rows of each label; nulls are no label."""
+    """Number of rows of each label; nulls do not count."""
     if pa.types.is_dictionary(column.type):
         places = column.indices.drop_null().to_numpy()
         names = column.dictionary.to_pylist()

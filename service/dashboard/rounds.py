@@ -1,20 +1,19 @@
-"""Rounds of label next: nodes suggested some at a time, shown one after another.
+"""Rounds of label next: nodes are suggested some at a time and shown one after another.
 
-Context: to choose nodes by where they lie takes up to a fifth of a second, and an annotator wants
-the next one at once; labels come faster than predictions that know them, so that a choice made
-anew after each label would stay in one place. Decision: ten nodes chosen together are shown until
-none of them is left; by margin, which is fast, one at a time. Consequence: nine of ten nodes are
-there at once and differ, and new predictions are looked at with the next ten.
+Context: choosing nodes by position takes up to a fifth of a second, and an annotator wants the next
+one at once; labels come faster than predictions that know them, so that choosing anew after each
+label would stay in one place. Decision: ten nodes chosen together are shown until none is left; by
+margin, which is fast, one at a time. Consequence: nine of ten nodes are there at once and differ,
+and new predictions count with the next ten.
 
-Context: answers cannot be judged by labels of nodes that were picked by predictions or the graph.
-Decision: after nine labels without one of a random node the next node is a random one, whatever
-the strategy. Consequence: every tenth label is one to judge by, nine rows tell whose turn it is,
-and an undo or a second annotator changes nothing about it.
+Context: labels of nodes picked by predictions or the graph cannot judge answers. Decision: after
+nine labels without a random node the next node is a random one, whatever the strategy. Consequence:
+every tenth label is one to judge by, nine rows tell whose turn it is, and an undo or a second
+annotator changes nothing about it.
 
-Context: a random node that one annotator looks at cannot be the next of another. Decision: what is
-kept of a round is all that was chosen, and nodes of others are passed over when one is shown.
-Consequence: a random node is deferred, never lost: it is the first of its order again as soon as it
-is given back.
+Context: a random node that one annotator looks at cannot be the next of another. Decision: a round
+keeps all that was chosen, and nodes of others are skipped when one is shown. Consequence: a random
+node is deferred, never lost: it is the first in order again once it is given back.
 """
 
 from collections import OrderedDict
@@ -27,24 +26,16 @@ from peewit.service.predictions.suggestions import MAX_SUGGESTIONS, Strategy, Su
 from peewit.solvers.active_learning import preload
 
 N_NODES: Final = 10
-"""Nodes that are chosen together."""
+"""Number of nodes chosen together."""
 
 RANDOM_EVERY: Final = 10
-"""One of so many questions is a node drawn at random."""
+"""One of so many questions is a random node."""
 
 _MAX_KEPT: Final = 100
 
 
 class Rounds:
-    """What is left of the nodes that were chosen together; any number of threads may ask.
-
-    Parameters
-    ----------
-    suggester : Suggester
-        Chooses.
-    labels : LabelStore
-        Knows which nodes have a label by now.
-    """
+    """What is left of the nodes that were chosen together; thread-safe."""
 
     def __init__(self, suggester: Suggester, labels: LabelStore) -> None:
         self._suggester = suggester
@@ -54,7 +45,7 @@ class Rounds:
         self._is_prepared = False
 
     def prepare(self) -> None:
-        """Load meanwhile what choosing needs, so that whoever labels next need not wait for it."""
+        """Load in the background what choosing needs, so that the next annotator need not wait."""
         with self._lock:
             is_prepared, self._is_prepared = self._is_prepared, True
         if not is_prepared:
@@ -72,21 +63,8 @@ class Rounds:
     ) -> str | None:
         """A node to label now, as text; None where all that could be suggested are done.
 
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        strategy : Strategy
-            See `peewit.service.predictions.suggestions`.
-        skipped : set of str
-            Nodes that the annotator does not want to see again, and those that others look at.
-        column : str
-            The label column that it is to have no label in.
-
-        Raises
-        ------
-        LookupError, ValueError
-            Those of `Suggester.suggest`.
+        It has no label in ``column``. ``skipped`` are nodes that the annotator does not want again,
+        and those that others look at. Raises the errors of `Suggester.suggest`.
         """
         if strategy == "margin":
             chosen = self._chosen(graph, strategy, skipped, column)

@@ -1,13 +1,13 @@
-"""Sessions of people who have signed in: a signed cookie that names a key, never the key itself.
+"""Sessions of signed-in people: a signed cookie that names a key, never the key itself.
 
-Context: a browser keeps what it is given for hours, on disks and in backups of others. Decision:
-the cookie holds the prefix of the key and the time, signed with a secret of the home. Consequence:
-a stolen cookie ends with the day or with the key, no table of sessions is needed, and every API
-process of the home takes it.
+Context: a browser keeps cookies for hours, on disks and in backups of others. Decision: the cookie
+holds the prefix of the key and the time, signed with a secret of the home. Consequence: a stolen
+cookie ends with the day or with the key, no table of sessions is needed, and every API process of
+the home accepts it.
 
 Context: several people share a key, and labels should say who gave them. Decision: whoever signs in
-may say a name, which stands in the cookie. Consequence: labels bear it in place of the key's name;
-it is a statement of somebody who has the key, and no proof.
+may state a name, which is kept in the cookie. Consequence: labels bear it in place of the key's
+name; it is a statement of somebody who has the key, and no proof.
 """
 
 import os
@@ -23,7 +23,7 @@ from peewit.service.key_store import KeyRecord, KeyStore
 
 COOKIE: Final = "peewit_session"
 MAX_AGE_SECONDS: Final = 12 * 3600
-"""Who has signed in stays so for a working day."""
+"""A session lasts a working day."""
 
 _FILE: Final = "session-secret"
 _SALT: Final = "peewit dashboard session"
@@ -31,7 +31,7 @@ _SECRET_BYTES: Final = 32
 
 
 class Session(NamedTuple):
-    """Somebody who has signed in: their key, and what they call themselves."""
+    """Somebody who is signed in: their key, and what they call themselves."""
 
     key: KeyRecord
     said_name: str | None
@@ -40,19 +40,9 @@ class Session(NamedTuple):
 class Sessions:
     """Makes and reads the cookies of one home.
 
-    Parameters
-    ----------
-    home : Path
-        ``Settings.home``; its file ``session-secret`` is made when it is not there.
-    keys : KeyStore
-        Knows the keys.
-
-    Raises
-    ------
-    OSError
-        The file can be neither read nor made.
-    ValueError
-        It is too short to be the secret: another program has written to it.
+    The file ``session-secret`` of the home is made when it is missing. Raises OSError where it can
+    be neither read nor made, and ValueError where it is too short to be the secret, as another
+    program wrote to it.
     """
 
     def __init__(self, home: Path, keys: KeyStore) -> None:
@@ -60,12 +50,12 @@ class Sessions:
         self._keys = keys
 
     def issue(self, key: KeyRecord, said_name: str | None = None) -> str:
-        """The cookie of somebody who has shown this key, and says to be called so."""
+        """The cookie for somebody who has this key and states this name."""
         named = _name_of(key) if said_name is None else f"{_name_of(key)} {quote(said_name)}"
         return self._signer.sign(named).decode()
 
     def session_of(self, cookie: str) -> Session | None:
-        """Whose cookie it is; None where it is forged, too old, or its key is gone."""
+        """The session of a cookie; None where it is forged or too old, or its key is gone."""
         try:
             named = self._signer.unsign(cookie, max_age=MAX_AGE_SECONDS).decode()
         except (BadSignature, UnicodeError):

@@ -1,4 +1,4 @@
-"""Geometry of the drawings: places in a picture, from numbers; templates make SVG of them."""
+"""Geometry of the drawings: positions in a picture, of which templates make SVG."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from peewit.service.dashboard.neighborhoods import Neighborhood
 from peewit.service.wire.graphs import GraphDetails
 
 WIDTH: Final = 640.0
-"""Of a picture, in its own units; the page scales it."""
+"""Width of a picture in its own units; the page scales it."""
 
 _LEFT: Final = 92.0  # room for names
 _RIGHT: Final = WIDTH - 24.0
@@ -18,7 +18,7 @@ _RADIUS: Final = 130.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A number on an axis: where it stands and what it says."""
+    """A number on an axis: its position and text."""
 
     x: float
     text: str
@@ -26,19 +26,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """The spectral error of a snapshot as a picture: the spectrum of L_G^+ L_H around 1.
+    """Picture of a snapshot's spectral error: the spectrum of L_G^+ L_H around 1.
 
-    Attributes
-    ----------
-    asked, expected, certified, least : tuple of float, optional
-        From where to where the spectrum may lie by the epsilon asked, expected and certified, and
-        where it is known to reach; None where that is not known.
-    ticks : sequence of Tick
-        Of the axis.
-    axis : tuple of float
-        From where to where it goes.
-    one : float
-        Where 1 is.
+    Ranges are (from, to) positions that the spectrum may cover by the epsilon ``asked``,
+    ``expected`` and ``certified``, and that it is known to reach (``least``); None where unknown.
+    ``one`` is the position of 1.
     """
 
     asked: tuple[float, float] | None
@@ -69,7 +61,7 @@ class Spectrum:
         if certificate is not None:
             certified = around(certificate.epsilon_certified)
             if certificate.ritz_min and certificate.ritz_max:
-                # eigenvalues of L_G^+ L_H are the inverses of those that were found
+                # eigenvalues of L_G^+ L_H are the inverses of the Ritz values
                 least = at(1.0 / certificate.ritz_max), at(1.0 / certificate.ritz_min)
         step = _step(widest)
         n_steps = math.floor(widest / step)
@@ -92,12 +84,12 @@ class Spot:
     x: float
     y: float
     radius: float
-    place: int
+    place: int  # in the neighborhood
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An edge of a small graph: where it begins, where it ends, and how wide it is."""
+    """An edge of a small graph: start, end and width."""
 
     x1: float
     y1: float
@@ -108,25 +100,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallGraph:
-    """A node with its strongest neighbors around it, as places in a square of 400 units.
+    """A node with its strongest neighbors around it, in a square of 400 units."""
 
-    Attributes
-    ----------
-    spots : sequence of Spot
-        The neighbors; ``place`` is that in the neighborhood.
-    lines : sequence of Line
-        Edges to them.
-    chords : sequence of Line
-        Edges among them.
-    """
-
-    spots: Sequence[Spot]
-    lines: Sequence[Line]
-    chords: Sequence[Line]
+    spots: Sequence[Spot]  # the neighbors
+    lines: Sequence[Line]  # edges to them
+    chords: Sequence[Line]  # edges among them
 
     @classmethod
     def of(cls, around: Neighborhood) -> Self:
-        """Neighbors on a circle, those that an edge joins side by side where that is easy."""
+        """Neighbors on a circle; joined ones are neighbors there where that is easy."""
         order = _order_neighbors(around)
         greatest = float(around.weights.max(initial=0.0)) or 1.0
         at: dict[int, tuple[float, float]] = {}
@@ -151,7 +133,7 @@ class SmallGraph:
 
 
 def _order_neighbors(around: Neighborhood) -> list[int]:
-    """Places of the neighbors in an order in which joined ones follow each other."""
+    """Places of the neighbors, in an order in which joined ones follow each other."""
     joined: dict[int, set[int]] = {place: set() for place in range(len(around.neighbors))}
     for first, second in around.pairs.tolist():
         joined[first].add(second)
@@ -167,7 +149,7 @@ def _order_neighbors(around: Neighborhood) -> list[int]:
 
 
 def _step(widest: float) -> float:
-    """A round distance of ticks, three to six on each side."""
+    """A round distance of ticks, for three to six on each side."""
     for step in (0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0):
         if widest / step <= 5:
             return step

@@ -1,11 +1,11 @@
-"""Uploads: files that a page has sent, kept until somebody has said what their columns are.
+"""Uploads: files that a page sent, kept until somebody has said what their columns are.
 
-Context: columns are chosen and rows are looked at before a file is taken, in several requests, each
-of which any API process may answer. Decision: the file lies below its graph under a name that
-nobody can guess. It goes once it is taken, given up, or its graph erases nodes; an hour old it is
-shown to nobody, and goes when the next file is sent or the server starts.
-Consequence: no table of uploads, nothing in backups, and no file is sent twice. Beside them lies
-which columns of the last file were taken, for the next one; an erasure removes that, too.
+Context: columns are chosen and rows checked before a file is taken, in several requests, which any
+API process may answer. Decision: the file lies below its graph under an unguessable name. It goes
+once it is taken, given up, or its graph erases nodes; after an hour it is no longer shown, and goes
+when the next file is sent or the server starts. Consequence: no table of uploads, nothing in
+backups, and no file is sent twice. The chosen columns of the last file are kept beside them for the
+next one; an erasure removes these, too.
 """
 
 import json
@@ -30,10 +30,10 @@ from peewit.streaming.edges.table_formats import Format, format_of_file
 from peewit.streaming.graph_paths import GraphPaths
 
 Holds = Literal["edges", "labels"]
-"""What a file was sent as; which scope its sender had."""
+"""What a file was sent as, and so which scope its sender had."""
 
 KEPT_SECONDS: Final = 3600.0
-"""How long a file waits for whoever has sent it."""
+"""How long a file waits."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{24}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
@@ -47,25 +47,15 @@ class UploadNotFound(FileNotListed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A file that waits.
+    """A file that waits."""
 
-    Attributes
-    ----------
-    id : str
-        Part of the address of its page.
-    path : Path
-        Where it lies, unpacked; ends like a table of its format.
-    table_format : Format
-        How it is written.
-    """
-
-    id: str
-    path: Path
+    id: str  # part of the address of its page
+    path: Path  # unpacked; has the suffix of its format
     table_format: Format
 
     @property
     def name(self) -> str:
-        """What its sender calls it, without what a path must not hold."""
+        """Its sender's name for it, without characters not allowed in paths."""
         return self.path.name
 
     @property
@@ -75,23 +65,17 @@ class Upload:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """The file at its start, for reading anywhere in it."""
+        """The file at its start, seekable."""
         with self.path.open("rb") as file:
             yield file
 
     def remove(self) -> None:
-        """Give it up."""
+        """Delete the file."""
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 class Uploads:
-    """The files that wait, of all graphs.
-
-    Parameters
-    ----------
-    settings : Settings
-        Says where graphs lie, and how large a file and all of them may be.
-    """
+    """The files that wait, of all graphs."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -99,27 +83,11 @@ class Uploads:
     async def receive(
         self, graph_id: str, holds: Holds, name: str, content: AsyncIterator[bytes]
     ) -> Upload:
-        """Write a file to the disk as it comes, unpacked where it is packed.
+        """Write a file to the disk as it arrives, unpacked if its suffix says that it is packed.
 
-        Parameters
-        ----------
-        graph_id : str
-            Where it belongs.
-        holds : {"edges", "labels"}
-            What it is sent as.
-        name : str
-            Tells format and compression by its end.
-        content : async iterator of bytes
-            Of the file.
-
-        Raises
-        ------
-        InvalidArgument
-            The name ends like no table, or nothing comes.
-        BacklogFull
-            As much waits as may wait.
-        peewit.service.api.bodies.BodyTooLarge, peewit.streaming.edges.bad_table.BadUpload
-            It comes to too much, or is not packed as its name says.
+        Raises InvalidArgument for a suffix of no table or an empty file; BacklogFull where as much
+        waits as may wait; `BodyTooLarge` where it is too large; and `BadUpload` where it is not
+        packed as its name says.
         """
         plain, table_format, compression = _plain_name(name)
         await run_in_threadpool(self._require_room, graph_id)
@@ -135,7 +103,7 @@ class Uploads:
                 await run_in_threadpool(
                     _unpack, received, compression, path, self._settings.max_body_bytes
                 )
-            # others may have come beside it
+            # others may have come meanwhile
             await run_in_threadpool(self._require_room, graph_id, upload.n_bytes)
         except BaseException:
             upload.remove()
@@ -160,18 +128,18 @@ class Uploads:
         )
 
     def move(self, upload: Upload, holds: Holds, graph_id: str) -> None:
-        """Have a file wait for another graph."""
+        """Move a waiting file to another graph."""
         below = self._directory(graph_id, holds)
         below.mkdir(parents=True, exist_ok=True)
         upload.path.parent.rename(below / upload.id)
 
     def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, str]) -> None:
-        """Keep which columns of a file were taken, to propose them for the next one."""
+        """Keep the chosen columns of a file, to propose them for the next one."""
         self._directory(graph_id, holds).mkdir(parents=True, exist_ok=True)
         publish_json(self._remembered(graph_id, holds), dict(columns))
 
     def remembered(self, graph_id: str, holds: Holds) -> Mapping[str, str]:
-        """The columns of the file that was taken last; none where that is not known any more."""
+        """The columns of the last file; empty if they are not known."""
         try:
             columns: dict[str, str] = json.loads(self._remembered(graph_id, holds).read_bytes())
         except FileNotFoundError:
@@ -179,7 +147,7 @@ class Uploads:
         return columns
 
     def sweep(self) -> None:
-        """Remove what has waited for too long, of all graphs."""
+        """Remove files of all graphs that have waited for too long."""
         for path in self._settings.graphs_directory.glob("*/uploads/*/*"):
             if _is_old(path):
                 shutil.rmtree(path, ignore_errors=True)
@@ -203,7 +171,7 @@ class Uploads:
 
 
 def _plain_name(name: str) -> tuple[str, Format, str | None]:
-    """The name without what a path must not hold and without compression; format, compression."""
+    """Name without compression suffix and characters not allowed in paths; format; compression."""
     safe = _UNSAFE.sub("_", PurePath(name.replace("\\", "/")).name).strip(" .")
     try:
         table_format, compression = format_of_file(safe)
@@ -218,7 +186,7 @@ def _plain_name(name: str) -> tuple[str, Format, str | None]:
 
 
 async def _write(path: Path, content: AsyncIterator[bytes], max_bytes: int) -> int:
-    """Bytes written of what comes."""
+    """Number of bytes written."""
     n_bytes = 0
     with path.open("xb") as file:
         async for chunk in content:

@@ -1,4 +1,4 @@
-"""Annotators: the names of people who label, as their keys or they themselves say them."""
+"""Annotators: names of the people who label, from their keys or from themselves."""
 
 from typing import Final
 
@@ -8,12 +8,9 @@ MAX_NAME: Final = 100
 
 
 def annotator_name(text: str, *, argument: str = "annotator") -> str:
-    """A name without the white space around it.
+    """The name without surrounding white space.
 
-    Raises
-    ------
-    BadArgument
-        Nothing is left of it, it is longer than `MAX_NAME`, or holds what cannot be shown.
+    Raises BadArgument where it is empty, longer than `MAX_NAME`, or not printable.
     """
     name = text.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():

@@ -1,9 +1,7 @@
-"""Label events: a few or a million of them, written into the caller's transaction.
+"""Rows of label events, a few or a million, written in the caller's transaction.
 
-What follows from them at once is here, too: reservations end, opinions are withdrawn.
-
-SQLAlchemy binds every value of every row by name, which for a million rows takes longer than the
-database does; those go to the driver as they are.
+Also what follows from them at once: reservations end, opinions are withdrawn. Many rows go to the
+driver directly, since SQLAlchemy binds values by name, which takes longer than the database does.
 """
 
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ _FEW: Final = 1_000
 _ROWS_PER_STATEMENT: Final = 100_000
 
 _SQLITE_CACHE_KIBIBYTES: Final = 1 << 16
-"""A place in each index is looked up for each row: in memory, as long as the index fits."""
+"""Each row looks up a place in every index; in memory, as long as the index fits."""
 
 _SQLITE: Final = (
     "INSERT INTO label_events "
@@ -47,26 +45,11 @@ def insert_events(
     annotator: str | Sequence[str | None] | None = None,
     by_majority: bool = False,
 ) -> None:
-    """Add events with the numbers from ``first`` on.
+    """Insert label events, numbered from ``first`` on.
 
-    Parameters
-    ----------
-    connection : sqlalchemy.Connection
-        Of ``Database.write``.
-    graph_id : str
-        Which graph; its row is locked.
-    nodes, labels : sequences of equal length
-        External ids, and labels as JSON scalars or None for a removal.
-    first : int
-        Number of the first event.
-    column : str
-        Name of the column of labels.
-    origin : LabelOrigin or sequence
-        Where they come from, all or each.
-    annotator : str or sequence, optional
-        Who gave or took them back, all or each; None where nobody is known.
-    by_majority : bool
-        Whether they follow from what most people have answered.
+    ``connection`` writes and has the graph's row locked. ``labels`` are JSON scalars, None for a
+    removal. ``origin`` and ``annotator`` hold for all rows or are given for each. ``by_majority``:
+    the events follow from what most people have answered.
     """
     origins = [origin] * len(nodes) if isinstance(origin, str) else origin
     if annotator is None or isinstance(annotator, str):
@@ -93,20 +76,20 @@ def insert_events(
 
 
 def give_back_labeled(connection: Connection, graph_id: str, column: str, *, first: int) -> None:
-    """End the reservations of nodes whose label has changed by an event from ``first`` on."""
+    """End the reservations of nodes whose label an event from ``first`` on has changed."""
     mine = reservations.c.graph_id == graph_id, reservations.c.column_name == column
     changed = _events_of(reservations, first).exists()
     connection.execute(delete(reservations).where(*mine, changed))
 
 
 def end_reservation(connection: Connection, graph_id: str, column: str, node: str) -> None:
-    """End the reservation of a node, whoever has it."""
+    """End the reservation of a node, whoever holds it."""
     mine = reservations.c.graph_id == graph_id, reservations.c.column_name == column
     connection.execute(delete(reservations).where(*mine, reservations.c.node == node))
 
 
 def withdraw_opinions(connection: Connection, graph_id: str, column: str, *, first: int) -> None:
-    """Withdraw the opinions about labels that events from ``first`` on have taken back."""
+    """Withdraw opinions about labels that events from ``first`` on have removed."""
     mine = opinions.c.graph_id == graph_id, opinions.c.column_name == column
     taken_back = _events_of(opinions, first).where(label_events.c.label.is_(None)).exists()
     connection.execute(
@@ -117,7 +100,7 @@ def withdraw_opinions(connection: Connection, graph_id: str, column: str, *, fir
 
 
 def _events_of(table: Table, first: int) -> Select[Any]:
-    """Events from a number on of the node of a row of another table."""
+    """Events from ``first`` on of the node of a row of another table."""
     events = label_events.c
     return select(events.seq).where(
         events.graph_id == table.c.graph_id,

@@ -1,6 +1,6 @@
-"""Entry of labels: checked against the nodes of the graph, stored with the re-solve.
+"""Entry of labels: checked against the nodes of the graph, stored together with the re-solve.
 
-Both entries, REST and command line, come through here, so that they refuse the same things.
+REST and the command line both use it, so that they refuse the same labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,24 +42,17 @@ from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 
 UnknownNodes = Literal["refuse", "keep"]
-"""What to do with a label of a node that the graph does not know: refuse all, or keep it for the
-node to come."""
+"""Whether a label of an unknown node refuses the batch, or is kept for the node to come."""
 
 _ROWS_PER_BATCH: Final = 1 << 16
 
 
 class LabeledMeanwhile(Exception):
-    """Somebody else has labeled the node, or taken its label back, since it was looked at."""
+    """Somebody else has labeled the node, or removed its label, since it was shown."""
 
 
 class LabelsRefused(BadArgument):
-    """The graph does not know some nodes; nothing was stored.
-
-    Attributes
-    ----------
-    receipt : LabelReceipt
-        Names them.
-    """
+    """The graph does not know the nodes that ``receipt`` names; nothing was stored."""
 
     def __init__(self, receipt: LabelReceipt) -> None:
         super().__init__(
@@ -71,23 +64,13 @@ class LabelsRefused(BadArgument):
 
     @property
     def problem_members(self) -> dict[str, Any]:
-        """What errors of the API and of commands say beside the text."""
+        """What errors of the API and of commands hold besides the text."""
         return asdict(self.receipt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labeling:
-    """Puts and takes back labels.
-
-    Attributes
-    ----------
-    database : Database
-        Holds labels and jobs.
-    labels : LabelStore
-        Where labels go.
-    nodes : KnownNodes
-        Who tells which nodes there are.
-    """
+    """Stores and removes labels."""
 
     database: Database
     labels: LabelStore
@@ -103,23 +86,16 @@ class Labeling:
         annotator: str | None = None,
         after_seq: int | None = None,
     ) -> LabelReceipt:
-        """Store labels and ask for the graph's ``auto_solve``, in one transaction.
+        """Store labels and request the graph's ``auto_solve``, in one transaction.
 
         Parameters
         ----------
-        graph : GraphRecord
-            Which graph.
         given : UploadedLabels, or mapping
-            Labels of the column without a name; or of columns by their names: those of all are
-            stored, or none.
-        unknown : UnknownNodes
-            What to do with labels of nodes that the graph does not know.
+            Labels of the unnamed column; or of columns by name, of which all are stored or none.
         origin : LabelOrigin
-            Where those come from whose row does not say it.
-        annotator : str, optional
-            Who gives these.
+            For rows that do not say it.
         after_seq : int, optional
-            The last label event of any of the nodes that the giver has seen.
+            The last label event of any of these nodes that the giver has seen.
 
         Raises
         ------
@@ -128,12 +104,12 @@ class Labeling:
         LabelsRefused
             ``unknown`` is ``refuse`` and the graph does not know all nodes.
         peewit.service.labels.store.BadLabels
-            A node or label is too long or holds a NUL, some labels of a column would be text and
-            some numbers, which no model can solve, or a row says an origin that is none.
+            A node or label is too long or holds a NUL; labels of a column would be partly text and
+            partly numbers, which no model can solve; or a row has an unknown origin.
         GraphNotFound
             The graph was deleted.
         """
-        # Asked before the transaction begins: building the table of a large index takes seconds.
+        # before the transaction: building the table of a large index takes seconds
         columns = {"": given} if isinstance(given, UploadedLabels) else given
         givers = {
             name: row_givers(rows, origin=origin, annotator=annotator)
@@ -145,7 +121,7 @@ class Labeling:
                 ids = node_array(rows.nodes, graph.settings.node_ids)
                 are_known[name] = self.nodes.knows(graph, ids)
         with self.database.write() as connection:
-            lock_graph(connection, graph.id)  # before the look at the labels that are there
+            lock_graph(connection, graph.id)  # before present labels are read
             for name, rows in columns.items():
                 nodes = [str(node) for node in rows.nodes]
                 if after_seq is not None:
@@ -180,7 +156,7 @@ class Labeling:
         nodes: Sequence[str],
         labels: Sequence[LabelValue],
     ) -> None:
-        """Refuse labels after which some of the column's would be text and some numbers."""
+        """Refuse labels that would leave a column partly text and partly numbers."""
         are_text = [isinstance(label, str) for label in labels]
         of_graph = self.labels.are_text(graph_id, column=column, connection=connection)
         if len(set(are_text)) == 2:
@@ -218,7 +194,7 @@ class Labeling:
         column: str = "",
         annotator: str | None = None,
     ) -> LabelReceipt:
-        """Take labels of a column back, and ask for ``auto_solve``, in one transaction."""
+        """Remove labels of a column and request ``auto_solve``, in one transaction."""
         with self.database.write() as connection:
             receipt = self.labels.delete(
                 graph.id,
@@ -235,7 +211,7 @@ class Labeling:
 def _require_none_after(
     connection: Connection, graph_id: str, column: str, nodes: Sequence[str], seq: int
 ) -> None:
-    """Raise `LabeledMeanwhile` where some nodes have a label event after this one."""
+    """Raise `LabeledMeanwhile` where some nodes have a label event after ``seq``."""
     last = connection.execute(
         select(func.max(label_events.c.seq)).where(
             label_events.c.graph_id == graph_id,
@@ -248,9 +224,9 @@ def _require_none_after(
 
 
 def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
-    """What became of labels of several columns; a node that is refused in each counts once.
+    """One receipt for several columns; a node refused in several columns counts once.
 
-    Beyond those that receipts list the largest number of a column stands for all.
+    Of nodes beyond the listed ones, the largest number of any column stands for all.
     """
     refused = tuple(dict.fromkeys(node for each in receipts for node in each.refused))
     return LabelReceipt(
@@ -267,11 +243,11 @@ def encode_labels(
     table_format: Format,
     columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """Columns of nodes, of labels, ``origin`` and ``annotator``, ready to be put again.
+    """A table of nodes, labels, ``origin`` and ``annotator``, ready to be put again.
 
-    Labels are int64 where all of them are whole numbers, float64 where all are numbers, else
-    strings; NDJSON keeps each as it was given. Columns of nodes or labels that are called
-    ``origin`` or ``annotator`` stand instead of those.
+    Labels are int64 where all are whole numbers, float64 where all are numbers, else strings;
+    NDJSON keeps each as it was given. A node or label column named ``origin`` or ``annotator``
+    takes the place of that column.
     """
     nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):

@@ -1,8 +1,8 @@
-"""Labels of live sources: rows of a chunk as label events, in the transaction of the position.
+"""Labels of live sources: rows of a chunk become label events, in the position's transaction.
 
-A row that breaks a rule is refused alone. Of a node the last row of a chunk counts, and one that
-says what is so already makes no event: what starts ``auto_solve`` are changes. Labels of nodes that
-the graph does not know are kept for the nodes to come.
+A row that breaks a rule is refused alone. The last row of a node in a chunk counts; a row that
+changes nothing makes no event, so that only changes start ``auto_solve``. Labels of unknown nodes
+are kept for the nodes to come.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from peewit.streaming.edges.operations import DELETE
 
 
 class _Row(NamedTuple):
-    """A checked row: a node, its label as a JSON scalar or None to take it back, its place."""
+    """A checked row; the label is a JSON scalar, or None to remove it."""
 
     node: str
     label: str | None
@@ -41,15 +41,7 @@ class _Row(NamedTuple):
 
 
 class LabelIntake:
-    """Puts and takes back the labels of chunks.
-
-    Parameters
-    ----------
-    labels : LabelStore
-        Where labels go.
-    nodes : KnownNodes
-        Who tells which numbers were erased.
-    """
+    """Stores and removes the labels of chunks."""
 
     most_rows: ClassVar[int] = 1 << 17
 
@@ -58,13 +50,13 @@ class LabelIntake:
         self._nodes = nodes
 
     def has_room(self, _source: SourceRecord, /) -> bool:
-        """Labels wait for nobody."""
+        """True: labels never wait."""
         return True
 
     def take(
         self, source: SourceRecord, graph: GraphRecord, table: pa.Table, /, *, label: str
     ) -> Taken:
-        """Rows of the chunk, checked."""
+        """The checked rows of a chunk, ready to be stored."""
         places, kind = places_of(table, label), id_type(graph.settings.node_ids)
         rows, refused = _checked(table, places, kind, node_check(graph, self._nodes))
 
@@ -89,7 +81,7 @@ class LabelIntake:
     def _of_one_kind(
         self, connection: Connection, graph_id: str, column: str, rows: Sequence[_Row]
     ) -> tuple[Sequence[_Row], Sequence[Refused]]:
-        """Rows after which all labels of a column are text or all are numbers, and the others."""
+        """Rows that keep all labels of a column text or all numbers, and the refused others."""
         kinds = [row.label.startswith('"') for row in rows if row.label is not None]
         of_graph = self._labels.are_text(graph_id, column=column, connection=connection)
         if not kinds or set(kinds) == {of_graph}:
@@ -126,7 +118,7 @@ def _checked(
     kind: pa.DataType,
     check: Callable[[object], NodeId],
 ) -> tuple[list[_Row], list[Refused]]:
-    """Rows of a chunk that keep the rules, and the others with their places."""
+    """Rows of a chunk that obey the rules, and the refused others with their places."""
     given = ids_of(table, kind), labels_of(table), operations_of(table), places
     texts: dict[tuple[type, Any], str] = {}
     rows, refused = [], []
@@ -142,12 +134,12 @@ def _checked(
 
 
 def _text(label: Any, known: dict[tuple[type, Any], str]) -> str | None:
-    """A label as the store has it; equal ones are looked at once."""
+    """A label as stored; equal labels are checked once."""
     if label is None:
         return None
     if not isinstance(label, str | int | float):
         raise BadUpload("'label' must be text or a number", argument="label", value=label)
-    key = type(label), label  # 3 and 3.0 are equal, and other labels
+    key = type(label), label  # 3 and 3.0 are equal but differ as labels
     if key not in known:
         require_label(label, None, "label")
         known[key] = label_text(None, label)

@@ -1,4 +1,4 @@
-"""Opinions as a table, for other programs."""
+"""Opinions as a table for other programs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from peewit.streaming.edges.table_formats import Format
 def encode_opinions(
     opinions: Sequence[Opinion], node_kind: NodeKind, table_format: Format
 ) -> Iterator[bytes]:
-    """Columns ``node``, ``annotator``, ``label`` as JSON, ``at`` and ``withdrawn_at``."""
+    """A table of ``node``, ``annotator``, ``label`` as JSON, ``at`` and ``withdrawn_at``."""
     time = pa.timestamp("ms", "UTC")
     nodes = pa.array([each.node for each in opinions], pa.large_string())
     labels = [json.dumps(each.label, ensure_ascii=False) for each in opinions]

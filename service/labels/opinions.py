@@ -1,14 +1,14 @@
-"""Opinions: what several people have said of one node, beside the label that stands.
+"""Opinions: what several people say of one node, beside the label that stands.
 
-The label that stands is that of the last label event, as ever: models use it, and the history keeps
-the others. Which one that is where people disagree is a rule:
+The label that stands is that of the last label event; models use it, and the history keeps the
+others. Where people disagree, a rule decides which it is:
 
 - the first label stands until more people have given another one than have given it, counted in the
   order of their answers (`standing`); the label event that follows says ``by_majority``;
-- a label that somebody puts directly stands at once, and decides: answers change nothing after it.
+- a label that somebody puts directly stands at once and decides: answers change nothing after it.
 
-An opinion is never changed. A person who answers again, or takes an answer back, withdraws the one
-before; a label that is taken back withdraws all opinions about it.
+An opinion never changes. A person who answers again, or takes an answer back, withdraws the one
+before; removing a label withdraws all opinions about it.
 """
 
 import json
@@ -48,57 +48,29 @@ _WIDTH: Final = 2.0**64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What one person has said of a node.
-
-    Attributes
-    ----------
-    node : str
-        External id as text.
-    number : int
-        1 for the first opinion about the node, and so on.
-    annotator : str, optional
-        Who; None where nobody is known, as of a first label that came without a name.
-    label : str, int or float
-        As it was given.
-    at : datetime
-        When, by the database's clock, in UTC.
-    withdrawn_at : datetime, optional
-        When it was withdrawn; None while it counts.
-    """
+    """What one person has said of a node; times are those of the database's clock, in UTC."""
 
     node: str
-    number: int
-    annotator: str | None
+    number: int  # 1 for the first opinion about the node, and so on
+    annotator: str | None  # None where unknown, as of an unsigned first label
     label: LabelValue
     at: datetime
-    withdrawn_at: datetime | None
+    withdrawn_at: datetime | None  # None while it counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """A node that people have labeled differently, and nobody has decided about.
-
-    Attributes
-    ----------
-    node : str
-        External id as text.
-    label : str, int or float
-        The one that stands.
-    origin : LabelOrigin
-        Where it comes from.
-    opinions : tuple of Opinion
-        Those that count, in the order of answers.
-    """
+    """A node that people have labeled differently, undecided."""
 
     node: str
-    label: LabelValue
+    label: LabelValue  # the one that stands
     origin: LabelOrigin
-    opinions: tuple[Opinion, ...]
+    opinions: tuple[Opinion, ...]  # those that count, in the order of answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelNow:
-    """The label event that holds for a node."""
+    """The label event that stands for a node."""
 
     node: str
     seq: int
@@ -110,9 +82,9 @@ class LabelNow:
 
 
 def standing(answers: Iterable[LabelValue]) -> LabelValue | None:
-    """The label that stands after some answers, in their order; None after none.
+    """The label that stands after some answers, given in order; None without any.
 
-    The first one stands until more have given another than have given it.
+    The first one stands until more people have given another one than have given it.
     """
     counts: Counter[LabelValue] = Counter()
     stands: LabelValue | None = None
@@ -124,9 +96,9 @@ def standing(answers: Iterable[LabelValue]) -> LabelValue | None:
 
 
 def random_part(node: str, *, seed: int, column: str = "") -> float:
-    """A number in [0, 1) for each node, as if drawn at random, the same whenever it is asked.
+    """A pseudo-random number in [0, 1) for a node, the same at every call.
 
-    Nodes below a share are a random sample of so many of any nodes that do not depend on it.
+    Nodes below a share are a random sample of that size of any set of nodes chosen independently.
     """
     text = json.dumps([seed, column, node], ensure_ascii=True).encode()
     digest = blake2b(text, digest_size=8, person=b"second opinions").digest()
@@ -134,7 +106,7 @@ def random_part(node: str, *, seed: int, column: str = "") -> float:
 
 
 class OpinionStore:
-    """Opinions of all graphs; what writes joins the caller's transaction, which locks the graph."""
+    """Opinions of all graphs; writes join the caller's transaction, which locks the graph."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,19 +114,19 @@ class OpinionStore:
     def label_now(
         self, connection: Connection, graph_id: str, node: str, column: str
     ) -> LabelNow | None:
-        """The label that stands, if there is one."""
+        """The label that stands; None without one."""
         found = _labels_now(connection, graph_id, [node], column)
         return found.get(node)
 
     def of_node(
         self, connection: Connection, graph_id: str, node: str, column: str
     ) -> list[Opinion]:
-        """The opinions about a node, also those that were withdrawn, in the order of answers."""
+        """The opinions about a node, withdrawn ones too, in the order of answers."""
         statement = _opinions(graph_id, column).where(opinions.c.node == node)
         return [_opinion(row) for row in connection.execute(statement)]
 
     def first_seq(self, connection: Connection, graph_id: str, node: str, column: str) -> int:
-        """Number of the label event that the first of the opinions that count is."""
+        """Number of the label event that holds the first opinion that counts."""
         statement = select(opinions.c.seq).where(
             *_of(graph_id, column),
             opinions.c.node == node,
@@ -177,7 +149,7 @@ class OpinionStore:
         seq: int,
         first_at: datetime | None = None,
     ) -> None:
-        """Store an opinion; that of the label event ``seq`` where it was given at ``first_at``."""
+        """Store an opinion; with ``first_at``, that of label event ``seq``, given at that time."""
         row: dict[str, Any] = {
             "graph_id": graph_id,
             "column_name": column,
@@ -194,7 +166,7 @@ class OpinionStore:
     def withdraw(
         self, connection: Connection, graph_id: str, node: str, annotator: str, column: str
     ) -> bool:
-        """Let what somebody has answered count no longer; whether there was anything."""
+        """Withdraw an annotator's opinion; whether there was one."""
         mine = opinions.c.node == node, opinions.c.annotator == annotator
         gone = (
             update(opinions)
@@ -206,7 +178,7 @@ class OpinionStore:
         return connection.execute(gone).first() is not None
 
     def all(self, graph_id: str, *, column: str = "", withdrawn: bool = False) -> list[Opinion]:
-        """All opinions of a column by node, those that were withdrawn only if asked for."""
+        """All opinions of a column by node; withdrawn ones only if asked for."""
         statement = _opinions(graph_id, column)
         if not withdrawn:
             statement = statement.where(opinions.c.withdrawn_at.is_(None))
@@ -214,16 +186,16 @@ class OpinionStore:
             return [_opinion(row) for row in connection.execute(statement)]
 
     def last_seq(self, graph_id: str, annotator: str, *, column: str = "") -> int | None:
-        """Label events there were when somebody last gave an opinion; None before the first one."""
+        """Number of label events when an annotator last gave an opinion; None before the first."""
         mine = opinions.c.annotator == annotator, ~opinions.c.is_first
         statement = select(func.max(opinions.c.seq)).where(*_of(graph_id, column), *mine)
         with self._database.read() as connection:
             return connection.execute(statement).scalar()
 
     def awaiting(self, graph_id: str, annotator: str, *, column: str = "") -> list[str]:
-        """Nodes that others have labeled by hand and this person has said nothing of, by event.
+        """Nodes that others labeled by hand and this annotator has not answered, by event.
 
-        Labels of files, and those of which nobody knows who gave them, are of no other person.
+        Imported labels and labels without an annotator do not count as labeled by others.
         """
         events, mine = label_events.c, opinions.alias("mine").c
         has_answered = (
@@ -236,7 +208,7 @@ class OpinionStore:
         statement = (
             select(events.node)
             .where(events.graph_id == graph_id, events.column_name == column)
-            # in these words, or the index of such events is not used
+            # must match the partial index to use it
             .where(literal_column("annotator IS NOT NULL AND origin <> 'imported'"))
             .where(events.annotator != annotator, ~has_answered, is_present())
             .order_by(events.seq)
@@ -247,7 +219,7 @@ class OpinionStore:
     def unanswered(
         self, graph_id: str, nodes: Sequence[str], annotator: str, *, column: str = ""
     ) -> list[str]:
-        """Those of some nodes that have a label of somebody else, and no answer of this person."""
+        """Those of some nodes that somebody else labeled and this annotator has not answered."""
         found: list[str] = []
         with self._database.read() as connection:
             for start in range(0, len(nodes), _NODES_PER_QUERY):
@@ -271,14 +243,10 @@ class OpinionStore:
         return found
 
     def rename(self, graph_id: str, present: str, wanted: str) -> int:
-        """Give a person another name in a graph; how many rows have it now.
+        """Rename an annotator in a graph; number of rows that have the new name.
 
-        Whatever is reserved in it is given back, as it is held under present names.
-
-        Raises
-        ------
-        BadArgument
-            Nobody has the name, or somebody else has the new one, and two would become one.
+        Their reservations end, as they are held under the old name. Raises BadArgument where nobody
+        has the old name, or somebody else has the new one, since two people would become one.
         """
         tables = (label_events, opinions)
         with self._database.write() as connection:
@@ -306,7 +274,7 @@ class OpinionStore:
             )
 
     def disagreements(self, graph_id: str, *, column: str = "") -> list[Disagreement]:
-        """Nodes with different answers that nobody has decided about, the last answer first."""
+        """Nodes with different answers and no decision, the last answered first."""
         differing = (
             select(opinions.c.node)
             .where(*_of(graph_id, column), opinions.c.withdrawn_at.is_(None))
@@ -376,7 +344,7 @@ def _opinion(row: Row[Any]) -> Opinion:
 def _labels_now(
     connection: Connection, graph_id: str, nodes: Collection[str], column: str
 ) -> dict[str, LabelNow]:
-    """The labels that stand of some nodes."""
+    """Labels of some nodes that stand now."""
     events, wanted = label_events.c, list(nodes)
     found: dict[str, LabelNow] = {}
     for start in range(0, len(wanted), _NODES_PER_QUERY):

@@ -1,10 +1,10 @@
 """Reservations: a node that one annotator looks at is shown to no other for a while.
 
-Context: several people label at once, by several API processes, and an answer to the same question
-twice is lost work. Decision: a row for each node that is shown, which ends by the database's clock
-or with the label of the node; whoever writes the row first has the node. Consequence: no node has
-two holders at a moment, a browser that is closed blocks nothing for longer than that, and nobody is
-kept from labeling: a reservation says what is shown to others, not what they may do.
+Context: several people label at once, through several API processes, and two answers to one
+question are lost work. Decision: one row for each node that is shown, which ends by the database's
+clock or with the label of the node; whoever writes the row first holds the node. Consequence: a
+node has one holder at a time, a closed browser blocks nothing for longer, and nobody is kept from
+labeling: a reservation limits what is shown to others, not what they may do.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,17 +23,7 @@ _NODES_PER_STATEMENT: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A node that is kept for somebody.
-
-    Attributes
-    ----------
-    node : str
-        External id as text.
-    strategy : str
-        How it was chosen.
-    expires_at : datetime
-        By the database's clock, in UTC.
-    """
+    """A node reserved for somebody; ``expires_at`` is by the database's clock, in UTC."""
 
     node: str
     strategy: str
@@ -41,7 +31,7 @@ class Reservation:
 
 
 class Reservations:
-    """Reserved nodes of all graphs, for each label column by itself."""
+    """Reserved nodes of all graphs, separately for each column of labels."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,34 +46,17 @@ class Reservations:
         strategy: str,
         seconds: float,
     ) -> list[Reservation]:
-        """Those of some nodes that the holder has now, in their order; others hold the rest.
+        """Those of some nodes that the holder holds now, in order; others hold the rest.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph; it must exist.
-        nodes : sequence of str
-            External ids as text, each once.
-        column : str
-            Name of the column of labels.
-        holder : str
-            For whom; what they hold already is theirs for the full time again.
-        strategy : str
-            How the nodes were chosen.
-        seconds : float
-            How long.
-
-        Raises
-        ------
-        ValueError
-            ``seconds`` is not positive.
+        Each node is given once. Nodes that they hold already get the full time again. Raises
+        ValueError where ``seconds`` is not positive.
         """
         if not seconds > 0:
             raise ValueError(f"seconds must be positive, got {seconds}")
         common = {"graph_id": graph_id, "column_name": column, "holder": holder}
         rows = [
             common | {"node": node, "strategy": strategy, "expires_at": now(seconds)}
-            for node in sorted(nodes)  # two who want the same ones lock them in the same order
+            for node in sorted(nodes)  # one locking order, so no deadlock
         ]
         held: dict[str, Reservation] = {}
         with self._database.write() as connection:
@@ -115,7 +88,7 @@ class Reservations:
         return [held[node] for node in nodes if node in held]
 
     def own(self, graph_id: str, holder: str, *, column: str = "") -> list[Reservation]:
-        """What a holder has, what ends first at the beginning."""
+        """What a holder holds, the first to expire first."""
         statement = (
             select(reservations.c.node, reservations.c.strategy, reservations.c.expires_at)
             .where(*_held(graph_id, column), reservations.c.holder == holder)
@@ -138,7 +111,7 @@ class Reservations:
     def give_back(
         self, graph_id: str, nodes: Collection[str], holder: str, *, column: str = ""
     ) -> int:
-        """Let others have some nodes of a holder at once; how many were still the holder's."""
+        """End a holder's reservations of some nodes; how many were still held."""
         wanted, n_given = sorted(nodes), 0
         for start in range(0, len(wanted), _NODES_PER_STATEMENT):
             some = reservations.c.node.in_(wanted[start : start + _NODES_PER_STATEMENT])

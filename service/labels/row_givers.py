@@ -1,4 +1,4 @@
-"""Givers of rows: where each label of a table comes from and who gave it."""
+"""Givers of rows: origin and annotator of each label of a table."""
 
 from dataclasses import dataclass
 
@@ -12,27 +12,16 @@ from peewit.solvers.arguments import BadArgument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGivers:
-    """Where labels come from: one value for all rows, or one for each.
-
-    Attributes
-    ----------
-    origin : LabelOrigin or list of LabelOrigin
-        Of all rows, or (n_rows,).
-    annotator : str, list or None
-        The same of who gave them.
-    """
+    """Origin and annotator of labels: one value for all rows, or a list of one for each."""
 
     origin: LabelOrigin | list[LabelOrigin]
     annotator: str | list[str | None] | None
 
 
 def row_givers(given: UploadedLabels, *, origin: LabelOrigin, annotator: str | None) -> RowGivers:
-    """What the rows say, checked; ``origin`` and ``annotator`` are of those that say nothing.
+    """Checked givers of rows; ``origin`` and ``annotator`` hold for rows that do not say it.
 
-    Raises
-    ------
-    BadLabels
-        A row says what is no origin, or no name.
+    Raises `BadLabels` where a row says an unknown origin, or no valid name.
     """
     if given.givers is None:
         return RowGivers(origin=origin, annotator=annotator)

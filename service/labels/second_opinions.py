@@ -1,9 +1,9 @@
-"""Second opinions: entry of answers about nodes that have a label, and of decisions between them.
+"""Second opinions: answers about nodes that have a label, and decisions between them.
 
-Context: how far labels can be trusted is told by people who label the same nodes without knowing of
-each other. Decision: an answer about a node that somebody else has labeled is kept beside that
-label, and `peewit.service.labels.opinions` says which label stands. Consequence: the label that
-models use changes only by that rule or by a decision, each a label event like any other.
+Context: people who label the same nodes independently show how far labels can be trusted. Decision:
+an answer about a node that somebody else has labeled is kept beside that label, and
+`peewit.service.labels.opinions` says which label stands. Consequence: the label that models use
+changes only by that rule or by a decision, each of which is a label event like any other.
 """
 
 from collections.abc import Sequence
@@ -24,22 +24,12 @@ from peewit.solvers.arguments import BadArgument
 
 
 class NoFirstOpinion(ValueError):
-    """The node has no label of somebody else about which there could be a second opinion."""
+    """The node has no label of somebody else to give a second opinion about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondOpinions:
-    """Takes answers, takes them back, and decides.
-
-    Attributes
-    ----------
-    database : Database
-        Holds labels and opinions.
-    labeling : Labeling
-        Knows the labels of a column.
-    store : OpinionStore
-        Where answers go.
-    """
+    """Takes answers, withdraws them, and decides between them."""
 
     database: Database
     labeling: Labeling
@@ -53,29 +43,10 @@ class SecondOpinions:
         annotator: str | None,
         column: str = "",
     ) -> LabelReceipt:
-        """Keep what somebody says of nodes that other people have labeled: all of it, or none.
+        """Store answers about nodes that other people have labeled: all of them, or none.
 
-        Parameters
-        ----------
-        graph : GraphRecord
-            Which graph.
-        given : UploadedLabels
-            What they say.
-        annotator : str, optional
-            Who; without a name there is no second person.
-        column : str
-            Name of the column of labels.
-
-        Raises
-        ------
-        BadArgument
-            There is no name.
-        NoFirstOpinion
-            A node has no label, or theirs.
-        peewit.service.labels.store.BadLabels
-            A label is none, or a number among text.
-        GraphNotFound
-            The graph was deleted.
+        Raises BadArgument without an annotator, `NoFirstOpinion` where a node has no label or only
+        theirs, `BadLabels` for an invalid label or a number among text, and `GraphNotFound`.
         """
         who, names = _required(annotator), [str(node) for node in given.nodes]
         for row, label in enumerate(given.labels):
@@ -91,12 +62,9 @@ class SecondOpinions:
     def take_back(
         self, graph: GraphRecord, node: NodeId, *, annotator: str | None, column: str = ""
     ) -> LabelReceipt:
-        """Withdraw what somebody has answered; the label that stands is that of the others.
+        """Withdraw an annotator's answer; the label that stands is that of the others.
 
-        Raises
-        ------
-        NoFirstOpinion
-            They have answered nothing that counts.
+        Raises `NoFirstOpinion` where they have no answer that counts.
         """
         who, name = _required(annotator), str(node)
         with self.database.write() as connection:
@@ -118,16 +86,11 @@ class SecondOpinions:
         annotator: str | None,
         column: str = "",
     ) -> LabelReceipt:
-        """Put the label that is to stand of a node about which there are several opinions.
+        """Put the label that stands of a node with several opinions.
 
-        It comes from where the label before came from: a random node stays one.
-
-        Raises
-        ------
-        NoFirstOpinion
-            There are not several opinions.
-        peewit.service.labels.store.BadLabels
-            The label is none, or a number among text.
+        Its origin is that of the label before: a random node stays one. Raises `NoFirstOpinion`
+        where there are not several opinions, and `BadLabels` for an invalid label or a number among
+        text.
         """
         name, text = str(node), label_text(None, label)
         with self.database.write() as connection:
@@ -195,7 +158,7 @@ class SecondOpinions:
         add = partial(self.store.add, connection, graph_id, node, column=column)
         end_reservation(connection, graph_id, column, node)
         if any(each.annotator == annotator and each.label == label for each in answers):
-            return  # sent again
+            return  # a repeated request
         number = len(history) + 1
         if not answers:
             add(
@@ -219,7 +182,7 @@ class SecondOpinions:
         present: LabelNow,
         annotator: str,
     ) -> None:
-        """Let the label stand that the rule names, by a label event where it is another one."""
+        """Append a label event where the rule names another label than the present one."""
         if is_decided(present, self.store.first_seq(connection, graph_id, present.node, column)):
             return
         answers = self._answers(connection, graph_id, present.node, column)

@@ -1,9 +1,9 @@
-"""Labels as a history: each label and each removal is an event with a number, never changed.
+"""Labels as a history: each label and each removal is a numbered event that never changes.
 
-The label of a node is that of its last event. All events up to a number are what a job works on, so
-a prediction can name its labels for ever. Nodes stand by their external id, as text.
-A node has at most one label in each column: that without a name, and named ones. Events of all
-columns of a graph are counted together.
+The label of a node is that of its last event. A job works on all events up to a number, so a
+prediction can name its labels for ever. Nodes are external ids as text. A node has at most one
+label in each column, the unnamed one or a named one; events of all columns of a graph share one
+numbering.
 """
 
 import json
@@ -33,7 +33,7 @@ MAX_LABEL_BYTES: Final = 1000
 """A label names a class; longer text is a mistake."""
 
 MAX_LISTED: Final = 1000
-"""Most refused nodes that a receipt names."""
+"""Most refused nodes that a receipt lists."""
 
 _INT64: Final = 2**63
 _NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
@@ -53,107 +53,52 @@ class LabelColumnNotFound(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelReceipt:
-    """What became of a batch.
+    """What became of a batch."""
 
-    Attributes
-    ----------
-    labels_seq : int
-        Number of the graph's last label event, with this batch.
-    accepted : int
-        Events stored.
-    refused : tuple of str
-        Nodes that the graph does not know, at most ``MAX_LISTED``; if there is any, nothing of the
-        batch is stored.
-    n_refused : int
-        How many there are.
-    """
-
-    labels_seq: int
-    accepted: int
-    refused: tuple[str, ...] = ()
-    n_refused: int = 0
+    labels_seq: int  # last label event of the graph, after this batch
+    accepted: int  # events stored
+    refused: tuple[str, ...] = ()  # first unknown nodes; with any, nothing is stored
+    n_refused: int = 0  # all unknown nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CurrentLabels:
-    """The labels of a graph after one of its events, in the order of their events.
+    """The labels of a graph as of event ``labels_seq``, in the order of their events."""
 
-    Attributes
-    ----------
-    nodes : pyarrow.LargeStringArray
-        (n_labeled,) external ids as text.
-    labels : list of str, int or float
-        (n_labeled,) as they were given.
-    origins : pyarrow.StringArray
-        (n_labeled,) where each comes from, a `LabelOrigin`.
-    annotators : pyarrow.StringArray
-        (n_labeled,) who gave each; null where nobody is known.
-    labels_seq : int
-        The event up to which they count.
-    """
-
-    nodes: pa.LargeStringArray
-    labels: list[LabelValue]
-    origins: pa.StringArray
-    annotators: pa.StringArray
+    nodes: pa.LargeStringArray  # (n_labeled,) external ids
+    labels: list[LabelValue]  # (n_labeled,) as they were given
+    origins: pa.StringArray  # (n_labeled,) each a `LabelOrigin`
+    annotators: pa.StringArray  # (n_labeled,) null where unknown
     labels_seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelEvent:
-    """One line of the history of labels.
-
-    Attributes
-    ----------
-    seq : int
-        Its number within the graph.
-    node : str
-        External id as text.
-    label : str, int, float or None
-        As it was given; None where a label was taken back.
-    at : datetime
-        By the database's clock, in UTC.
-    origin : LabelOrigin
-        Where the label comes from.
-    annotator : str, optional
-        Who gave it or took it back; None where nobody is known.
-    by_majority : bool
-        Whether it follows from what most people have answered, see
-        `peewit.service.labels.opinions`; the annotator is whose answer made it so.
-    """
+    """One event of the history of labels."""
 
     seq: int
     node: str
-    label: LabelValue | None
-    at: datetime
+    label: LabelValue | None  # as it was given; None for a removal
+    at: datetime  # by the database's clock, in UTC
     origin: LabelOrigin
-    annotator: str | None
-    by_majority: bool
+    annotator: str | None  # who gave or removed it; None where unknown
+    by_majority: bool  # set by `opinions.standing`, upon this annotator's answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelColumn:
-    """A column of labels of a graph.
+    """A column of labels of a graph."""
 
-    Attributes
-    ----------
-    name : str
-        Empty for the one without a name.
-    n_labeled, n_labels : int
-        Nodes that have a label in it, and how many different ones.
-    """
-
-    name: str
+    name: str  # empty for the unnamed one
     n_labeled: int
-    n_labels: int
+    n_labels: int  # different ones
 
 
 class LabelStore:
-    """Label events of all graphs.
+    """Label events of all graphs; ``column`` is empty for the unnamed column of labels.
 
-    With a ``connection`` the writing methods join the caller's transaction, so that labels and the
-    job they lead to are stored together. ``column`` names the column of labels that is meant, empty
-    for the one without a name.
+    With a ``connection`` writing methods join the caller's transaction, so that labels and the job
+    that follows are stored together.
     """
 
     def __init__(self, database: Database) -> None:
@@ -171,35 +116,14 @@ class LabelStore:
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
-        """Store a label for each node; a node named twice keeps the later one.
+        """Store a label for each node; of a node named twice the later label counts.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        nodes, labels : sequences of equal length
-            External ids as text; strings, whole numbers or real numbers.
-        column : str
-            Name of the column of labels.
-        origin : LabelOrigin or sequence
-            Where they come from, all or each.
-        annotator : str or sequence, optional
-            Who gives them, all or each.
-        is_known : (n_nodes,) bool, optional
-            Whether the graph knows each node. Unless it knows all, nothing is stored and the
-            receipt lists the others. Without it every node is taken.
-        connection : sqlalchemy.Connection, optional
-            A writing transaction to join.
-
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        BadLabels
-            A node is not a string of at most `MAX_NODE_BYTES`, or a label neither a 64-bit
-            integer, nor a finite number, nor a string of 1 to `MAX_LABEL_BYTES`.
-        ValueError
-            The lengths differ.
+        ``origin`` and ``annotator`` hold for all labels or are given for each. ``is_known``
+        (n_nodes,) says which nodes the graph knows: unless it knows all, nothing is stored and the
+        receipt lists the others. Without it every node is taken. Raises `GraphNotFound`;
+        `BadLabels` unless nodes are strings of at most `MAX_NODE_BYTES`, and labels 64-bit
+        integers, finite numbers or strings of 1 to `MAX_LABEL_BYTES`; ValueError where lengths
+        differ.
         """
         if len(nodes) != len(labels):
             raise ValueError(
@@ -229,14 +153,9 @@ class LabelStore:
         annotator: str | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
-        """Take the labels of some nodes back; those that have none are passed over.
+        """Remove the labels of some nodes; nodes without a label are skipped.
 
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        BadLabels
-            A node is not a string of at most `MAX_NODE_BYTES`.
+        Raises `GraphNotFound`, and `BadLabels` for a node longer than `MAX_NODE_BYTES`.
         """
         wanted = list(dict.fromkeys(_check_nodes(nodes).to_pylist()))
         with self._database.joined(connection) as joined:
@@ -260,25 +179,9 @@ class LabelStore:
         origin: LabelOrigin = "given",
         connection: Connection,
     ) -> LabelReceipt:
-        """Put or take back labels of nodes; one that is so already is passed over.
+        """Put labels as of `label_text`, or remove them where None; unchanged ones are skipped.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        labels : mapping of str to str or None
-            By external id as text; as of `label_text`, or None to take it back.
-        column : str
-            Name of the column of labels.
-        origin : LabelOrigin
-            Where they come from.
-        connection : sqlalchemy.Connection
-            The writing transaction to join.
-
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
+        Raises `GraphNotFound`.
         """
         lock_graph(connection, graph_id)
         nodes = list(labels)
@@ -292,17 +195,17 @@ class LabelStore:
         return append_events(connection, graph_id, column, changed, texts, origin=origin)
 
     def columns(self, graph_id: str) -> list[str]:
-        """Names of the columns in which labels were given, '' for the one without."""
+        """Names of the columns that ever had labels, '' for the unnamed one."""
         with self._database.read() as connection:
             return column_names(connection, graph_id)
 
     def require_column(self, graph_id: str, column: str) -> None:
-        """Raise `LabelColumnNotFound` where a column is named in which no label was ever given."""
+        """Raise `LabelColumnNotFound` for a named column that never had a label."""
         with self._database.read() as connection:
             _require_column(connection, find_graph(connection, graph_id), column)
 
     def described_columns(self, graph_id: str) -> list[LabelColumn]:
-        """The columns in which labels were given, by name; reads all labels."""
+        """The columns that ever had labels, by name; reads all labels."""
         counts = {name: self.class_counts(graph_id, column=name) for name in self.columns(graph_id)}
         return [
             LabelColumn(name=name, n_labeled=sum(each.values()), n_labels=len(each))
@@ -312,14 +215,9 @@ class LabelStore:
     def current(
         self, graph_id: str, *, column: str = "", upto_seq: int | None = None
     ) -> CurrentLabels:
-        """The label of every labeled node, now or after an earlier event.
+        """The label of every labeled node, now or as of an earlier event.
 
-        Raises
-        ------
-        GraphNotFound
-            There is no such graph.
-        LabelColumnNotFound
-            No label was ever given in the column that is named.
+        Raises `GraphNotFound`, and `LabelColumnNotFound` for a named column that never had a label.
         """
         rules = [] if upto_seq is None else [label_events.c.seq <= upto_seq]
         with self._database.read() as connection:
@@ -343,7 +241,7 @@ class LabelStore:
     def are_text(
         self, graph_id: str, *, column: str = "", connection: Connection | None = None
     ) -> bool | None:
-        """Whether the last of the present labels is text, as all then are; None without any."""
+        """Whether the last present label is text, as then all are; None without any."""
         statement = (
             select(label_events.c.label)
             .where(*_of_column(graph_id, column), is_present())
@@ -363,7 +261,7 @@ class LabelStore:
         is_text: bool,
         besides: Collection[str],
     ) -> tuple[str, LabelValue] | None:
-        """A node and its label where it is a number among text, or the other way round.
+        """A node with a label of the other kind, number or text, and that label; else None.
 
         Reads the labels of all nodes; those of the nodes ``besides`` do not count.
         """
@@ -380,7 +278,7 @@ class LabelStore:
     def of_nodes(
         self, graph_id: str, nodes: Sequence[str], *, column: str = ""
     ) -> dict[str, LabelValue]:
-        """The labels of those of some nodes that have one, by external id as text."""
+        """The labels of those of some nodes that have one, by node."""
         found: dict[str, LabelValue] = {}
         with self._database.read() as connection:
             for start in range(0, len(nodes), _NODES_PER_QUERY):
@@ -400,24 +298,9 @@ class LabelStore:
         before_seq: int | None = None,
         limit: int = 50,
     ) -> Sequence[LabelEvent]:
-        """Present labels, the last given first.
+        """Present labels, the last given first; filtered by start of the id, label and annotator.
 
-        Parameters
-        ----------
-        graph_id : str
-            Which graph.
-        column : str
-            Name of the column of labels.
-        prefix : str
-            Only nodes whose ids begin so.
-        label : str, int or float, optional
-            Only this one.
-        annotator : str
-            Only those that this person has given; empty for all.
-        before_seq : int, optional
-            Only those of earlier events: the ``seq`` of the last one of the page before.
-        limit : int
-            Most entries.
+        ``before_seq`` is the ``seq`` of the last entry of the page before.
         """
         rules = _page_rules(graph_id, column, prefix, annotator, before_seq)
         if label is not None:
@@ -435,7 +318,7 @@ class LabelStore:
         before_seq: int | None = None,
         limit: int = 50,
     ) -> Sequence[LabelEvent]:
-        """What was given and taken back, newest first; of one node, or as of `page`."""
+        """Label events, newest first; of one node, or filtered as in `page`."""
         rules = _page_rules(graph_id, column, prefix, annotator, before_seq)
         if node is not None:
             rules.append(label_events.c.node == node)
@@ -472,19 +355,19 @@ class LabelStore:
             ]
 
     def count_to_two(self, graph_id: str, *, column: str = "") -> int:
-        """How many different labels there are: 0, 1, or 2 where there are two or more."""
+        """Number of different labels: 0, 1, or 2 for two or more."""
         with self._database.read() as connection:
             return count_to_two(connection, graph_id, column)
 
     def class_counts(self, graph_id: str, *, column: str = "") -> dict[LabelValue, int]:
-        """Nodes of each label, most frequent first."""
+        """Number of nodes of each label, most frequent first."""
         latest = _latest(graph_id, column).order_by(None).subquery()
         n_nodes = func.count().label("n_nodes")
         statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
         with self._database.read() as connection:
             rows = connection.execute(statement.order_by(n_nodes.desc(), latest.c.label)).all()
         counts: dict[LabelValue, int] = {}
-        for row in rows:  # 3 and 3.0 are one number in two writings
+        for row in rows:  # 3 and 3.0 are one number
             label = json.loads(row.label)
             counts[label] = counts.get(label, 0) + row.n_nodes
         return counts
@@ -508,10 +391,10 @@ def _of_column(graph_id: str, column: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[Any]:
-    """The last event of each node among those of a column and some rules, unless a removal.
+    """The last event of each node among those that obey some rules, unless it is a removal.
 
-    A window, since both planners read it in one pass over the index; joins with the maxima and
-    "no later event" each took quadratic time on one of them.
+    A window, since both planners read it in one pass over the index; joins with the maxima and "no
+    later event" each took quadratic time on one of them.
     """
     events = label_events.c
     age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
@@ -556,10 +439,9 @@ def append_events(
     annotator: str | Sequence[str | None] | None = None,
     by_majority: bool = False,
 ) -> LabelReceipt:
-    """Number the events and store them; the graph's row keeps the numbers in order of commits.
+    """Number label events and store them; the lock of the graph's row orders numbers by commit.
 
-    Reservations of these nodes are given back, and opinions about labels that are taken back are
-    withdrawn.
+    Ends reservations of these nodes, and withdraws opinions about removed labels.
     """
     present = lock_graph(connection, graph_id).labels_seq
     if not nodes:
@@ -610,14 +492,14 @@ def _unknown(names: pa.LargeStringArray, is_known: BoolArray) -> list[str]:
 
 
 def _label_texts(labels: Sequence[LabelValue]) -> list[str]:
-    """The labels as JSON scalars; of equal ones the first is looked at."""
+    """The labels as JSON scalars; equal labels are checked once."""
     texts: dict[tuple[type, LabelValue], str] = {}
     values = []
     for row, label in enumerate(labels):
-        key = (type(label), label)  # 3 and 3.0 are equal, and other labels
+        key = (type(label), label)  # 3 and 3.0 are equal but differ as labels
         try:
             text = texts.get(key)
-        except TypeError:  # a list, say, which is refused now
+        except TypeError:  # unhashable, such as a list: refused here
             text = None
         if text is None:
             text = texts[key] = label_text(row, label)
@@ -626,7 +508,7 @@ def _label_texts(labels: Sequence[LabelValue]) -> list[str]:
 
 
 def label_text(row: int | None, label: object) -> str:
-    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart; raises BadLabels."""
+    """The label as a JSON scalar, which keeps 3, 3.0 and "3" apart; raises `BadLabels`."""
     if isinstance(label, str):
         if label and _fits(label, MAX_LABEL_BYTES):
             return json.dumps(label, ensure_ascii=False)
@@ -648,7 +530,7 @@ def label_text(row: int | None, label: object) -> str:
 
 
 def _fits(text: str, max_bytes: int) -> bool:
-    """True for text that every database and Arrow can hold within a length."""
+    """Whether every database and Arrow can store the text, and it has at most so many bytes."""
     try:
         return len(text.encode()) <= max_bytes and "\0" not in text
     except UnicodeEncodeError:  # half of a surrogate pair

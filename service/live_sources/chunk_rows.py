@@ -12,7 +12,7 @@ from peewit.streaming.edges.operations import INSERT, OPERATION_NUMBERS
 
 
 def holds_ids(kind: pa.DataType) -> bool:
-    """Whether values of a type can be written as text, as lists and structs cannot."""
+    """Whether values of a type can be written as text; lists and structs cannot."""
     try:
         as_text(pa.chunked_array([], kind))
     except pa.ArrowNotImplementedError:
@@ -21,13 +21,13 @@ def holds_ids(kind: pa.DataType) -> bool:
 
 
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as text; bytes that are no UTF-8 stay what they are, for whoever checks rows."""
+    """A column as text; invalid UTF-8 stays as it is, for whoever checks rows."""
     options = pc.CastOptions(pa.large_string(), allow_invalid_utf8=True)
     return pc.cast(column, options=options)
 
 
 def as_ids(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of ids as the graph has them; as text where some are none, as it is where all."""
+    """A column as ids of the graph's type; as text if some are invalid, unchanged if all are."""
     try:
         return pc.cast(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -35,7 +35,7 @@ def as_ids(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def ids_of(table: pa.Table, kind: pa.DataType) -> list[Any]:
-    """The nodes of a chunk; ids of a type that the graph has, or what else there is."""
+    """The nodes of a chunk: ids of the graph's type, or invalid ones as they are."""
     column = table.column("node")
     if not isinstance(column.type, pa.JsonType):
         column = as_ids(column, kind)
@@ -43,7 +43,7 @@ def ids_of(table: pa.Table, kind: pa.DataType) -> list[Any]:
 
 
 def labels_of(table: pa.Table) -> list[Any]:
-    """The labels of a chunk: decimals as numbers, times and truth as text; None where none is."""
+    """The labels of a chunk: decimals as numbers, times and booleans as text; None without one."""
     if "label" not in table.column_names:
         return [None] * table.num_rows
     column = table.column("label")
@@ -58,14 +58,14 @@ def labels_of(table: pa.Table) -> list[Any]:
 
 
 def operations_of(table: pa.Table) -> list[str | None]:
-    """What the rows of a chunk say that they do; None where one does not."""
+    """The operation names of a chunk's rows; None where a row has none."""
     if "op" not in table.column_names:
         return [None] * table.num_rows
     return _values(table.column("op"))
 
 
 def operation_number(name: object) -> int:
-    """An operation by its name, in any case; raises BadUpload for what is none."""
+    """Number of an operation by its name, in any case; raises `BadUpload` for others."""
     number = INSERT if name is None else OPERATION_NUMBERS.get(str(name).lower())
     if number is None:
         rule = f"'op' must be one of {', '.join(OPERATION_NUMBERS)}"
@@ -74,14 +74,14 @@ def operation_number(name: object) -> int:
 
 
 def places_of(table: pa.Table, label: str) -> list[str]:
-    """Where each row stands; within the chunk of a label, where the source does not say."""
+    """The place of each row, for people; within chunk ``label`` where the source names none."""
     if PLACE in table.column_names:
         return list(table.column(PLACE).to_pylist())
     return [f"{label} row {row}" for row in range(table.num_rows)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Python values of a column; text that is no UTF-8 as bytes, which no rule lets pass."""
+    """Python values of a column; invalid UTF-8 as bytes, which every rule refuses."""
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:

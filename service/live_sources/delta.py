@@ -1,7 +1,7 @@
-"""Delta tables as live sources: the table as it is, then version after version.
+"""Delta tables as live sources: the whole table first, then version after version.
 
-A position is a version that is read whole, and how far the next one is: the number of the piece in
-its order and the row of that file.
+A position is a version that is read whole, and how far the next one is read: the number of the
+piece in its order, and the row of that file.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from peewit.solvers.arguments import BadArgument
 
 
 class DeltaSource:
-    """A Delta table that is followed by version; credentials come from the environment."""
+    """A Delta table followed by version; credentials come from the environment."""
 
     unit: ClassVar[str] = "versions"
 
@@ -27,7 +27,7 @@ class DeltaSource:
 
     @classmethod
     def open(cls, access: Access) -> Self:
-        """The table at a path or at the URL of an object store; raises ValueError for others."""
+        """The table at a path or object-store URL; raises ValueError for others."""
         if access.url.startswith(("http://", "https://")) or "::" in access.url:
             raise BadArgument(
                 "url",
@@ -38,7 +38,7 @@ class DeltaSource:
 
     @classmethod
     def start(cls, start: str) -> Position:
-        """After the version that a number names."""
+        """The position after the version with this number."""
         if not start.isdecimal():
             raise BadArgument("start", f"must be the number of a version, got {start!r}")
         return {"version": int(start)}
@@ -46,17 +46,11 @@ class DeltaSource:
     def read(
         self, position: Position | None, *, most_rows: int, should_stop: Callable[[], bool]
     ) -> Iterator[Chunk]:
-        """The table as it is, or from a version on what later ones changed.
+        """The whole table, or what versions after the position changed.
 
-        Raises
-        ------
-        ChangesLost
-            Files or versions that come next are gone; or a version changes rows and the graph does
-            not take changes.
-        peewit.service.live_sources.table_chunks.UnreadableTable
-            It uses a feature that is not read.
-        peewit.streaming.edges.bad_table.BadTable
-            It lacks a column.
+        Raises `ChangesLost` where next files or versions are gone, or a version changes rows and
+        the graph accepts no changes; `UnreadableTable` for unsupported features; and
+        `peewit.streaming.edges.bad_table.BadTable` for a missing column.
         """
         log = self._newest()
         self._access.columns.check(log.schema.names)
@@ -72,23 +66,23 @@ class DeltaSource:
         )
 
     def lag(self, position: Position | None) -> int:
-        """Versions that are not read whole; a table that is not read yet counts as one."""
+        """Versions not read whole; a table that was never read counts as one."""
         log = self._log or self._newest()
         at = position or {"table": log.version}
         done: int = at["table"] - 1 if "table" in at else at["version"]
         return max(0, log.version - done)
 
     def holds(self, ids: pa.Array) -> bool:
-        """Whether any of some nodes stands in the newest version."""
+        """Whether any of some nodes is in the newest version."""
         log = DeltaLog(self._access)
         return holds_any(log, log.whole(log.version), log.version, self._access, ids)
 
     def close(self) -> None:
-        """Forget the table, which is opened anew when it is read again."""
+        """Forget the table; the next read opens it anew."""
         self._log = None
 
     def _newest(self) -> DeltaLog:
-        """The table at its newest version; the log is read once, and then on."""
+        """The table at its newest version; the log is read once, then continued."""
         if self._log is None:
             self._log = DeltaLog(self._access)
         else:
@@ -96,7 +90,7 @@ class DeltaSource:
         return self._log
 
     def _require_same(self, log: DeltaLog, at: Position) -> None:
-        """Raise ChangesLost unless the position is one of this table."""
+        """Raise `ChangesLost` unless the position is of this table."""
         reached = at.get("table", at.get("version"))
         if at.get("id", log.id) != log.id or reached > log.version:
             raise ChangesLost(

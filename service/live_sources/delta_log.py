@@ -1,8 +1,8 @@
 """Transaction log of a Delta table: what each version changed, as pieces to be read in order.
 
-Of a version with a change data feed the feed counts, else the files that it added and removed; a
-version that only moves rows between files (``dataChange`` false) has no pieces. Deletes come before
-inserts, as the feed does not order the rows of a version.
+A version with a change data feed is read from the feed, others from the files that they added and
+removed; a version that only moves rows between files (``dataChange`` false) has no pieces. Deletes
+come before inserts, since the feed does not order the rows of a version.
 """
 
 import json
@@ -36,45 +36,25 @@ _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
 _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _TRACE: Final = re.compile(r"\n\s*0: ")
-"""Where the text of an error goes on with a trace of the library."""
+"""Where a trace of the library begins in the text of an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A data file of the table, or of its feed.
+    """A data file of the table or of its change data feed."""
 
-    Attributes
-    ----------
-    path : str
-        As the log has it, percent-encoded.
-    effect : Effect
-        What its rows do.
-    partition : mapping of str to str or None
-        Values of the columns that the file itself lacks.
-    """
-
-    path: str
+    path: str  # as the log has it, percent-encoded
     effect: Effect
-    partition: Mapping[str, str | None] = field(default_factory=dict)
+    partition: Mapping[str, str | None] = field(default_factory=dict)  # columns the file lacks
 
     @property
     def name(self) -> str:
-        """Of the file, for people."""
+        """Name of the file, for people."""
         return self.path.rpartition("/")[2]
 
 
 class DeltaLog:
-    """One table at the newest version that was looked for.
-
-    Attributes
-    ----------
-    version : int
-        That version.
-    id : str
-        Made up when the table was.
-    schema : pyarrow.Schema
-        Of its columns.
-    """
+    """One table at the newest ``version`` found; ``id`` and ``schema`` are the table's."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -102,14 +82,10 @@ class DeltaLog:
         self.id = str(metadata.id)
 
     def whole(self, version: int) -> Sequence[Piece]:
-        """The files of a version, which together are the table.
+        """The files that are the table at a version.
 
-        Raises
-        ------
-        ChangesLost
-            The log does not reach back to it.
-        UnreadableTable
-            Rows were deleted and left in their files.
+        Raises `ChangesLost` where the log does not reach back to it, and `UnreadableTable` where
+        deleted rows are still in their files.
         """
         table = self._table
         if version != self.version:
@@ -129,19 +105,11 @@ class DeltaLog:
         ]
 
     def after(self, version: int) -> range:
-        """The versions that came after one, in order."""
+        """The later versions, in order."""
         return range(version + 1, self.version + 1)
 
     def changes(self, version: int) -> Sequence[Piece]:
-        """What a version changed.
-
-        Raises
-        ------
-        ChangesLost
-            The log does not reach back to it.
-        UnreadableTable
-            Rows were deleted and left in their files.
-        """
+        """What a version changed; raises as `whole` does."""
         added: list[dict[str, Any]] = []
         removed: list[dict[str, Any]] = []
         fed: list[dict[str, Any]] = []
@@ -172,7 +140,7 @@ class DeltaLog:
         first_row: int,
         most_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Rows of a piece; see `PieceReader`. Of a feed ``_change_type`` comes along."""
+        """Rows of a piece, see `PieceReader`; those of a feed with ``_change_type``."""
         path = unquote(piece.path)
         if "://" in path or path.startswith("/"):
             raise UnreadableTable(f"files of {self._shown} must lie in the table, got {path!r}")
@@ -194,7 +162,7 @@ class DeltaLog:
                 yield row, self._completed(meant, columns, piece)
 
     def first_version(self) -> int | None:
-        """The first version from which on the log has all; None where it has none."""
+        """The first version from which the log is complete; None without one."""
         found = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
         names = [each.base_name.partition(".") for each in found]
         versions = {int(stem) for stem, _, end in names if end == "json" and stem.isdecimal()}
@@ -210,7 +178,7 @@ class DeltaLog:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell what the library raises in one line."""
+        """Raise errors of the library as one line."""
         try:
             yield
         except (DeltaError, OSError) as error:
@@ -218,7 +186,7 @@ class DeltaLog:
             raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error
 
     def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
-        """With the columns that the file lacks: of its partition, or null."""
+        """The table with the columns that the file lacks: of its partition, or null."""
         for name in columns:
             if name not in table.column_names:
                 kind = self.schema.field(name).type
@@ -237,7 +205,7 @@ class DeltaLog:
                 yield json.loads(line)
 
     def _require_log(self, version: int) -> None:
-        """Raise ChangesLost unless the log has the version."""
+        """Raise `ChangesLost` unless the log has the version."""
         info = self._files.get_file_info(_commit(version))
         if info.type != pa.fs.FileType.File:
             first = self.first_version()
@@ -261,10 +229,10 @@ class DeltaLog:
 
 
 def _options() -> dict[str, str]:
-    """What the library does not take from the environment by itself.
+    """Options that the library does not read from the environment itself.
 
-    That an endpoint without TLS is meant is said by its URL, as other clients of stores have it.
-    A store that is away is told soon: whoever reads tries again later.
+    An ``http`` endpoint allows plain HTTP, as in other clients. Few retries, since whoever reads
+    tries again later.
     """
     options = {"max_retries": "2"}
     if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
@@ -278,7 +246,7 @@ def _piece(action: Mapping[str, Any], effect: Effect) -> Piece:
 
 
 def _without_views(table: pa.Table) -> pa.Table:
-    """Strings as they are filtered and joined; feeds hold views of them."""
+    """The table with plain strings; feeds hold views, which cannot be filtered and joined."""
     fields = [
         field.with_type(pa.string()) if field.type == pa.string_view() else field
         for field in table.schema
@@ -287,7 +255,7 @@ def _without_views(table: pa.Table) -> pa.Table:
 
 
 def _meant(table: pa.Table, effect: Effect) -> pa.Table:
-    """Of rows of a feed those that are meant, all others."""
+    """Those rows of a feed that the effect means; of other files all rows."""
     if effect not in ("feed deletes", "feed inserts"):
         return table
     deletes = pc.is_in(table.column(_CHANGE), value_set=_DELETING)

@@ -1,7 +1,7 @@
-"""Iceberg tables as live sources: the table as it is, then snapshot after snapshot.
+"""Iceberg tables as live sources: the whole table first, then snapshot after snapshot.
 
-A position is a snapshot that is read whole, and how far the next one is: the number of the piece in
-its order and the row of that file.
+A position is a snapshot that is read whole, and how far the next one is read: the number of the
+piece in its order, and the row of that file.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from peewit.solvers.arguments import BadArgument
 
 
 class IcebergSource:
-    """An Iceberg table that is followed by snapshot; credentials come from the environment."""
+    """An Iceberg table followed by snapshot; credentials come from the environment."""
 
     unit: ClassVar[str] = "snapshots"
 
@@ -34,7 +34,7 @@ class IcebergSource:
 
     @classmethod
     def start(cls, start: str) -> Position:
-        """After the snapshot that a number names."""
+        """The position after the snapshot with this number."""
         if not start.isdecimal():
             raise BadArgument("start", f"must be the number of a snapshot, got {start!r}")
         return {"snapshot": int(start)}
@@ -42,17 +42,11 @@ class IcebergSource:
     def read(
         self, position: Position | None, *, most_rows: int, should_stop: Callable[[], bool]
     ) -> Iterator[Chunk]:
-        """The table as it is, or from a snapshot on what later ones changed.
+        """The whole table, or what snapshots after the position changed.
 
-        Raises
-        ------
-        ChangesLost
-            Files or snapshots that come next are gone; or a snapshot changes rows and the graph
-            does not take changes.
-        peewit.service.live_sources.table_chunks.UnreadableTable
-            It uses a feature that is not read.
-        peewit.streaming.edges.bad_table.BadTable
-            It lacks a column.
+        Raises `ChangesLost` where next files or snapshots are gone, or a snapshot changes rows and
+        the graph accepts no changes; `UnreadableTable` for unsupported features; and
+        `peewit.streaming.edges.bad_table.BadTable` for a missing column.
         """
         log = self._look()
         self._access.columns.check(log.schema.names)
@@ -71,7 +65,7 @@ class IcebergSource:
         )
 
     def lag(self, position: Position | None) -> int:
-        """Snapshots that are not read whole; a table that is not read yet counts as one."""
+        """Snapshots not read whole; a table that was never read counts as one."""
         log = self._log or self._look()
         if position is None:
             return 0 if log.newest is None else 1
@@ -80,14 +74,14 @@ class IcebergSource:
         return len(log.after(position["snapshot"]))
 
     def holds(self, ids: pa.Array) -> bool:
-        """Whether any of some nodes stands in the newest snapshot."""
+        """Whether any of some nodes is in the newest snapshot."""
         log = IcebergLog(self._access, self._place.look())
         if log.newest is None:
             return False
         return holds_any(log, log.whole(log.newest), log.newest, self._access, ids)
 
     def close(self) -> None:
-        """Forget the table, which is looked at anew when it is read again."""
+        """Forget the table; the next read looks at it anew."""
         self._log = None
 
     def _look(self) -> IcebergLog:
@@ -95,7 +89,7 @@ class IcebergSource:
         return self._log
 
     def _require_same(self, log: IcebergLog, at: Position) -> None:
-        """Raise ChangesLost unless the position is one of this table."""
+        """Raise `ChangesLost` unless the position is of this table."""
         if at.get("id", log.id) != log.id:
             raise ChangesLost(
                 f"{shown_url(self._access.url)} must be the table that was read, it was made anew; "

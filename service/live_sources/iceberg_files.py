@@ -1,7 +1,7 @@
-"""Files that an Iceberg table leads to, each opened at the place that was looked at.
+"""Files of an Iceberg table, each opened at exactly the location that was checked.
 
-The library reads a path as a URL, of which it drops what follows ``?`` or ``#`` and some characters
-that nobody sees. So a path is taken apart as there, and refused unless all of it counts.
+The library reads a path as a URL, of which it drops what follows ``?`` or ``#`` and some invisible
+characters. So a path is parsed the same way, and refused unless all of it counts.
 """
 
 import re
@@ -22,29 +22,29 @@ _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f?#;]|(?:^|/)\.\.(?:/|$)")
 
 
 _OWN_IMPL: Final = f"peewit.{PY_IO_IMPL}"
-"""Where the properties of a catalog keep the class that they named for its files."""
+"""Catalog property that keeps the class which its own properties named for files."""
 
 
 class _ReadFiles(FileIO):  # type: ignore[misc]  # the library has no types here
-    """Files of tables, which are only read."""
+    """Files of tables, read only."""
 
     def new_output(self, location: str) -> OutputFile:
-        """No file: a source writes nothing."""
+        """Refuse: a source writes nothing."""
         _refuse_writing(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Nothing is deleted: a source writes nothing."""
+        """Refuse: a source deletes nothing."""
         _refuse_writing(location)
 
 
 class MetadataFiles(_ReadFiles):
-    """Reads files of metadata for a catalog, and refuses a table that names a class for its files.
+    """Reads metadata files for a catalog, and refuses a table that names a class for its files.
 
     The library imports and calls that class when it loads the table, whoever wrote the table.
     """
 
     def new_input(self, location: str) -> InputFile:
-        """A file of metadata as it was looked at; raises `UnreadableTable` where it is refused."""
+        """A metadata file as it was checked; raises `UnreadableTable` where it is refused."""
         own = own_properties(self.properties)
         with load_file_io(own, location).new_input(location).open() as stream:
             read = _ReadFile(location, stream.read())
@@ -57,14 +57,14 @@ class MetadataFiles(_ReadFiles):
 
 
 def read_metadata_first(properties: dict[str, str]) -> None:
-    """Have a catalog of these properties read files of metadata by `MetadataFiles`."""
+    """Set the properties of a catalog so that `MetadataFiles` reads its metadata files."""
     if PY_IO_IMPL in properties:
         properties[_OWN_IMPL] = properties[PY_IO_IMPL]
     properties[PY_IO_IMPL] = f"{MetadataFiles.__module__}.{MetadataFiles.__qualname__}"
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a catalog as they were before `read_metadata_first`."""
+    """Properties of a catalog as before `read_metadata_first`."""
     own = {name: value for name, value in properties.items() if name != PY_IO_IMPL}
     if _OWN_IMPL in own:
         own[PY_IO_IMPL] = own.pop(_OWN_IMPL)
@@ -72,7 +72,7 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class _ReadFile(InputFile):  # type: ignore[misc]  # the library has no types here
-    """A file that is in memory."""
+    """A file in memory."""
 
     def __init__(self, location: str, content: bytes) -> None:
         super().__init__(location)
@@ -82,27 +82,17 @@ class _ReadFile(InputFile):  # type: ignore[misc]  # the library has no types he
         return len(self._content)
 
     def exists(self) -> bool:
-        """It does: it was read."""
+        """True: it was read."""
         return True
 
     def open(self, seekable: bool = True) -> BytesIO:
         """The content, from its start."""
-        del seekable  # as it always is
+        del seekable  # it always is
         return BytesIO(self._content)
 
 
 class ConfinedFiles(_ReadFiles):
-    """Reads files of one table, where its source may read, in the store that the table is in.
-
-    Parameters
-    ----------
-    files : pyiceberg.io.FileIO
-        Opens them.
-    access : Access
-        Says where the source may read.
-    table : str
-        A path or URL of the table itself.
-    """
+    """Reads files of one table, only where ``access`` allows and in the store of the table."""
 
     def __init__(self, files: FileIO, access: Access, table: str) -> None:
         super().__init__(files.properties)
@@ -111,7 +101,7 @@ class ConfinedFiles(_ReadFiles):
         self._store = store_of(PyArrowFileIO.parse_location(table)[0])
 
     def require_allowed(self, location: str) -> str:
-        """What is opened for a path; raises `UnreadableTable` unless it may be read."""
+        """What to open for a path; raises `UnreadableTable` unless it may be read."""
         if _DROPPED.search(location):
             raise UnreadableTable(
                 f"{shown_url(location)!r} must have no '..', no ? # or ; and no control characters"
@@ -127,7 +117,7 @@ class ConfinedFiles(_ReadFiles):
         return opened
 
     def new_input(self, location: str) -> InputFile:
-        """A file to read; raises `UnreadableTable` for one that may not be."""
+        """A file to read; raises `UnreadableTable` unless it may be read."""
         return self._files.new_input(self.require_allowed(location))
 
 

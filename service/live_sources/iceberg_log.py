@@ -1,7 +1,7 @@
 """History of an Iceberg table: what each snapshot of its branch main changed, as pieces.
 
 A snapshot that only rewrites files (``replace``) has no pieces. Of one that removes files and adds
-others, as engines do that copy on write, the removed rows are deleted before the added ones come.
+others, as copy-on-write engines do, the removed rows are deleted before the added ones come.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,36 +43,21 @@ _ANEW: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
-    """A data file that a snapshot added or removed.
-
-    Attributes
-    ----------
-    file : pyiceberg.manifest.DataFile
-        As a manifest has it.
-    effect : Effect
-        ``insert`` or ``delete``.
-    """
+    """A data file that a snapshot added or removed; ``effect`` is ``insert`` or ``delete``."""
 
     file: DataFile
     effect: Effect
 
     @property
     def name(self) -> str:
-        """Of the file, for people."""
+        """Name of the file, for people."""
         return str(self.file.file_path).rpartition("/")[2]
 
 
 class IcebergLog:
-    """One table as it was when it was looked at.
+    """One table at one moment; ``id`` and ``schema`` are the table's.
 
-    Attributes
-    ----------
-    newest : int or None
-        Snapshot of the branch main; None for a table that nothing was written to.
-    id : str
-        Made up when the table was.
-    schema : pyarrow.Schema
-        Of its columns.
+    ``newest`` is the snapshot of the branch main, None for a table that was never written to.
     """
 
     def __init__(self, access: Access, found: Found) -> None:
@@ -84,12 +69,9 @@ class IcebergLog:
         self.schema = schema_to_pyarrow(self._metadata.schema(), include_field_ids=False)
 
     def after(self, snapshot: int) -> list[int]:
-        """Snapshots that came after one, up to the newest.
+        """Snapshots after one, up to the newest.
 
-        Raises
-        ------
-        ChangesLost
-            The newest does not descend from it, or some between have expired.
+        Raises `ChangesLost` where the newest does not descend from it or some between have expired.
         """
         found: list[int] = []
         at = self.newest
@@ -102,14 +84,10 @@ class IcebergLog:
         return found[::-1]
 
     def whole(self, snapshot: int) -> Sequence[Piece]:
-        """The files of a snapshot, which together are the table, the earliest first.
+        """The files that are the table at a snapshot, the earliest first.
 
-        Raises
-        ------
-        ChangesLost
-            The snapshot has expired.
-        UnreadableTable
-            Rows were deleted and left in their files.
+        Raises `ChangesLost` where the snapshot has expired, and `UnreadableTable` where deleted
+        rows are still in their files.
         """
         live = [
             entry
@@ -120,15 +98,7 @@ class IcebergLog:
         return [Piece(file=entry.data_file, effect="insert") for entry in live]
 
     def changes(self, snapshot: int) -> Sequence[Piece]:
-        """What a snapshot changed.
-
-        Raises
-        ------
-        ChangesLost
-            The snapshot has expired.
-        UnreadableTable
-            It deletes rows and leaves them in their files.
-        """
+        """What a snapshot changed; raises as `whole` does."""
         known = self._snapshot(snapshot)
         if known.summary is not None and known.summary.operation is Operation.REPLACE:
             return []
@@ -185,9 +155,9 @@ class IcebergLog:
         held: Mapping[int, str],
         file: DataFile,
     ) -> pa.Table:
-        """Columns under the names of the table; those that the file lacks by partition or default.
+        """Columns by the table's names; those the file lacks come from partition or default.
 
-        Values of partitions count only where a column is the partition itself (``identity``).
+        A partition value counts only where the partition is the column itself (``identity``).
         """
         columns: dict[str, pa.ChunkedArray | pa.Array] = {ROW: table.column(ROW)}
         for field in fields:
@@ -206,7 +176,7 @@ class IcebergLog:
         return field.initial_default
 
     def _names(self, schema: pa.Schema, path: str) -> dict[int, str]:
-        """Names that columns have in a file, by the ids of their fields."""
+        """Column names in a file by field id."""
         by_name = {
             name: mapped.field_id
             for mapped in self._metadata.name_mapping() or ()
@@ -233,7 +203,7 @@ class IcebergLog:
     def _entries(
         self, manifest: ManifestFile, snapshot: int, *, but: ManifestEntryStatus
     ) -> Iterator[ManifestEntry]:
-        """Entries for data files but those of one status; none may add deletes of rows."""
+        """Entries for data files except those of a status; raises where rows are deleted apart."""
         for entry in manifest.fetch_manifest_entry(self._files, discard_deleted=False):
             if entry.status is but:
                 continue

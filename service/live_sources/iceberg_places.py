@@ -1,9 +1,9 @@
-"""Where an Iceberg table is found: by the catalog that knows it, or as a directory.
+"""Places of Iceberg tables: a catalog that knows the table, or its directory.
 
-A catalog says which file of metadata is the newest. In a directory the one with the highest number
-counts. The library would take classes to import and endpoints to call from the properties of a
-table, which is not done, since whoever writes a table is not who runs this process. So its metadata
-is looked at before the library does, which cannot be had of catalogs that send it by REST.
+A catalog says which metadata file is the newest; in a directory it is the one with the highest
+number. The library would import classes and call endpoints that a table's properties name, and
+whoever writes a table is not who runs this process. So metadata is checked before the library sees
+it, which is impossible for catalogs that send it by REST.
 """
 
 import os
@@ -34,35 +34,25 @@ _METADATA: Final = re.compile(r"v?(?P<number>[0-9]+)(?:-[^/]+)?(?:\.gz)?\.metada
 
 
 class Found(NamedTuple):
-    """A table as it is now, and what reads its files."""
+    """A table as it is now, and the reader of its files."""
 
     metadata: TableMetadata
     files: FileIO
 
 
 class Place(Protocol):
-    """Where a table is."""
+    """Where a table is found."""
 
     def look(self) -> Found:
         """The table as it is now.
 
-        Raises
-        ------
-        TableUnavailable
-            There is none, or it cannot be told which file of metadata is its newest.
-        Exception
-            Whatever the store or the catalog raises.
+        Raises `TableUnavailable` where there is none or its newest metadata file is unclear, and
+        whatever the store or the catalog raises.
         """
 
 
 def place_of(access: Access) -> Place:
-    """The place that a URL names.
-
-    Raises
-    ------
-    ValueError
-        It names none.
-    """
+    """The place that a URL names; raises ValueError for none."""
     if named := _IN_CATALOG.fullmatch(access.url):
         return CatalogPlace(access, named["catalog"], named["table"])
     if "::" in access.url or not _DIRECTORY.fullmatch(access.url):
@@ -75,7 +65,7 @@ def place_of(access: Access) -> Place:
 
 
 class CatalogPlace:
-    """A table of a catalog that the library's own environment or file of settings describes."""
+    """A table of a catalog that the library's own environment or settings file describes."""
 
     def __init__(self, access: Access, catalog: str, table: str) -> None:
         self._access = access
@@ -84,7 +74,7 @@ class CatalogPlace:
         self._catalog: MetastoreCatalog | None = None
 
     def look(self) -> Found:
-        """The table as the catalog has it now; raises `UnreadableTable` where it is not read."""
+        """The table as the catalog has it now; raises `UnreadableTable` where it is refused."""
         self._catalog = self._catalog or _catalog_of_files(self._name)
         try:
             table = self._catalog.load_table(self._table)
@@ -99,7 +89,7 @@ class CatalogPlace:
 
 
 class DirectoryPlace:
-    """A table whose files of metadata lie in the folder ``metadata`` of a directory."""
+    """A table whose metadata files are in the folder ``metadata`` of a directory."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -108,7 +98,7 @@ class DirectoryPlace:
         self._found: tuple[str, Found] | None = None
 
     def look(self) -> Found:
-        """The table as its newest file of metadata has it."""
+        """The table as of its newest metadata file."""
         location = self._newest()
         if self._found is None or self._found[0] != location:
             metadata = FromInputFile.table_metadata(self._files.new_input(location))
@@ -137,7 +127,7 @@ class DirectoryPlace:
 
 
 def _catalog_of_files(name: str) -> MetastoreCatalog:
-    """A catalog that keeps metadata of tables in files, each looked at before it is read."""
+    """A catalog with metadata in files, each checked before the library reads it."""
     catalog = load_catalog(name)
     if not isinstance(catalog, MetastoreCatalog):
         raise UnreadableTable(
@@ -151,10 +141,10 @@ def _catalog_of_files(name: str) -> MetastoreCatalog:
 
 
 def _store_properties() -> dict[str, str]:
-    """What the library does not take from the environment of an object store by itself."""
+    """Properties of an object store that the library does not read from the environment itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if endpoint and not region:
-        region = "us-east-1"  # else the library asks Amazon for that of the bucket
+        region = "us-east-1"  # else the library asks Amazon for the bucket's
     told = {"s3.endpoint": endpoint, "s3.region": region}
     return {name: value for name, value in told.items() if value}

@@ -1,7 +1,7 @@
-"""Topics of Kafka as live sources: messages by offset, from all partitions as they come.
+"""Kafka topics as live sources: messages by offset, from all partitions as they come.
 
-A position is the next offset of every partition. It is the graph's own: the brokers hold no
-position of it, and partitions are assigned, so that no group moves them.
+A position is the next offset of every partition. The graph stores it: brokers hold no position, and
+partitions are assigned, so that no consumer group moves them.
 """
 
 import os
@@ -23,13 +23,13 @@ from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
 
 ANSWER_SECONDS: Final = 10.0
-"""That one request may take."""
+"""Time limit of one request."""
 
 SILENCE_SECONDS: Final = 30.0
-"""That brokers may give nothing of what they have said they hold."""
+"""Time limit for brokers to send messages that they say they hold."""
 
 CHUNK_BYTES: Final = 1 << 26
-"""Of keys and values at which a chunk ends, too."""
+"""Bytes of keys and values at which a chunk ends, too."""
 
 _AT_ONCE: Final = 10_000
 _PIECE_SECONDS: Final = 0.1
@@ -51,14 +51,14 @@ class TopicUnavailable(OSError):
 
 
 class _Range(NamedTuple):
-    """The first offset that a partition has, and the one that its next message gets."""
+    """Offsets of a partition: of its first message, and of its next one."""
 
     first: int
     end: int
 
 
 class KafkaSource:
-    """A topic that is followed by offset; credentials come from the environment."""
+    """A topic followed by offset; credentials come from the environment."""
 
     unit: ClassVar[str] = "messages"
 
@@ -83,7 +83,7 @@ class KafkaSource:
 
     @classmethod
     def start(cls, start: str) -> Position:
-        """At the first message that is there, behind the last, or at a time."""
+        """The position at the first message, after the last, or at a time."""
         if start in ("earliest", "latest"):
             return {"from": start}
         try:
@@ -98,21 +98,17 @@ class KafkaSource:
     def read(
         self, position: Position | None, *, most_rows: int, should_stop: Callable[[], bool]
     ) -> Iterator[Chunk]:
-        """Messages up to those that were there when the reading began, and some that came since.
+        """Messages that are there when reading begins, and some that come meanwhile.
 
-        Raises
-        ------
-        ChangesLost
-            The topic has dropped messages that come next, or was made anew.
-        TopicUnavailable
-            Brokers do not answer, or there is no such topic.
+        Raises `ChangesLost` where the topic dropped the next messages or was made anew, and
+        `TopicUnavailable`.
         """
         ranges = self._look()
         at = self._offsets(position, ranges)
         self._require(at, ranges, position)
         reached = position or _position(at)
         if "from" in reached:
-            reached = _position(at)  # what it means now stays so
+            reached = _position(at)  # fixed from now on
             yield Chunk(position=reached, label="start")
         gathered = Gatherer(self._access)
         for message in self._messages(at, ranges, most_rows, should_stop):
@@ -124,14 +120,14 @@ class KafkaSource:
             yield _chunk(_position(at), gathered)
 
     def lag(self, position: Position | None) -> int:
-        """Messages of all partitions that are not read; marks of transactions are counted, too."""
+        """Unread messages of all partitions; transaction markers count, too."""
         ranges = self._ranges or self._look()
-        self._ranges = None  # whoever asks again, without a reading, wants to know it anew
+        self._ranges = None  # a second call without a read looks again
         at = self._offsets(position, ranges)
         return sum(max(0, each.end - at[number]) for number, each in ranges.items())
 
     def holds(self, ids: pa.Array) -> bool:
-        """Whether any of some nodes stands in a message that the topic has now."""
+        """Whether any of some nodes is in a message that the topic has now."""
         wanted = {str(each) for each in ids.to_pylist()}
         ranges = self._look()
         at = {number: each.first for number, each in ranges.items()}
@@ -141,7 +137,7 @@ class KafkaSource:
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Release the connections."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
@@ -153,7 +149,7 @@ class KafkaSource:
         most: int,
         should_stop: Callable[[], bool],
     ) -> Iterator[KafkaMessage]:
-        """Messages from offsets on, until every partition's end; the offsets move behind each."""
+        """Messages from ``at`` to every partition's end; ``at`` advances past each one."""
         left = {number for number, each in ranges.items() if at[number] < each.end}
         if not left:
             return
@@ -173,7 +169,7 @@ class KafkaSource:
                         if error is not None:
                             if error.code() != KafkaError._PARTITION_EOF:
                                 self._raise(error, at)
-                            # behind the last message may stand marks of transactions
+                            # transaction markers may follow the last message
                             at[number] = message.offset()
                             left.discard(number)
                             continue
@@ -186,13 +182,13 @@ class KafkaSource:
                     consumer.unassign()
 
     def _raise(self, error: KafkaError, at: Mapping[int, int]) -> NoReturn:
-        """Tell an error that came in place of a message."""
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # dropped since the ranges were told
+        """Raise an error that came in place of a message."""
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # dropped meanwhile
             self._require(at, self._look(), _position(at))
         raise self._unavailable(error.str())
 
     def _look(self) -> Mapping[int, _Range]:
-        """What the partitions have now."""
+        """Offset ranges of the partitions now."""
         consumer = self._connected()
         with self._errors():
             topic = consumer.list_topics(self._topic, timeout=ANSWER_SECONDS).topics[self._topic]
@@ -209,7 +205,7 @@ class KafkaSource:
         return ranges
 
     def _offsets(self, position: Position | None, ranges: Mapping[int, _Range]) -> dict[int, int]:
-        """Where a position begins in each partition; in one that is new, at its first message."""
+        """Next offset of each partition by a position; in a new partition, its first message."""
         start = "earliest" if position is None else position.get("from")
         if start == "earliest":
             return {number: each.first for number, each in ranges.items()}
@@ -223,7 +219,7 @@ class KafkaSource:
     def _require(
         self, at: Mapping[int, int], ranges: Mapping[int, _Range], position: Position | None
     ) -> None:
-        """Raise ChangesLost unless the partitions have all that comes next."""
+        """Raise `ChangesLost` unless the partitions still have the next messages."""
         for number, (first, end) in ranges.items():
             if at[number] < first:
                 what = f"begins at offset {first}, as after its retention"
@@ -261,7 +257,7 @@ class KafkaSource:
             yield
         except KafkaException as error:
             if self._consumer is not None:
-                self._consumer.poll(0)  # brings what the connections have met, as a wrong password
+                self._consumer.poll(0)  # delivers connection errors, as a wrong password
             raise self._unavailable(_reason(error)) from error
 
     def _connected(self) -> Consumer:
@@ -282,15 +278,15 @@ def _configuration(brokers: str, on_error: Callable[[KafkaError], None]) -> dict
     return {
         "bootstrap.servers": brokers,
         "client.id": "peewit",
-        "group.id": "peewit",  # the library wants a name; nothing is stored under it
+        "group.id": "peewit",  # required; nothing is stored under it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "allow.auto.create.topics": False,
-        "fetch.wait.max.ms": 50,  # what is read is there already
-        "log_level": 0,  # errors are told with the source
+        "fetch.wait.max.ms": 50,  # only messages that are there are read
+        "log_level": 0,  # errors are shown with the source
         "error_cb": on_error,
         **{name: value for name, value in given.items() if value},
     }

@@ -21,21 +21,9 @@ def edge_table(
 ) -> pa.Table:
     """Columns ``src``, ``dst``, ``weight`` and, where the graph asks for them, ``op`` and ``time``.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        By the names of columns; at least one.
-    written : sequence of int or None
-        When the message of each row was written, in milliseconds since 1970.
-    columns : EdgeColumns
-        Those of ``access``.
-    access : Access
-        What the graph takes.
-
-    Raises
-    ------
-    peewit.streaming.edges.bad_table.BadTable
-        A row breaks the contract.
+    ``rows``, at least one, map column names to values; ``written`` is when the message of each was
+    written, in milliseconds since 1970. Raises `peewit.streaming.edges.bad_table.BadTable` where a
+    row breaks the contract.
     """
     kind = access.node_kind
     table = pa.Table.from_batches([json_batch(list(rows), kind, columns, first_row=0)])
@@ -54,7 +42,7 @@ def edge_table(
 
 
 def _times(written: Sequence[int | None], given: pa.ChunkedArray, columns: EdgeColumns) -> pa.Array:
-    """When the edges were: as they say, else when their message was written."""
+    """Times of the edges as given, else when their messages were written."""
     name, unit = str(columns.time), columns.time_unit
     stamped = pa.array(written, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
     is_said = given.is_valid().combine_chunks()

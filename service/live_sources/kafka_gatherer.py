@@ -1,7 +1,7 @@
-"""Messages of a topic as rows of a chunk; what holds none is refused.
+"""Messages of a topic gathered into rows of a chunk; invalid messages are refused.
 
-A file that breaks a rule is quarantined as a whole. So the data contract is asked here, message by
-message, and one that breaks it costs the others nothing.
+A file that breaks a rule is quarantined whole. So the data contract is checked here by message, and
+one that breaks it costs the others nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _SETTLED_ROWS: Final = 1 << 14
 
 
 class _Read(NamedTuple):
-    """A message with its rows, by the names of columns, and its number in their order."""
+    """A message with its rows by column name, and its number in order."""
 
     number: int
     message: Message
@@ -28,13 +28,7 @@ class _Read(NamedTuple):
 
 
 class Gatherer:
-    """Messages in the order in which they take effect, and the rows that they come to.
-
-    Parameters
-    ----------
-    access : Access
-        What the columns of values are called, and what the graph takes.
-    """
+    """Messages in the order in which they take effect, and their rows."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -48,7 +42,7 @@ class Gatherer:
         self._refused: dict[int, Refused] = {}
 
     def add(self, message: Message) -> None:
-        """Take a message; one that holds nothing counts as a row, too."""
+        """Add a message; one without rows counts as a row."""
         self.n_bytes += len(message.key or b"") + len(message.value or b"")
         try:
             rows = rows_of(message, self._access)
@@ -64,19 +58,14 @@ class Gatherer:
             self._settle()
 
     def _settle(self) -> None:
-        """Make a table of the rows so far: as objects they take ten times the memory."""
+        """Make a table of the rows so far; as objects they take ten times the memory."""
         self._tables += _tables(self._read, self._access, self._refused)
         self._read, self._n_unsettled = [], 0
 
     def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
-        """What was gathered; it is gathered no more.
+        """The gathered table, None without rows, and the refused messages; empties the gatherer.
 
-        Returns
-        -------
-        table : pyarrow.Table or None
-            As of `edge_table` or `node_table`; None without rows.
-        refused : sequence of Refused
-            Messages that break a rule, with their places.
+        The table is as of `edge_table` or `node_table`.
         """
         self._settle()
         tables, refused = self._tables, self._refused
@@ -89,7 +78,7 @@ class Gatherer:
 def _tables(
     read: Sequence[_Read], access: Access, refused: dict[int, Refused]
 ) -> Iterator[pa.Table]:
-    """Tables of consecutive messages, without those that break the contract: found by bisection."""
+    """Tables of consecutive messages; those that break the contract are found by bisection."""
     if not read:
         return
     try:
@@ -107,7 +96,7 @@ def _tables(
 
 
 def _table(read: Sequence[_Read], access: Access) -> pa.Table | None:
-    """Rows of some messages, checked; None where there are none."""
+    """Checked rows of some messages; None without rows."""
     rows = [row for each in read for row in each.rows]
     if not rows:
         return None

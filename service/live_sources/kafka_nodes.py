@@ -16,27 +16,16 @@ _KINDS: Final = {
     "values": (pa.list_(pa.float64()), "lists of numbers"),
     "op": (pa.string(), "text"),
 }
-"""Types of columns, and the rule that holds for them."""
+"""Types of columns, each with its rule in words."""
 
 
 def node_table(
     rows: Sequence[dict[str, Any]], places: Sequence[str], columns: NodeColumns
 ) -> pa.Table:
-    """Columns by what they are for; nodes and labels, which are of any type, as JSON.
+    """Columns by argument; nodes and labels, which may be of any type, as JSON.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        By the names of columns; at least one.
-    places : sequence of str
-        Where each stands.
-    columns : NodeColumns
-        What the columns are called.
-
-    Raises
-    ------
-    peewit.streaming.edges.bad_table.BadUpload
-        A row lacks a column, or holds what is no row at all.
+    ``rows``, at least one, map column names to values. Raises
+    `peewit.streaming.edges.bad_table.BadUpload` where a row lacks a column or is no row.
     """
     for row in rows:
         _require_columns(row, columns)

@@ -18,7 +18,7 @@ from peewit.streaming.edges.columns import string_lengths
 
 MAX_DECODED_BYTES: Final = 1 << 26
 MAX_COLUMNS: Final = 1 << 10
-"""Of an Arrow value."""
+"""Most columns of an Arrow value."""
 
 _CONTENT_TYPES: Final = {
     "application/json": "json",
@@ -26,42 +26,28 @@ _CONTENT_TYPES: Final = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
-"""What an Arrow IPC stream begins with, and no text does."""
+"""Start of an Arrow IPC stream, which no text has."""
 
 
 class Message(NamedTuple):
-    """One message.
-
-    Attributes
-    ----------
-    topic : str
-        Of this topic.
-    partition, offset : int
-        Where it stands there.
-    key, value : bytes or None
-        As they came; a message without a value is a tombstone.
-    content_type : str or None
-        What its header says.
-    milliseconds : int or None
-        When it was written, since 1970; None where it does not say.
-    """
+    """One message of a topic; without a value it is a tombstone."""
 
     topic: str
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
-    content_type: str | None = None
-    milliseconds: int | None = None
+    content_type: str | None = None  # of its header
+    milliseconds: int | None = None  # when written, since 1970; None where unknown
 
     @property
     def place(self) -> str:
-        """Where it stands, for people."""
+        """Topic, partition and offset, for people."""
         return f"{self.topic} partition {self.partition} offset {self.offset}"
 
 
 def ids_of(message: Message, access: Access) -> set[str]:
-    """Nodes that a message names, as text, whether or not it can be taken; none if unreadable."""
+    """Nodes that a message names, as text, even if it is refused; empty if unreadable."""
     try:
         rows = rows_of(message, access, looks_only=True)
     except BadTable:
@@ -70,13 +56,10 @@ def ids_of(message: Message, access: Access) -> set[str]:
 
 
 def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> list[dict[str, Any]]:
-    """Rows of a message by the names of columns; their values are not checked.
+    """Rows of a message by column name; their values are not checked.
 
-    Raises
-    ------
-    peewit.streaming.edges.bad_table.BadTable
-        It holds none that can be read, or deletes where the graph takes no deletes, unless
-        ``looks_only``.
+    Raises `peewit.streaming.edges.bad_table.BadTable` where it has no readable row, or deletes and
+    the graph accepts no deletes, unless ``looks_only``.
     """
     if message.value is None:
         return [_tombstone(message.key, access, looks_only=looks_only)]
@@ -90,7 +73,7 @@ def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> li
 
 
 def _format(message: Message) -> str:
-    """By the header, else by how the value begins."""
+    """Format by the header, else by how the value begins."""
     if message.content_type is not None:
         said = message.content_type.partition(";")[0].strip().lower()
         if said in _CONTENT_TYPES:
@@ -102,7 +85,7 @@ def _format(message: Message) -> str:
 
 
 def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[str, Any]:
-    """The row that deletes the pair, or takes back what is said of the node, of a key."""
+    """The row that deletes the pair of a key, or removes what is said of its node."""
     columns = access.columns
     if columns.op is None and not looks_only:
         raise BadUpload(
@@ -142,7 +125,7 @@ def _json_rows(value: bytes) -> list[dict[str, Any]]:
 
 
 def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
-    """Lines of two ends, or a node and its label, and what else has a column; or with a header."""
+    """Rows of lines in the order of columns, or by a header."""
     columns = access.columns
     if isinstance(columns, NodeColumns) and columns.holds == "features":
         raise BadUpload("features must come as JSON or as an Arrow stream")
@@ -174,7 +157,7 @@ def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
 
 
 def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
-    """Rows of an Arrow IPC stream, which may be compressed and is surveyed first."""
+    """Rows of an Arrow IPC stream, which is surveyed before it is decompressed."""
     columns = access.columns
     try:
         survey = survey_arrow(BytesIO(value), max_columns=MAX_COLUMNS)
@@ -206,14 +189,14 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
 
 
 def _shares_text(kind: pa.DataType) -> bool:
-    """Whether many rows may hold the same bytes."""
+    """Whether many rows of a type may share bytes."""
     if pa.types.is_dictionary(kind):
         return kind.value_type in (pa.string(), pa.large_string(), pa.string_view())
     return bool(kind == pa.string_view())
 
 
 def _require_decodable(n_bytes: int) -> None:
-    """Few bytes may come to many once they are decompressed, or named by a dictionary."""
+    """Refuse a value that is too large once decompressed, or expanded from a dictionary."""
     if n_bytes > MAX_DECODED_BYTES:
         rule = f"the value must have at most {MAX_DECODED_BYTES} bytes once it is decoded"
         raise BadUpload(rule, value=n_bytes)

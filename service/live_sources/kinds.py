@@ -1,4 +1,4 @@
-"""Kinds of live sources by name; a module is imported when a source of its kind is used."""
+"""Kinds of live sources by name; the module of a kind is imported when first used."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,12 +12,12 @@ from peewit.solvers.extras import how_to_install
 from peewit.streaming.edges.column_mapping import EdgeColumns
 
 FILES: Final = "files"
-"""The kind of sources that list files, which are none of these."""
+"""The kind of sources that list files; no live source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where the class of a kind is, and the extra of the package that it needs."""
+    """Module and class of a kind, and the extra of the package that it needs."""
 
     module: str
     name: str
@@ -38,7 +38,7 @@ def require_kind(name: str) -> None:
 
 
 def require_holding(kind: str, holds: str, label_column: str | None) -> None:
-    """Raise ValueError unless a source of this kind can hold this."""
+    """Raise ValueError unless a source of this kind can hold such rows."""
     if holds not in HOLDS:
         raise BadArgument("holds", f"must be one of {', '.join(HOLDS)}, got {holds!r}")
     if kind == FILES and holds != "edges":
@@ -61,12 +61,9 @@ def require_holding(kind: str, holds: str, label_column: str | None) -> None:
 def start_of(
     kind: str, url: str, columns: EdgeColumns | NodeColumns, start: str | None
 ) -> Position | None:
-    """The position that somebody names for a source that is added; None where none is named.
+    """The position named for a new source; None where none is named.
 
-    Raises
-    ------
-    ValueError
-        There can be no such source, or no such position.
+    Raises ValueError where there can be no such source or no such position.
     """
     if kind == FILES:
         if start is not None:
@@ -80,10 +77,7 @@ def start_of(
 def live_source(name: str) -> type[LiveSource]:
     """The class of a kind.
 
-    Raises
-    ------
-    ValueError
-        There is no such kind, or a package that it needs is not installed.
+    Raises ValueError for an unknown kind, or where a package that it needs is not installed.
     """
     require_kind(name)
     kind = KINDS[name]

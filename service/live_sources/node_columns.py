@@ -1,4 +1,4 @@
-"""Columns of rows that say something of one node: its label, or its features."""
+"""Columns of rows about one node: its label, or its features."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Holds = Literal["edges", "labels", "features"]
 HOLDS: Final[tuple[Holds, ...]] = get_args(Holds)
 
 PLACE: Final = "place"
-"""Column of a chunk: where each row stands, as people look for it."""
+"""Column of a chunk with the place of each row, for people."""
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "labels": ("node", "label", "op"),
@@ -29,25 +29,11 @@ def shown_holding(holds: Holds, label_column: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeColumns:
-    """Names that the columns of a table of labels or features have where it comes from.
+    """Names of the columns of a source of labels or features.
 
-    Attributes
-    ----------
-    holds : {"labels", "features"}
-        What the rows say.
-    node : str
-        The node.
-    label : str
-        Its label; null takes it back. Features are ``features``, or ``indices`` and ``values``.
-    op : str
-        What a row does, see `peewit.streaming.edges.operations`; without it every row sets.
-    needs_op : bool
-        Whether a table must have the operations.
-
-    Raises
-    ------
-    ValueError
-        A name is empty or stands twice.
+    A null label removes it. Features are ``features``, or ``indices`` and ``values``. Without the
+    ``op`` column (`peewit.streaming.edges.operations`) every row sets; ``needs_op`` requires it.
+    Raises ValueError for a name that is empty or stands twice.
     """
 
     holds: Literal["labels", "features"]
@@ -73,10 +59,7 @@ class NodeColumns:
     ) -> "NodeColumns":
         """Names of the columns: those given, else the graph's of nodes and labels.
 
-        Raises
-        ------
-        ValueError
-            A name is given of what rows do not hold.
+        Raises ValueError where a column is named that such rows do not have.
         """
         mine = [name for name in _NAMES[holds] if name not in _FIXED]
         for name in given:
@@ -92,7 +75,7 @@ class NodeColumns:
 
     @property
     def by_argument(self) -> list[tuple[str, str]]:
-        """What every column is for, and its name."""
+        """Every column as its argument and its name."""
         own = {"node": self.node, "label": self.label, "op": self.op}
         return [(argument, own.get(argument, argument)) for argument in _NAMES[self.holds]]
 
@@ -104,7 +87,7 @@ class NodeColumns:
         return [name for name in self if name in names]
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise BadUpload unless ``names`` holds every column that it must, and none twice."""
+        """Raise `BadUpload` unless ``names`` has every required column, and none twice."""
         needed = {"node", "label"} | ({"op"} if self.needs_op else set())
         for argument, name in self.by_argument:
             if names.count(name) > 1:
@@ -115,7 +98,7 @@ class NodeColumns:
             raise self._missing("features", "'features', or 'indices' and 'values',", names)
 
     def are_features(self, names: Sequence[str]) -> bool:
-        """Whether there are features among some columns."""
+        """Whether some of the columns hold features."""
         return "features" in names or {"indices", "values"} <= set(names)
 
     def _missing(self, argument: str, what: str, names: Sequence[str]) -> BadUpload:

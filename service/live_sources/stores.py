@@ -1,4 +1,4 @@
-"""Stores of files by the protocols of their URLs, of which one store may have several."""
+"""Stores of files by URL protocol; a store may have several."""
 
 from typing import Final
 
@@ -9,9 +9,9 @@ _OF_HADOOP: Final = {"s3n": "s3", "wasb": "abfs", "wasbs": "abfs"}
 
 
 def store_of(scheme: str) -> str:
-    """What all protocols of one kind of store share, such as ``s3``, ``s3a`` and ``s3n``.
+    """The store of a protocol: the same for ``s3``, ``s3a`` and ``s3n``.
 
-    A protocol that is unknown, or not in lower case, stands for itself.
+    A protocol that is unknown or not in lower case is its own store.
     """
     known = known_implementations.get(_OF_HADOOP.get(scheme, scheme))
     return str(known["class"]) if known else scheme

@@ -1,4 +1,4 @@
-"""What tables of files share as live sources: pieces of a version, read in chunks.
+"""Chunks of table formats: pieces of a version, read in order.
 
 A *piece* is a data file that a version of the table added or removed. A position within a version
 is the number of the piece in its order and the row of that file.
@@ -20,17 +20,19 @@ from peewit.service.redaction import shown_url
 from peewit.streaming.edges.bad_table import BadUpload
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
-"""What the rows of a file do; of a file of a change data feed, which of them are meant."""
+"""What the rows of a file do; for a file of a change data feed, which of its rows count."""
 
 ROW: Final = "_row"
-"""Column of a batch: the number of each row in its file."""
+"""Column of a batch with the number of each row in its file."""
 
 BATCH_ROWS: Final = 1 << 16
-"""Rows that are read at once."""
+"""Most rows read at once."""
 
 MOST_ANEW: Final = 1 << 21
-"""Nodes of a version that are remembered, about 100 bytes each, so that deletes of them do not
-count. Of a version that sets more, deletes count until what it sets is read as well."""
+"""Most nodes of a version that are remembered, about 100 bytes each, to ignore their deletes.
+
+In a version that sets more, deletes count until its sets are read as well.
+"""
 
 _OPERATIONS: Final[dict[Effect, str]] = {
     "insert": "insert",
@@ -45,11 +47,11 @@ class TableUnavailable(OSError):
 
 
 class UnreadableTable(ValueError):
-    """The table uses a feature that is not read here."""
+    """The table uses a feature that is not supported."""
 
 
 class Piece(Protocol):
-    """A data file of the table, or of its feed."""
+    """A data file of the table or of its feed."""
 
     @property
     def effect(self) -> Effect:
@@ -57,24 +59,16 @@ class Piece(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the file, for people."""
+        """Name of the file, for people."""
 
 
 Piece_contra = TypeVar("Piece_contra", bound=Piece, contravariant=True)
 
 
 class PieceReader(Protocol[Piece_contra]):
-    """A table whose pieces can be read.
+    """A table whose pieces can be read."""
 
-    Attributes
-    ----------
-    id : str
-        Made up when the table was.
-    schema : pyarrow.Schema
-        Of its columns.
-    """
-
-    id: str
+    id: str  # made with the table
     schema: pa.Schema
 
     def batches(
@@ -86,32 +80,10 @@ class PieceReader(Protocol[Piece_contra]):
         first_row: int,
         most_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Rows of a piece from a row of its file on, each with the row that follows them.
+        """Batches of a piece from row ``first_row`` of its file, each with the row that follows it.
 
-        Parameters
-        ----------
-        piece : Piece
-            Of this version.
-        version : int
-            For errors.
-        columns : sequence of str
-            Columns of the table; one that the file lacks is null.
-        first_row : int
-            Rows of the file before it are passed over.
-        most_rows : int
-            Of a batch; there are never more than some.
-
-        Yields
-        ------
-        row : int
-            Of the file, behind the batch.
-        table : pyarrow.Table
-            The columns, and `ROW`.
-
-        Raises
-        ------
-        ChangesLost
-            The file is gone.
+        Tables hold the columns and `ROW`; a column that the file lacks is null. ``version`` is for
+        errors. Raises `ChangesLost` where the file is gone.
         """
 
 
@@ -119,22 +91,22 @@ _Piece = TypeVar("_Piece", bound=Piece)
 
 
 class VersionedTable(PieceReader[_Piece], Protocol[_Piece]):
-    """A table that can be read as it is, and what each later version changed."""
+    """A table that can be read whole, and by what each later version changed."""
 
     def whole(self, version: int, /) -> Sequence[_Piece]:
         """What the table holds at a version, in order."""
 
     def after(self, version: int, /) -> Iterable[int]:
-        """The versions that came after one, in order."""
+        """The later versions, in order."""
 
     def changes(self, version: int, /) -> Sequence[_Piece]:
-        """What a version changed, in order: what it deletes comes first."""
+        """What a version changed, in order: deletes come first."""
 
 
 def read_rows(
     file: pa.parquet.ParquetFile, columns: Sequence[str], *, first_row: int, most_rows: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Columns of a file and `ROW`, from a row on, in batches, each with the row that follows it."""
+    """Batches of a file with `ROW`, from a row on, each with the row that follows it."""
     row = 0
     for group in range(file.num_row_groups):
         n_rows = file.metadata.row_group(group).num_rows
@@ -154,18 +126,9 @@ def read_rows(
 def require_taken(
     pieces: Sequence[Piece], access: Access, names: Sequence[str], *, version: str
 ) -> None:
-    """Raise ChangesLost unless the graph takes what a version changed.
+    """Raise `ChangesLost` unless the graph accepts what a version changed.
 
-    Parameters
-    ----------
-    pieces : sequence of Piece
-        Of the version.
-    access : Access
-        How the graph reads the table.
-    names : sequence of str
-        Columns of the table.
-    version : str
-        For errors, such as ``version 41``.
+    ``names`` are the columns of the table; ``version`` is for errors, such as ``version 41``.
     """
     has_rows = access.columns.op in names
     if not has_rows and access.takes_changes:
@@ -192,21 +155,11 @@ def read_versions(
     most_rows: int,
     should_stop: Callable[[], bool],
 ) -> Iterator[Chunk]:
-    """The rest of the whole table, if the position is within it, then version after version.
+    """Chunks of the rest of the whole table, if the position is within it, then of each version.
 
-    Parameters
-    ----------
-    table, access, most_rows, should_stop
-        As of `read_chunks`.
-    position : Position
-        ``table`` names the version of which the whole is read, ``called`` the last one that is.
-    called : str
-        What a version is called in positions and errors.
-
-    Raises
-    ------
-    ChangesLost
-        A version changes rows and the graph does not take changes.
+    In ``position``, the key ``table`` names the version that is read whole, and the key that
+    ``called`` names the last version that is read; ``called`` is also the word for versions in
+    errors. Raises `ChangesLost` where a version changes rows and the graph accepts no changes.
     """
     at = dict(position)
     chunks = partial(
@@ -238,22 +191,16 @@ def read_chunks(
     most_rows: int,
     should_stop: Callable[[], bool],
 ) -> Iterator[Chunk]:
-    """Pieces of a version from a position within it; the last chunk ends at the version.
+    """Chunks of a version from a position within it; the last chunk ends at the version.
 
     Parameters
     ----------
-    reader : PieceReader
-        Reads the pieces.
-    pieces : sequence of Piece
-        Of the version, in its order.
-    access : Access
-        How the graph reads the table.
     at : mapping
         The position to begin at.
     within : mapping of str to int
-        The position before the version is read whole, to which piece and row come.
+        The position while the version is not read whole; piece and row are added.
     done : mapping of str to int
-        The position behind the version: what it is called, and its number.
+        The position after the version: the word for it, and its number.
     most_rows : int
         Rows at which a chunk ends.
     should_stop : callable
@@ -302,7 +249,7 @@ def holds_any(
     access: Access,
     ids: pa.Array,
 ) -> bool:
-    """Whether any of some nodes stands in the pieces of a version."""
+    """Whether any of some nodes is in the pieces of a version."""
     nodes = access.columns.nodes
     texts = ids.cast(pa.large_string())
     for piece in pieces:
@@ -319,10 +266,10 @@ def _set_anew(
     version: int,
     access: Access,
 ) -> Collection[bytes | None]:
-    """Nodes that a version sets after it deletes rows: what is deleted of them does not count.
+    """Nodes that a version sets: deletes of them in the same version do not count.
 
-    Else files that are written anew would take back what they say, until it is read again. None
-    where there are more than `MOST_ANEW`.
+    Otherwise rewritten files would remove what they say until it is read again. Empty where there
+    are more than `MOST_ANEW`.
     """
     found: set[bytes | None] = set()
     if not isinstance(access.columns, NodeColumns):
@@ -339,7 +286,7 @@ def _set_anew(
 
 
 def _names(table: pa.Table, name: str) -> list[bytes | None]:
-    """Nodes of a column as bytes of their text."""
+    """Nodes of a column as UTF-8 bytes."""
     names: list[bytes | None] = _texts(table, name).cast(pa.large_binary()).to_pylist()
     return names
 

@@ -1,4 +1,4 @@
-"""How sure a prediction must be for few to be wrong: a threshold on its score, and the curve."""
+"""Abstention: the score above which few predictions are wrong, and the curve of errors by score."""
 
 from typing import Final
 
@@ -16,16 +16,11 @@ _MAX_POINTS: Final = 50
 
 
 def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> Abstention:
-    """The lowest score from which on at most so many predictions are wrong, by labels left out.
+    """The lowest score threshold at which at most ``max_error`` of the predictions are wrong.
 
-    Labels that no other reaches are passed over.
-
-    Raises
-    ------
-    ValueError
-        An argument lies outside (0, 1), or scores are no probabilities.
-    NotCrossValidated
-        The job left no labels out.
+    Errors are counted on labels left out; labels that no other label reaches are skipped. Raises
+    ValueError for an argument outside (0, 1) or scores that are no probabilities, and
+    `NotCrossValidated` where the job left no labels out.
     """
     if file.meta.score != "probability":
         raise BadArgument(
@@ -62,16 +57,16 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
 
 
 def is_answered(batch: pa.RecordBatch, threshold: float) -> BoolArray:
-    """(n_rows,) whether a label reaches a node, and its score is no less."""
+    """(n_rows,) whether a label reaches the node and its score is at least the threshold."""
     reachable: BoolArray = batch.column("reachable").to_numpy(zero_copy_only=False)
     scores = batch.column(own_score(batch.schema.names)).to_numpy()
-    with np.errstate(over="ignore"):  # beyond all scores, and infinite for them
+    with np.errstate(over="ignore"):  # a threshold beyond float32 becomes infinite
         is_sure: BoolArray = scores >= scores.dtype.type(threshold)
     return reachable & is_sure
 
 
 def _answered(file: PredictionFile, threshold: float) -> float:
-    """Part of the nodes whose score is no less."""
+    """Share of the nodes whose score is at least the threshold."""
     n_nodes = n_answered = 0
     for batch in file.shown():
         n_nodes += batch.num_rows

@@ -1,4 +1,4 @@
-"""Agreement of annotators: figures of the opinions of a column, and what to know of them."""
+"""Agreement of annotators on one column of labels: figures, and notes on how to read them."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -23,10 +23,10 @@ from peewit.solvers.assessment.agreement import (
 )
 
 Drawn = Literal["random", "all"]
-"""Which nodes count: those drawn at random, of which figures hold for all labels; or all."""
+"""Which nodes count: only those drawn at random, whose figures hold for all labels, or all."""
 
 FEW_NODES: Final = 30
-"""Fewer say little; intervals of a bootstrap are too narrow then."""
+"""With fewer nodes the report adds a note: bootstrap intervals are too narrow then."""
 
 _MOST_PAIRS: Final = 100
 
@@ -40,16 +40,11 @@ def agreement_of(
     share: float | None = None,
     confidence: float = 0.95,
 ) -> LabelAgreement:
-    """How far the people of a graph agree, on nodes with the opinions of two or more.
+    """How far the annotators of a graph agree, on nodes with opinions of two or more of them.
 
-    Opinions of which nobody knows who gave them do not count. Nodes count as drawn at random by
-    their place in the order of second opinions, however they came to be asked: a doubtful one of
-    the share belongs to the sample, too.
-
-    Raises
-    ------
-    ValueError
-        ``share`` or ``confidence`` lies outside its range.
+    Opinions without an annotator do not count. A node is part of the random sample by its place in
+    the order of second opinions, however it came to be asked about; so a doubtful node within the
+    share counts, too. Raises ValueError for ``share`` or ``confidence`` outside its range.
     """
     share = questions.share if share is None else share
     if not 0 <= share <= 1:
@@ -91,7 +86,7 @@ def agreement_of(
 
 
 def _table(opinions: Sequence[Opinion], people: Sequence[str]) -> tuple[list[str], Int64Array]:
-    """Nodes, and a number for what each person has said of each; equal labels have one number."""
+    """Nodes, and the code of each person's answer for each node; equal labels have one code."""
     nodes = list(dict.fromkeys(each.node for each in opinions))
     row = {node: place for place, node in enumerate(nodes)}
     person = {name: place for place, name in enumerate(people)}
@@ -136,7 +131,7 @@ def _n_waiting(
     share: float,
     named: Sequence[Opinion],
 ) -> int:
-    """Labels of people that are of the share, and of which only one person has said anything."""
+    """Number of labels in the share that only one person has given an opinion on."""
     answered = {each.node for each in named}
     due = questions.due(graph, "", column=column, share=share)  # nobody has no name
     return sum(each not in answered for each in due)

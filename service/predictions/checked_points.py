@@ -1,4 +1,4 @@
-"""New points for a prediction: checked whole before the first is answered."""
+"""New points for a prediction: all are checked before the first is answered."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,47 +23,23 @@ from peewit.streaming.features.checked_tables import (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PointEdges:
-    """Edges of some points to nodes.
+    """Edges from a block of points to nodes."""
 
-    Attributes
-    ----------
-    nodes : (n_neighbors,) int64
-        Dense ids, each once.
-    weights : (n_points, n_neighbors) scipy.sparse.csr_array
-    """
-
-    nodes: Int64Array
-    weights: Any
+    nodes: Int64Array  # (n_neighbors,) dense ids, each once
+    weights: Any  # (n_points, n_neighbors) scipy.sparse.csr_array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PointBlock:
-    """Some points.
+    """A block of points; ``edges`` is None where no point of the block has any."""
 
-    Attributes
-    ----------
-    features : (n_points, n_columns) float32 array or scipy.sparse.csr_array
-    edges : PointEdges or None
-        None where none of them has some.
-    """
-
-    features: Any
+    features: Any  # (n_points, n_columns) float32, dense or scipy.sparse.csr_array
     edges: PointEdges | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbors:
-    """Nodes that new points may have edges to.
-
-    Attributes
-    ----------
-    graph : GraphRecord
-        Whose nodes they are.
-    nodes : KnownNodes
-        Finds them.
-    snapshot, n_nodes : int
-        The model knows so many, those of this snapshot.
-    """
+    """Nodes that new points may have edges to: the ``n_nodes`` of the model's snapshot."""
 
     graph: GraphRecord
     nodes: KnownNodes
@@ -71,12 +47,9 @@ class Neighbors:
     n_nodes: int
 
     def edges(self, lists: pa.ListArray, first_row: int) -> PointEdges:
-        """Edges to nodes that the model knows; parallel ones are added up.
+        """Edges to nodes that the model knows; weights of parallel edges are added up.
 
-        Raises
-        ------
-        BadUpload
-            There is no such node, or it is newer than the snapshot; names the row.
+        Raises `BadUpload` with the row whose node is unknown or newer than the snapshot.
         """
         ends = lists.flatten()
         rows = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
@@ -107,31 +80,12 @@ def checked_points(
     model: str,
     neighbors: Neighbors | None = None,
 ) -> list[PointBlock]:
-    """Blocks of points, each of ``n_columns`` numbers.
+    """Blocks of points, each of ``n_columns`` numbers, in order and none empty.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        From `peewit.service.tables.uploads.point_batches`.
-    n_columns : int
-        Numbers of each point that the model was trained on.
-    model : str
-        Its public name.
-    neighbors : Neighbors, optional
-        What points may have edges to; None where the model takes no edges.
-
-    Returns
-    -------
-    list of PointBlock
-        In order, none empty.
-
-    Raises
-    ------
-    BadFeatures
-        A column is missing, a row is of another length, or a value is not finite as a 32-bit
-        float; names the row.
-    BadUpload
-        A point has edges and must have none, or one to a node that the model does not know.
+    ``batches`` come from `peewit.service.tables.uploads.point_batches`; ``neighbors`` is None where
+    the model takes no edges. Raises, with the row, `BadFeatures` for a missing column, a wrong
+    length or a value that is not finite as float32, and `BadUpload` for edges that are not allowed
+    or lead to a node that the model does not know.
     """
     blocks: list[PointBlock] = []
     first_row = 0

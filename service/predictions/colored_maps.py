@@ -1,6 +1,6 @@
-"""Colored maps: where nodes lie, with what is known of them in that order, kept in memory.
+"""Colored maps: layouts of graphs joined with predictions and labels, kept in memory.
 
-A solve or a label changes colors and never the map.
+A solve or a label changes colors and never the layout.
 """
 
 from collections import OrderedDict
@@ -35,7 +35,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, NodeMap
 
 _MAX_KEPT: Final = 4
-"""Of graphs, and of each what was asked for last: some hundred MB of the largest."""
+"""Maps kept, the last used ones; the largest take some hundred MB each."""
 
 
 class MapNotFound(LookupError):
@@ -44,47 +44,25 @@ class MapNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColoredMap:
-    """A map with what is known of its nodes; all arrays are in its order.
-
-    Attributes
-    ----------
-    map : NodeMap
-        Where nodes lie.
-    file : PredictionFile, optional
-        What is predicted; None while nothing is.
-    colors : Colors
-        The same in this order.
-    class_names : tuple of str
-        Those of the colors, then of labels that nothing is predicted of.
-    labeled : (n_labeled,) int64
-        Places of labeled nodes, increasing.
-    label_color : (n_labeled,) int16
-        Their labels.
-    labels_seq : int
-        Up to which event labels count.
-    tag : str
-        Differs where a tile may differ.
-    names : sequence of pyarrow.Array
-        External ids in the order of the dense ones, in chunks.
-    """
+    """A map with what is known of its nodes; all arrays are in the order of the map."""
 
     map: NodeMap
-    file: PredictionFile | None
+    file: PredictionFile | None  # None while nothing is predicted
     colors: Colors
-    class_names: tuple[str, ...]
-    labeled: Int64Array
-    label_color: Int16Array
-    labels_seq: int
-    tag: str
-    names: Sequence[pa.Array]
+    class_names: tuple[str, ...]  # of ``colors``, then of labels never predicted
+    labeled: Int64Array  # (n_labeled,) places of labeled nodes, increasing
+    label_color: Int16Array  # (n_labeled,)
+    labels_seq: int  # last label event that counts
+    tag: str  # differs whenever a tile may differ
+    names: Sequence[pa.Array]  # external ids by dense id, in chunks
 
     def names_of(self, places: Int64Array) -> list[bytes]:
-        """External ids of some nodes in UTF-8."""
+        """External ids of some nodes, in UTF-8."""
         found = _taken(self.names, self.map.node[places])
         return [str(name).encode() for name in found]
 
     def scores_of(self, places: Int64Array) -> Float32Array:
-        """Scores of some nodes; nan of those that nothing is predicted for."""
+        """Scores of some nodes; nan for nodes without a prediction."""
         scores = np.full(places.size, np.nan, np.float32)
         if self.file is not None:
             node = self.map.node[places]
@@ -94,7 +72,7 @@ class ColoredMap:
         return scores
 
     def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
-        """Colors of some nodes, of labeled ones those of their labels; and which are labeled."""
+        """Colors of some nodes, for labeled ones of their labels; and which are labeled."""
         color = self.colors.color[places]
         row = np.searchsorted(self.labeled, places)
         row[row == self.labeled.size] = 0
@@ -106,16 +84,7 @@ class ColoredMap:
 
 
 class Maps:
-    """Maps of graphs with their colors; any number of threads may ask.
-
-    Parameters
-    ----------
-    predictions : PredictionReader
-    labels : LabelStore
-    nodes : KnownNodes
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    """
+    """Maps of graphs with their colors; thread-safe."""
 
     def __init__(
         self,
@@ -134,11 +103,11 @@ class Maps:
         self._making = Lock()
 
     def version(self, graph: GraphRecord) -> tuple[int, int] | None:
-        """Version of the map of a graph; None while there is none."""
+        """Version of a graph's map; None while there is none."""
         return self._store(graph).version()
 
     def drawn(self, graph: GraphRecord) -> int | None:
-        """Snapshot that the map of a graph shows; None while there is no map."""
+        """Snapshot that a graph's map shows; None while there is no map."""
         store = self._store(graph)
         version = store.version()
         found = None if version is None else self._get("maps", (graph.id, version), store.open)
@@ -147,14 +116,10 @@ class Maps:
     def open(
         self, graph: GraphRecord, *, job_id: str | None = None, column: str | None = None
     ) -> ColoredMap:
-        """The map of a graph with the freshest predictions of a column, or with those of a job.
+        """The map with the freshest predictions of a column, or with those of a job.
 
-        Raises
-        ------
-        MapNotFound
-            There is no map yet.
-        UnknownJob, PredictionsNotFound
-            The job is not of this graph, or has no predictions.
+        Raises `MapNotFound` while there is no map, and `UnknownJob` or `PredictionsNotFound` where
+        the job is not of this graph or has no predictions.
         """
         store = self._store(graph)
         version = store.version()
@@ -233,15 +198,15 @@ class Maps:
         return names, places[order], color[is_in][order]
 
     def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was asked for last of a kind, or make it; who comes meanwhile waits for that."""
+        """The cached value, else a new one; concurrent callers wait for the one that makes it."""
         kept = self._kept[what]
-        with suppress(KeyError):  # nobody waits for what is there
+        with suppress(KeyError):  # no lock for what is cached
             value = kept[key]
             kept.move_to_end(key)
             return value
         with self._making:
             value = kept.get(key) or make()
-            if value is None:  # gone meanwhile
+            if value is None:  # the map was removed meanwhile
                 return None
             kept[key] = value
             while len(kept) > _MAX_KEPT:
@@ -250,7 +215,7 @@ class Maps:
 
 
 def _places(found: NodeMap, dense: Int64Array) -> Int64Array:
-    """Where some dense ids stand in a map."""
+    """Places of dense ids in a map."""
     row = np.full(found.meta.n_nodes, -1, np.int32)
     row[dense] = np.arange(dense.size, dtype=np.int32)
     wanted = row[found.node]
@@ -261,7 +226,7 @@ def _places(found: NodeMap, dense: Int64Array) -> Int64Array:
 
 
 def _taken(chunks: Sequence[pa.Array], rows: npt.NDArray[Any]) -> list[Any]:
-    """Values of some rows of a column in chunks, which are not put together for that."""
+    """Values of some rows of a chunked column, without concatenating the chunks."""
     starts = np.concatenate([[0], np.cumsum([len(chunk) for chunk in chunks])])
     chunk_of = np.searchsorted(starts, rows, side="right") - 1
     found: list[Any] = [None] * rows.size

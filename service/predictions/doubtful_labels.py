@@ -1,4 +1,4 @@
-"""Labels that the others contradict, ranked by what each was predicted when it was left out."""
+"""Doubtful labels: those that the other labels contradict, judged while they were left out."""
 
 from typing import Final
 
@@ -14,18 +14,12 @@ MAX_DOUBTFUL: Final = 10_000
 
 
 def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
-    """The labels that look least like what the others say, the least first.
+    """The ``k`` most doubtful labels, the most doubtful first.
 
-    They are ranked by how far the given class was behind the best of the others, of probabilities
-    by how improbable it was. Labels that no other reaches, and those of nodes that are not shown,
-    are passed over.
-
-    Raises
-    ------
-    ValueError
-        Numbers are predicted.
-    NotCrossValidated
-        The job left no labels out.
+    The rank is how far the given class scores behind the best other class; for probabilities, how
+    improbable the given class is. Labels that no other label reaches and labels of hidden nodes are
+    skipped. Raises ValueError where numbers are predicted, and `NotCrossValidated` where the job
+    left no labels out.
     """
     if file.meta.score == "value":
         raise BadArgument("model", "must predict classes for labels to be doubted, not numbers")

@@ -1,6 +1,6 @@
-"""Predictions judged by true labels, on nodes that carry no given label.
+"""Evaluation: predictions judged by true labels, on nodes that carry no given label.
 
-Nodes are compared a batch of predictions at a time, and what is kept is as large as the truth.
+Predictions are read a batch at a time; memory grows with the truth, not with the graph.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.assessment.thresholds import ScoreCurve
 
 MAX_CLASSES: Final = 100
-"""Classes that are told one by one, those with most nodes."""
+"""Most classes that are listed one by one: those with the most nodes."""
 
 MAX_CONFUSION_CLASSES: Final = 20
 MAX_CONFUSED_PAIRS: Final = 10
@@ -43,30 +43,32 @@ def evaluate(
     top_k: int | None = None,
     threshold: ClassThreshold | None = None,
 ) -> Evaluation:
-    """Compare predicted labels with true ones on the nodes that carry no label.
+    """Predicted classes compared with true ones, on the nodes that carry no label.
 
-    Labels are compared as people see them, so 3 and "3" are equal. A node that no label reaches is
-    wrong, and ranks last by every class.
+    Labels are compared as text, so 3 and "3" are equal. A node that no label reaches counts as
+    wrong and ranks last for every class.
 
     Parameters
     ----------
     predictions : pyarrow.Table
-        Columns ``node``, ``label``, null where no label reaches, and, unless there are many
+        Columns ``node``, ``label`` (null where no label reaches) and, unless there are too many
         classes, ``score:<class>`` or ``probability:<class>`` each.
     truth : UploadedLabels
-        True labels; of a node named twice the last one counts.
+        The last label of a node counts.
     labels : CurrentLabels
         The labels that the predictions were made from.
     top_k : int, optional
-        Largest scores among which a class counts as found; 3 where there are more classes.
+        A node counts as found if its class is among so many best ones; by default 3 where there are
+        more classes.
     threshold : ClassThreshold, optional
-        Also judge the decision by it.
+        Is evaluated, too.
 
     Raises
     ------
     ValueError
-        The truth holds real numbers, the predictions classes; none of its classes is that of a
-        label, so that nothing could be right; or ``top_k`` is not below the number of classes.
+        The truth holds real numbers, the predictions classes; no class of the truth is among those
+        of the labels, so that nothing could be right; or ``top_k`` is not below the number of
+        classes.
     """
     _refuse(truth, float, "true labels must be classes, as the predictions are")
     _require_common_class(truth, labels)
@@ -102,19 +104,10 @@ def evaluate(
 def evaluate_numbers(
     predictions: pa.Table, truth: UploadedLabels, labels: CurrentLabels
 ) -> RealEvaluation:
-    """Compare predicted numbers with true ones on the nodes that carry no label.
+    """Predicted numbers compared with true ones, on the nodes that carry no label.
 
-    Parameters
-    ----------
-    predictions : pyarrow.Table
-        Columns ``node``; ``label``, null where no label reaches; and ``score``, there the mean.
-    truth, labels
-        As in `evaluate`.
-
-    Raises
-    ------
-    ValueError
-        A true label is no number.
+    ``predictions`` has columns ``node``, ``label`` (null where no label reaches) and ``score``
+    (there the mean of the labels). Raises ValueError where a true label is no number.
     """
     _refuse(truth, str, "true labels must be numbers, as the predictions are")
     known = _Truth.of(truth)
@@ -161,7 +154,7 @@ class _Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Classes:
-    """All classes of truth, labels and predictions in order, as they are and as text."""
+    """Ordered classes of truth, labels and predictions together, as values and as text."""
 
     names: tuple[LabelValue, ...]
     texts: pa.Array
@@ -182,7 +175,7 @@ class _Classes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Found:
-    """Rows of a batch of predictions that the truth names, and their places in the truth."""
+    """Rows of one batch of predictions whose nodes are in the truth, and their places in it."""
 
     batch: pa.RecordBatch
     places: Int64Array
@@ -190,7 +183,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Match:
-    """Which nodes of the truth are judged, and the predictions of those that there are."""
+    """Which nodes of the truth are judged, and the predictions found for them."""
 
     judged: BoolArray
     found: tuple[_Found, ...]
@@ -219,23 +212,13 @@ class _Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Judged:
-    """True and predicted class of each judged node, as places among all classes.
-
-    Attributes
-    ----------
-    predicted : (n_judged,) int64
-        -1 where no label reaches.
-    scores : (n_judged, n_columns) float32
-        -inf where no label reaches.
-    columns : (n_columns,) int
-        Class of each column of scores; none where there are many classes.
-    """
+    """True and predicted class of each judged node, as places in ``classes``."""
 
     classes: _Classes
     true: Int64Array
-    predicted: Int64Array
-    scores: Float32Array
-    columns: Int64Array
+    predicted: Int64Array  # (n_judged,); -1 where no label reaches
+    scores: Float32Array  # (n_judged, n_columns); -inf where no label reaches
+    columns: Int64Array  # (n_columns,) class of each column; empty where there are many classes
 
     def evaluation(
         self, matched: _Match, top_k: int | None, threshold: ClassThreshold | None
@@ -291,7 +274,7 @@ class _Judged:
         )
 
     def _rankings(self) -> tuple[FloatArray, FloatArray]:
-        """(n_classes,) average precision and area under the ROC curve, nan where undefined."""
+        """(n_classes,) average precision and area under the ROC curve; nan where undefined."""
         average_precision = np.full(len(self.classes.names), np.nan)
         roc_auc = average_precision.copy()
         for column, place in enumerate(self.columns.tolist()):
@@ -301,7 +284,7 @@ class _Judged:
         return average_precision, roc_auc
 
     def _top_k_accuracy(self, k: int) -> float | None:
-        """Of equal scores the first column ranks higher, as in predictions."""
+        """Top-k accuracy; of equal scores the first column ranks higher, as in predictions."""
         if self.true.size == 0:
             return None
         column = np.full(len(self.classes.names), -1)
@@ -351,14 +334,14 @@ class _Judged:
 
 
 def _quotient(part: Int64Array, whole: Int64Array) -> FloatArray:
-    """Part by part; nan where the whole is nothing."""
+    """Elementwise ``part / whole``; nan where ``whole`` is 0."""
     with np.errstate(invalid="ignore"):
         quotient: FloatArray = part / whole
     return quotient
 
 
 def _mean(values: FloatArray) -> float | None:
-    """Of those that are defined."""
+    """Mean of the defined values; None where none is defined."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else None
 
@@ -372,7 +355,7 @@ def _or_nan(value: float | None) -> float:
 
 
 def _top_k(asked: int | None, columns: Sequence[str]) -> int | None:
-    """How many of the largest scores count; None where the figure would say nothing."""
+    """The k of top-k accuracy; None where that would say nothing."""
     if asked is None:
         return DEFAULT_TOP_K if len(columns) > DEFAULT_TOP_K else None
     if not columns:
@@ -387,14 +370,14 @@ def _top_k(asked: int | None, columns: Sequence[str]) -> int | None:
 
 
 def _refuse(truth: UploadedLabels, kind: type, rule: str) -> None:
-    """Raise ValueError with the first node whose true label is of a kind."""
+    """Raise ValueError with the first node whose true label has a given type."""
     if kind in set(map(type, truth.labels)):
         row = next(row for row, label in enumerate(truth.labels) if isinstance(label, kind))
         raise ValueError(f"{rule}, got {truth.labels[row]!r} of node {str(truth.nodes[row])!r}")
 
 
 def _require_common_class(truth: UploadedLabels, labels: CurrentLabels) -> None:
-    """Raise ValueError where the truth is of other classes than the labels: another column, say."""
+    """Raise ValueError where truth and labels share no class, for example of another column."""
     true = set(map(str, set(truth.labels)))
     given = set(map(str, set(labels.labels)))
     if true and given and true.isdisjoint(given):
@@ -404,5 +387,5 @@ def _require_common_class(truth: UploadedLabels, labels: CurrentLabels) -> None:
 
 
 def _order(label: LabelValue) -> tuple[bool, int, str]:
-    """Numbers by value, then strings."""
+    """Sort key: numbers by value, then strings."""
     return isinstance(label, str), label if isinstance(label, int) else 0, str(label)

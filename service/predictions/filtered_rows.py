@@ -1,6 +1,6 @@
-"""Rows of a prediction file that have a class, a margin, a score or a set, page by page.
+"""Filtered rows of a prediction file, by class, margin, score or set, a page at a time.
 
-A page begins where the one before ended, so that none reads the file from its beginning.
+A page begins where the last one ended, so that none reads the file from its start.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,27 +23,13 @@ _MOST_SELECTED: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """Which rows of a file are wanted.
+    """Which rows of a file are wanted; None of a field does not filter."""
 
-    Attributes
-    ----------
-    label : str or int, optional
-        Only nodes predicted so.
-    margin_below : float, optional
-        Only nodes of a smaller margin.
-    score_from : float, optional
-        Only nodes that a label reaches, of no smaller score.
-    sets : LabelSets, optional
-        Only nodes whose set is certain, or those whose is not.
-    is_certain : bool
-        Which of them.
-    """
-
-    label: str | int | None = None
+    label: str | int | None = None  # the predicted class
     margin_below: float | None = None
-    score_from: float | None = None
+    score_from: float | None = None  # only nodes that a label reaches
     sets: LabelSets | None = None
-    is_certain: bool = True
+    is_certain: bool = True  # with ``sets``: nodes whose set is certain, else the others
 
     @classmethod
     def asked(
@@ -54,13 +40,7 @@ class RowFilter:
         margin_below: float | None,
         score_from: float | None,
     ) -> "RowFilter":
-        """A filter of a file, which must have what it asks for.
-
-        Raises
-        ------
-        BadArgument
-            The class is not among those predicted, or the file holds numbers.
-        """
+        """A filter of a file; raises BadArgument for an unknown class, or a file of numbers."""
         given = {"label": label, "margin_below": margin_below, "score_from": score_from}
         names = [name for name, value in given.items() if value is not None]
         if names and file.meta.score == "value":
@@ -71,14 +51,14 @@ class RowFilter:
         return cls(label=found, margin_below=margin_below, score_from=score_from)
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
-        """Rows of a batch that are wanted."""
+        """(n_rows,) whether each row of a batch is wanted."""
         nodes = batch.column("node")
         wanted: BoolArray = nodes.is_valid().to_numpy(zero_copy_only=False)
         if self.label is not None:
             wanted &= _is_label(batch.column("label"), self.label)
         if self.margin_below is not None:
             margin = batch.column("margin").to_numpy(zero_copy_only=False)
-            with np.errstate(over="ignore"):  # beyond all margins, and infinite for them
+            with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
                 wanted &= margin < margin.dtype.type(self.margin_below)
         if self.score_from is not None:
             wanted &= is_answered(batch, self.score_from)
@@ -87,7 +67,7 @@ class RowFilter:
         return wanted
 
     def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that are wanted, some at a time."""
+        """The wanted rows of some batches, in batches."""
         for batch in batches:
             yield batch.filter(pa.array(self.mask(batch)))
 
@@ -95,18 +75,9 @@ class RowFilter:
 def rows(
     file: PredictionFile, wanted: RowFilter, *, first: int = 0, limit: int = 50
 ) -> tuple[Int64Array, int | None]:
-    """Dense ids of some rows in their order, and where the next page begins; None on the last.
+    """Dense ids of up to ``limit`` wanted rows, and where the next page begins; None on the last.
 
-    Parameters
-    ----------
-    file : PredictionFile
-        To look through.
-    wanted : RowFilter
-        Which rows.
-    first : int
-        Rows before this one are passed over.
-    limit : int
-        Most rows.
+    ``first`` is the row of the file to begin at.
     """
     found: list[int] = []
     for start, batch in numbered_batches(file):
@@ -130,9 +101,9 @@ def sorted_page(
     first: int = 0,
     limit: int = 50,
 ) -> tuple[Int64Array, int | None]:
-    """As `rows`, in the order of a column; ``first`` counts rows of that order.
+    """Like `rows`, sorted by a column; ``first`` counts rows in that order.
 
-    Early pages come by selection, far ones by sorting all.
+    Early pages come by selection, later ones by sorting all rows.
     """
     end = first + limit
     n_rows = end + 1 if end < _MOST_SELECTED else None
@@ -142,12 +113,12 @@ def sorted_page(
 
 
 def class_named(file: PredictionFile, text: str) -> str | int | None:
-    """The class that is written so; None where there is none."""
+    """The class whose text is ``text``; None where there is none."""
     return next((name for name in file.meta.class_names if str(name) == text), None)
 
 
 def numbered_batches(file: PredictionFile) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of a file, each behind the number of its first row."""
+    """Batches of a file, each with the number of its first row before it."""
     start = 0
     for batch in file.batches():
         yield start, batch

@@ -1,8 +1,8 @@
-"""Labels that predictions were made from, and what is kept of them for each node, in files beside.
+"""Labels that predictions were made from, and what explains each score, in files beside them.
 
-A job writes them before its predictions, and they are removed with these
-(`peewit.service.predictions.store`). What an erased node had in them is overwritten, and the rest
-stays as the solve left it: rows of labels keep their places, which shares count by.
+A job writes these files before its predictions; they are removed together
+(`peewit.service.predictions.store`). What an erased node has in them is overwritten. All else keeps
+its place, since shares count by the place of a label.
 """
 
 from dataclasses import dataclass
@@ -27,38 +27,27 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def write_labels(path: Path, labels: Labels) -> None:
-    """Write the labels that predictions were made from beside their file."""
+    """Write the labels that predictions were made from beside the prediction file."""
     write_arrays(labels_path(path), {"nodes": labels.nodes, "classes": labels.classes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptLabels:
-    """Labels that predictions were made from, but for those of nodes that were erased since.
+    """Labels that predictions were made from, without those of nodes erased since.
 
-    Attributes
-    ----------
-    nodes, classes : (n_labels,) int64
-        Dense ids, and places in ``PredictionMeta.class_names``.
-    places : (n_labels,) int64
-        Their columns in ``shares``.
-    densities : (n_nodes, n_classes) float32 or None
-        Of all nodes, memory-mapped; few models keep them.
-    shares : (n_nodes, n_solved) float32 or None
-        What each label of the solve adds to the score of a node, memory-mapped.
-    has_lost_nodes : bool
-        Whether nodes were erased since the solve.
+    ``shares`` hold what each label of the solve adds to the score of a node, memory-mapped.
     """
 
-    nodes: Int64Array
-    classes: Int64Array
-    places: Int64Array
-    densities: Float32Array | None
-    shares: Float32Array | None
-    has_lost_nodes: bool
+    nodes: Int64Array  # (n_labels,) dense ids
+    classes: Int64Array  # (n_labels,) places in ``PredictionMeta.class_names``
+    places: Int64Array  # (n_labels,) columns in ``shares``
+    densities: Float32Array | None  # (n_nodes, n_classes), memory-mapped; few models keep them
+    shares: Float32Array | None  # (n_nodes, n_solved) part of each score by each label
+    has_lost_nodes: bool  # nodes were erased since the solve
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Those beside a file of predictions; raises FileNotFoundError where none were kept."""
+        """The labels beside a prediction file; raises FileNotFoundError where none were kept."""
         with np.load(labels_path(path), allow_pickle=False) as parts:
             nodes, classes = parts["nodes"], parts["classes"]
             has_lost_nodes = "has_lost_nodes" in parts
@@ -74,10 +63,10 @@ class KeptLabels:
 
 
 def erase_labels(path: Path, nodes: Int64Array) -> None:
-    """Overwrite what is kept of some dense ids; killed and done again, it ends the same.
+    """Overwrite what is kept of some dense ids; safe to repeat after a crash.
 
-    Columns of shares come first: the labels tell which of them are to go. Raises FileNotFoundError
-    where no labels are kept.
+    Columns of shares go first, since the labels say which columns to overwrite. Raises
+    FileNotFoundError where no labels are kept.
     """
     with np.load(labels_path(path), allow_pickle=False) as parts:
         labeled, classes = parts["nodes"], parts["classes"]
@@ -94,7 +83,7 @@ def erase_labels(path: Path, nodes: Int64Array) -> None:
 
 
 def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
-    """Write an array anew with zeros in some rows and columns, where it is and has others."""
+    """Rewrite an array, if there is one, with zeros in some rows and columns."""
     kept = _mapped(path)
     if kept is None:
         return

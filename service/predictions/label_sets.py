@@ -1,4 +1,4 @@
-"""Sets of labels that hold the true one with a stated chance, read from kept p-values."""
+"""Label sets, which hold the true label with a stated probability; read from stored p-values."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from peewit.solvers.assessment.conformal import guaranteed_coverage
 
 
 class SetsNotKept(LookupError):
-    """The job kept nothing that sets could be read from."""
+    """The job kept no p-values to read sets from."""
 
     argument: ClassVar[str] = "job"
 
@@ -32,16 +32,10 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSets:
-    """Sets of a coverage, of one file of predictions.
+    """Label sets of one prediction file at one coverage.
 
-    A class is in the set of a node where its p-value is more than 1 - coverage, and where it is the
-    one predicted, so that no set is empty (J9).
-
-    Attributes
-    ----------
-    file : PredictionFile
-    coverage : float
-        Asked.
+    The set of a node holds the classes whose p-value is more than 1 - coverage, and the predicted
+    class, so that no set is empty (J9).
     """
 
     file: PredictionFile
@@ -49,7 +43,7 @@ class LabelSets:
 
     @classmethod
     def of(cls, file: PredictionFile, coverage: float) -> "LabelSets":
-        """Raises ValueError unless it lies in (0, 1), and `SetsNotKept`."""
+        """Sets of a file; raises ValueError for coverage outside (0, 1), and `SetsNotKept`."""
         if not 0.0 < coverage < 1.0:
             raise BadArgument("coverage", f"must lie in (0, 1), got {coverage}")
         if file.meta.score == "value":
@@ -64,14 +58,14 @@ class LabelSets:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of rows with their sets: ``labels`` and ``certain`` come last."""
+        """Schema of rows with their sets: ``labels`` and ``certain`` come last."""
         labels = label_values(self.file.meta.class_names)
         added = [pa.field("labels", pa.list_(labels.type), nullable=False)]
         added.append(pa.field("certain", pa.bool_(), nullable=False))
         return pa.schema([*self.file.schema, *added], metadata=self.file.schema.metadata)
 
     def with_sets(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of predictions with their sets: ``certain`` where one label alone is in it."""
+        """Rows of predictions with their sets; ``certain`` where a set holds one label."""
         labels, schema = label_values(self.file.meta.class_names), self.schema
         for batch in batches:
             is_in = self._is_in(batch)
@@ -93,12 +87,12 @@ class LabelSets:
         return {**prediction, "labels": held, "certain": len(held) == 1}
 
     def sizes(self, batch: pa.RecordBatch) -> Int64Array:
-        """(n_rows,) labels in the set of each node."""
+        """(n_rows,) number of labels in the set of each node."""
         sizes: Int64Array = self._is_in(batch).sum(axis=1)
         return sizes
 
     def summary(self) -> SetsOfPredictions:
-        """What the sets promise, to whom, and how large they are."""
+        """Coverage guaranteed to each group of classes, and how large the sets are."""
         meta, sets = self.file.meta, self.file.meta.sets or {}
         groups, n_compared = np.array(sets["groups"]), np.array(sets["n_compared"])
         is_promised = np.ones(groups.size, bool)

@@ -1,6 +1,6 @@
-"""Scores of labels when they were left out, in a file beside the predictions of their job.
+"""Scores of labels while they were left out, in a file beside the predictions of their job.
 
-A job that cross-validates writes it before its predictions, and it is removed with them
+A job that cross-validates writes it before its predictions; both are removed together
 (`peewit.service.predictions.store`).
 """
 
@@ -16,31 +16,19 @@ from peewit.solvers.models.left_out.label_sample import DOUBT
 
 
 class NotCrossValidated(LookupError):
-    """The job kept no scores of labels left out."""
+    """The job kept no scores of left-out labels."""
 
     argument: ClassVar[str] = "job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeftOut:
-    """Labels that were left out once.
+    """Labels that were left out once, with the scores that the other labels give their nodes."""
 
-    Attributes
-    ----------
-    nodes : (n_left_out,) int64 or None
-        Dense ids of their nodes; None in files of an older release.
-    classes : (n_left_out,) int64
-        Their class, as a place in ``PredictionMeta.class_names``.
-    scores : (n_left_out, n_classes) float32
-        What they were predicted by the other labels; -inf where none of them reaches.
-    is_dropped : (n_left_out,) bool
-        Which the answer does without.
-    """
-
-    nodes: Int64Array | None
-    classes: Int64Array
-    scores: Float32Array
-    is_dropped: BoolArray
+    nodes: Int64Array | None  # (n_left_out,) dense ids; None in files of an older release
+    classes: Int64Array  # (n_left_out,) places in ``PredictionMeta.class_names``
+    scores: Float32Array  # (n_left_out, n_classes); -inf where no other label reaches
+    is_dropped: BoolArray  # (n_left_out,) the final solve does without it
 
 
 def write_left_out(
@@ -50,7 +38,7 @@ def write_left_out(
     scores: Float32Array,
     is_dropped: BoolArray | None = None,
 ) -> None:
-    """Write the labels that were left out, whose scores are no nan, beside a prediction file."""
+    """Write the left-out labels whose scores are not nan beside a prediction file."""
     was_left_out = ~np.isnan(scores[:, 0])
     columns = {
         "nodes": nodes[was_left_out],
@@ -63,9 +51,9 @@ def write_left_out(
 
 
 def erase_left_out(path: Path, nodes: Int64Array) -> None:
-    """Take labels of some dense ids out of those that lie beside a prediction file.
+    """Remove the left-out labels of some dense ids from the file beside a prediction file.
 
-    Raises FileNotFoundError where none do, and KeyError where they do not say of which nodes.
+    Raises FileNotFoundError where there is no such file, and KeyError where it names no nodes.
     """
     with np.load(left_out_path(path), allow_pickle=False) as parts:
         columns = dict(parts)
@@ -75,9 +63,9 @@ def erase_left_out(path: Path, nodes: Int64Array) -> None:
 
 
 def sample_p_value(file: PredictionFile) -> float | None:
-    """How likely a random sample is as unlike the nodes as the labels; None where that is likely.
+    """P-value of the labels being a random sample of the nodes; None where there is no doubt of it.
 
-    Only `auto` tells it, of all labels: None, too, where suggested ones are not judged by.
+    Only `auto` computes it, over all labels; so it is None where only some labels are judged by.
     """
     if file.meta.judged_by is not None:
         return None
@@ -86,7 +74,7 @@ def sample_p_value(file: PredictionFile) -> float | None:
 
 
 def read_left_out(file: PredictionFile) -> LeftOut:
-    """The labels left out of the job of some predictions; raises `NotCrossValidated`."""
+    """Left-out labels of the job of a prediction file; raises `NotCrossValidated`."""
     meta = file.meta
     if not meta.parameters.get("cross_validate"):
         raise NotCrossValidated(
@@ -102,7 +90,7 @@ def read_left_out(file: PredictionFile) -> LeftOut:
                 scores=parts["scores"],
                 is_dropped=parts.get("is_dropped", np.zeros(classes.size, bool)),
             )
-    except FileNotFoundError:  # of an older release, or of a model that is judged by other scores
+    except FileNotFoundError:  # an older release, or a model judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
             "scores=decision where the model has that parameter"

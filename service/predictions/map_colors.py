@@ -1,9 +1,9 @@
-"""Colors of a map: classes, doubts and labels of its nodes, in its order, kept in memory.
+"""Colors of a map: predicted classes and doubts of its nodes, in its order, kept in memory.
 
-Context: a tile is to be there in a fifth of a second, and to fetch predictions in the order of a
-map takes longer than that for ten million nodes. Decision: the columns that tiles are made of are
-joined once for each file of predictions, 3 bytes a node. Consequence: a solve or a label changes
-colors and never the map, and tiles read memory that lies together.
+Context: a tile must be there in a fifth of a second, and gathering predictions in the order of a
+map of ten million nodes takes longer. Decision: the columns of tiles are joined once for each
+prediction file, 3 bytes a node. Consequence: a solve or a label changes colors and never the map,
+and tiles read contiguous memory.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.streaming.passes.node_map import NodeMap
 
 HIDDEN: Final = -2
-"""Color of a node that was erased; -1 is that of nodes without a class."""
+"""Color of an erased node; -1 is the color of nodes without a class."""
 
 N_RANGES: Final = 5
-"""Of predicted numbers."""
+"""Number of ranges that predicted numbers are divided into."""
 
 MAX_CLASSES: Final = 1 << 15
-"""That have colors of their own."""
+"""Most classes that have colors of their own."""
 
 _SURE_QUANTILE: Final = 0.95
 _SAMPLED: Final = 100_000
@@ -43,17 +43,15 @@ class Colors:
     ----------
     kind : "classes", "numbers" or "nothing"
         What is predicted; ranges stand for numbers.
-    class_names : tuple of str
-        What colors mean.
     class_sizes : tuple of int
-        Nodes of each.
+        Nodes of each color.
     color : (n_nodes,) int16
         Place in ``class_names``, -1 or `HIDDEN`.
     doubt : (n_nodes,) uint8
-        1 minus the margin in parts of 255; of class scores, in parts of the margin that 95 % of
-        the nodes stay below. 0 where no label reaches and for numbers.
+        255 (1 - margin). Class scores divide the margin by the one that 95 % of the nodes stay
+        below. 0 where no label reaches, and for numbers.
     edges : (n_ranges + 1,) float64, optional
-        Of the ranges of numbers.
+        Bounds of the ranges of numbers.
     """
 
     kind: Literal["classes", "numbers", "nothing"]
@@ -65,7 +63,7 @@ class Colors:
 
 
 def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:
-    """What a file of predictions says of the nodes of a map, of erased dense ids nothing."""
+    """Colors of the nodes of a map by a prediction file; erased dense ids are hidden."""
     n_nodes = found.meta.n_nodes
     color, doubt = np.full(n_nodes, -1, np.int16), np.zeros(n_nodes, np.uint8)
     names: tuple[str, ...] = ()
@@ -94,7 +92,7 @@ def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -
 
 
 def _classes(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
-    """The class of each node by its place among the classes of a file."""
+    """Class of each node, as a place among the classes of the file, and the classes."""
     names = file.meta.class_names[:MAX_CLASSES]
     place_of = pa.array([str(name) for name in names])
     parts = []
@@ -112,7 +110,7 @@ def _classes(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...]]:
 
 
 def _numbers(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...], FloatArray]:
-    """The range that the number of each node lies in, of some equal ones, and their edges."""
+    """Range of each node's number, among equal ranges; their names and their edges."""
     values = np.concatenate(
         [batch.column("label").to_numpy(zero_copy_only=False) for batch in file.batches()]
     ).astype(np.float64)
@@ -124,7 +122,7 @@ def _numbers(file: PredictionFile) -> tuple[Int16Array, tuple[str, ...], FloatAr
 
 
 def range_of(values: FloatArray, edges: FloatArray) -> Int16Array:
-    """Place of the range that each number lies in, the nearest one; -1 of what is no number."""
+    """Range that each number lies in, or the nearest one; -1 for nan and infinite values."""
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
     return np.where(np.isfinite(values), place, -1).astype(np.int16)
 

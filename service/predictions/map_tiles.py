@@ -1,7 +1,7 @@
-"""Tiles of a map: the places of nodes joined with what is predicted and labeled.
+"""Map tiles: positions of nodes joined with predictions and labels.
 
-A tile of few nodes lists them. One of many has cells with how many nodes are in each, their most
-frequent class and their doubt, and lists those of its nodes that are labeled or most in doubt.
+A tile with few nodes lists them. A tile with many has cells with the number of nodes, the most
+frequent class and the doubt, and lists only nodes that are labeled or most in doubt.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ FORMAT: Final = 1
 MEDIA_TYPE: Final = "application/octet-stream"
 CELLS_PER_SIDE: Final = 1 << CELL_BITS
 LABELED_SHOWN: Final = 512
-"""Labeled nodes that a tile with cells lists; evenly along the curve where there are more."""
+"""Most labeled nodes that a tile with cells lists; of more, an even sample along the curve."""
 
 DOUBTFUL_SHOWN: Final = 20
 _COORDINATE_BITS: Final = 16
@@ -29,27 +29,12 @@ _COORDINATE_BITS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilePlace:
-    """Which square of the map, and which of its nodes.
+    """Position of a tile, and the least doubt of its nodes; raises ValueError for no such tile."""
 
-    Attributes
-    ----------
-    zoom : int
-        The map is 2 ** zoom tiles wide.
-    column, line : int
-        From the left and from above.
-    min_doubt : float
-        Nodes of less doubt are left out; labeled ones, too.
-
-    Raises
-    ------
-    ValueError
-        There is no such tile.
-    """
-
-    zoom: int
-    column: int
-    line: int
-    min_doubt: float = 0.0
+    zoom: int  # the map is 2 ** zoom tiles wide
+    column: int  # from the left
+    line: int  # from the top
+    min_doubt: float = 0.0  # nodes of less doubt are left out, labeled ones, too
 
     def __post_init__(self) -> None:
         if not 0 <= self.zoom <= LAST_ZOOM:
@@ -95,7 +80,7 @@ class Cells:
 
     @classmethod
     def none(cls, n_nodes: int) -> "Cells":
-        """Of a tile that lists all its nodes."""
+        """Cells of a tile that lists all its nodes."""
         return cls(
             n_nodes=n_nodes,
             count=np.zeros(0, np.uint32),
@@ -106,7 +91,7 @@ class Cells:
 
 
 def _counted(colored: ColoredMap, found: slice, place: TilePlace, least: int) -> Cells:
-    """The cells of a tile; none where its nodes are few without being counted."""
+    """Cells of a tile; none where its nodes are so few that they are listed."""
     if found.stop - found.start <= TILE_POINTS:
         return Cells.none(0)
     n_cells = CELLS_PER_SIDE**2
@@ -127,7 +112,7 @@ def _counted(colored: ColoredMap, found: slice, place: TilePlace, least: int) ->
 
 
 def _marked(colored: ColoredMap, found: slice, least: int) -> Int64Array:
-    """Nodes that a tile lists beside its cells, as places in it."""
+    """Places in a tile of the nodes that it lists beside its cells."""
     color, doubt = colored.colors.color[found], colored.colors.doubt[found]
     first, stop = np.searchsorted(colored.labeled, (found.start, found.stop))
     labeled = colored.labeled[first:stop] - found.start
@@ -169,7 +154,7 @@ def _encoded(
 
 
 def _within(coordinate: npt.NDArray[np.uint32], zoom: int) -> npt.NDArray[np.uint64]:
-    """Of 24 bits of the whole map, the 16 that say where in the tile it is."""
+    """The 16 bits that give the position in the tile, of the 24 of the whole map."""
     bits = BITS - zoom
     inner = coordinate.astype(np.uint64) & np.uint64((1 << bits) - 1)
     return (inner << np.uint64(_COORDINATE_BITS)) >> np.uint64(bits)

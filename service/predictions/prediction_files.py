@@ -29,10 +29,10 @@ from peewit.streaming.durable_files import naming, publish_file
 
 ROWS_PER_BATCH: Final = 1 << 18
 MAX_SCORE_COLUMNS: Final = 32
-"""With more classes than this the file has no column per class."""
+"""Most classes of which each has a column of scores."""
 
 P_VALUE_PREFIX: Final = "p_value:"
-"""Of the columns per class by which sets are made."""
+"""Prefix of the columns with a p-value per class, from which sets are made."""
 
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
@@ -49,16 +49,16 @@ _BYTES_PER_PIECE: Final = 1 << 20
 _NO_NODES: Final = frozen(np.empty(0, np.int64))
 
 ScoreKind = Literal["probability", "class score", "value"]
-"""A class's score, in [0, 1] or not; or the number predicted, where labels are real numbers."""
+"""Score of a class, in [0, 1] or not; or the predicted number, where labels are real numbers."""
 
 
 def score_column(score: ScoreKind) -> str:
-    """What the column of the label's own score is called; those of classes are ``NAME:<class>``."""
+    """Name of the column with the score of the label; class columns are ``NAME:<class>``."""
     return "probability" if score == "probability" else "score"
 
 
 def own_score(names: Sequence[str]) -> str:
-    """The same by the names of the columns of a table."""
+    """Name of the score column among the column names of a table."""
     return "probability" if "probability" in names else "score"
 
 
@@ -68,36 +68,31 @@ class PredictionMeta:
 
     Attributes
     ----------
-    graph_id, job_id : str
     attempt : int
-        The attempt of the job that wrote the file.
-    model : str
-        Public name.
+        Attempt of the job that wrote the file.
     parameters : mapping
         All hyperparameters, defaults included.
-    snapshot, labels_seq, features_version : int
-        What was solved.
     epsilon_asked : float or None
         Spectral error asked of the snapshot; None where it keeps edges within a budget.
     epsilon_expected : float
-        The one to expect; 0 where it has all edges.
+        Spectral error to expect; 0 where the snapshot has all edges.
     solver_status : str
-        ``converged`` or what kept the solver from it.
-    score : "probability", "class score" or "value"
+        ``converged``, or why the solver did not.
+    score : ScoreKind
         How to read ``score``, ``margin`` and the columns per class.
     class_names : tuple of str or int
         In the order of the columns per class; empty where numbers are predicted.
     stats : mapping
-        The solver's figures; with ``refined`` the scores are those of the full graph, reached in
+        Figures of the solver. With ``refined`` the scores are those of the full graph, reached in
         so many ``passes`` with this relative ``residual``.
     sets : mapping or None
-        Where sets of classes can be read: ``n_folds``, and of each class the number of its group
-        and the labels that it was compared with, ``groups`` and ``n_compared``; and the places of
-        classes that nothing is promised to, ``unpromised``.
+        What sets are read with: ``n_folds``; by class, ``groups`` (number of its group) and
+        ``n_compared`` (labels that it was compared with); ``unpromised``, places of classes that
+        have no guarantee.
     calibration : mapping or None
-        What makes probabilities of class scores, where they were no such by themselves.
+        Turns class scores into probabilities; None where they were probabilities before.
     judged_by : str or None
-        In words, which labels are left out to judge by, where some were suggested.
+        In words, the labels that predictions are judged by, where some labels were suggested.
     """
 
     graph_id: str
@@ -120,7 +115,7 @@ class PredictionMeta:
 
     @property
     def label_column(self) -> str:
-        """The column of labels that is predicted, empty for the one without a name."""
+        """The predicted column of labels; empty for the unnamed one."""
         return str(self.parameters.get(LABEL_COLUMN, ""))
 
     @property
@@ -129,12 +124,12 @@ class PredictionMeta:
         return file_name(self.job_id, self.attempt)
 
     def to_schema_metadata(self) -> dict[bytes, bytes]:
-        """One JSON value under the key ``peewit``."""
+        """The record as JSON, under the key ``peewit``."""
         return {_META_KEY: json.dumps(asdict(self)).encode()}
 
     @classmethod
     def from_schema(cls, schema: pa.Schema) -> "PredictionMeta":
-        """What `to_schema_metadata` stored."""
+        """The record that `to_schema_metadata` stored."""
         values = json.loads(schema.metadata[_META_KEY])
         return cls(**values | {"class_names": tuple(values["class_names"])})
 
@@ -150,50 +145,37 @@ def write_predictions(
     p_values: Float32Array | None = None,
     stability: Float32Array | None = None,
 ) -> Path:
-    """Write the predictions of one attempt whole, flushed to the disk.
+    """Path of the predictions of one attempt, written whole and flushed to the disk.
 
     Columns of classes: ``node``; ``label`` (null where no label reaches; int64 when every class is
     a number, else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label
     reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each. Where
-    scores are probabilities these columns are ``probability`` and ``probability:<class>``.
-    Probabilities are kept in [0, 1], by which the solver's tolerance may miss it.
+    scores are probabilities these columns are ``probability`` and ``probability:<class>``, clipped
+    to [0, 1], which the solver's tolerance may miss.
 
-    Where ``meta.score`` is ``value``: ``node``; ``label``, the number predicted, float64, null
+    Where ``meta.score`` is ``value``: ``node``; ``label``, the predicted number, float64, null
     where no label reaches; ``score``, the same number, and there the mean of the labels;
     ``margin``, null; ``reachable``.
 
-    With ``p_values``, columns ``p:<class>`` stand at the end, by which sets are made.
-
-    With ``variance`` or ``stability``, columns of these names stand after ``reachable``, null where
-    no label reaches.
+    With ``p_values``, columns ``p_value:<class>`` follow at the end. With ``variance`` or
+    ``stability``, columns of these names follow ``reachable``, null where no label reaches.
 
     Parameters
     ----------
-    directory : Path
-        Created when missing.
-    meta : PredictionMeta
-        Names the file.
     nodes : (n_nodes,) Arrow array
-        External ids in the order of the dense ones; null for nodes that were erased.
+        External ids by dense id; null for erased nodes.
     scores : (n_nodes, n_columns) float64
         In the order of ``meta.class_names``, two classes or more; or one column of numbers.
-    reachable : (n_nodes,) bool
     variance : (n_nodes,) float32, optional
         Posterior variance of each node.
     p_values : (n_nodes, n_classes) float32, optional
-        Of each class at each node.
     stability : (n_nodes,) float32, optional
         Share of the replicas of the sparsifier in which a node has the same class.
-
-    Returns
-    -------
-    Path
-        The new file.
 
     Raises
     ------
     ValueError
-        Lengths differ, or two classes show alike (1 and "1").
+        Lengths differ, or two classes have the same text (1 and "1").
     """
     n_nodes, n_columns = scores.shape
     is_value = meta.score == "value"
@@ -247,7 +229,7 @@ def write_predictions(
 
 
 def require_few_classes(argument: str, n_classes: int) -> None:
-    """Raise BadArgument where there are so many classes that none has columns of its own."""
+    """Raise BadArgument where there are too many classes for columns of their own."""
     if n_classes > MAX_SCORE_COLUMNS:
         raise BadArgument(
             argument,
@@ -256,12 +238,9 @@ def require_few_classes(argument: str, n_classes: int) -> None:
 
 
 def label_values(class_names: tuple[str | int, ...]) -> pa.Array:
-    """The classes as people see them: int64 when all are numbers, else strings.
+    """The classes as stored: int64 when all are numbers, else strings.
 
-    Raises
-    ------
-    ValueError
-        A number and a string show alike.
+    Raises ValueError where a number and a string have the same text.
     """
     if all(isinstance(name, int) for name in class_names):
         return pa.array(class_names, pa.int64())
@@ -283,7 +262,7 @@ def _schema(
     further: Sequence[str],
     has_sets: bool,
 ) -> pa.Schema:
-    """The columns; ``labels`` are the classes, None where numbers are predicted."""
+    """Schema of a file; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
     if pa.types.is_string(label_type):
         label_type = pa.dictionary(pa.int32(), label_type)
@@ -308,7 +287,7 @@ def _schema(
 
 
 def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
-    """The columns of `_schema` after the node for some rows of numbers."""
+    """Columns of `_schema` after ``node``, for some rows of numbers."""
     return [
         pa.array(values, pa.float64(), mask=~reachable),
         pa.array(values, pa.float32()),
@@ -320,17 +299,10 @@ def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
 def class_columns(
     labels: pa.Array, scores: FloatArray, reachable: BoolArray, score: str
 ) -> dict[str, pa.Array]:
-    """Columns of some rows after the node, by name.
+    """Columns of some rows after ``node``, by name; no label and margin 0 where not ``reachable``.
 
-    Parameters
-    ----------
-    labels : pyarrow.Array
-        From `label_values`.
-    scores : (n_rows, n_classes) float64
-    reachable : (n_rows,) bool
-        Where it is false there is no label, and no margin.
-    score : str
-        From `score_column`.
+    ``labels`` come from `label_values`, ``score`` from `score_column`; ``scores`` are (n_rows,
+    n_classes).
     """
     two_best = np.partition(scores, -2, axis=1)[:, -2:]
     margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
@@ -358,29 +330,8 @@ def _one_chunk(nodes: pa.Array | pa.ChunkedArray) -> pa.Array:
 class Prediction(TypedDict):
     """What is predicted for one node, as values for JSON.
 
-    Attributes
-    ----------
-    node : str or int
-        External id; a string of digits where a float would not hold the integer.
-    label : str, int or float, optional
-        None where no label reaches.
-    score : float32
-        Of the winner; the number predicted where labels are real numbers.
-    margin : float32, optional
-        Distance to the runner-up; None where labels are real numbers.
-    reachable : bool
-        Whether any label reaches the node.
-    variance : float32, optional
-        Of the node given the labels; None unless it was asked for, and where no label reaches.
-    stability : float32, optional
-        Share of the replicas of the sparsifier that predict the same; None as ``variance``.
-    scores : dict, optional
-        Score of each class by its name; None where there are too many classes, or none.
-    p_values : dict, optional
-        By which sets are made, of each class by its name; None unless the job kept them.
-    labels, certain
-        Its set of some coverage, and whether that holds one label; None unless a coverage is asked
-        (`label_sets`).
+    ``variance``, ``stability``, ``p_values`` and ``labels`` are None unless the job or the caller
+    asked for them.
     """
 
     node: str | int
@@ -397,23 +348,11 @@ class Prediction(TypedDict):
 
 
 class PredictionFile:
-    """Reads one prediction file; memory-mapped, so opening it costs nothing.
+    """Reader of one prediction file, memory-mapped, so that opening it is cheap; thread-safe.
 
-    Any number of threads may read.
-
-    Parameters
-    ----------
-    path : Path
-        Written by `write_predictions`. Once open it stays readable when the file is removed.
-    hidden : (n_hidden,) int64
-        Dense ids, increasing, of nodes that are not to be shown.
-
-    Attributes
-    ----------
-    key : tuple
-        Differs between two files, and between two readers that show other nodes.
-    is_whole : bool
-        Whether every row has a node; those of erased ones have none, and nothing else either.
+    An open file stays readable after it is removed. ``hidden`` are dense ids, increasing, of nodes
+    that must not be shown. ``key`` differs between two files, and between two readers that hide
+    different nodes. ``is_whole`` says whether every row has a node; rows of erased nodes are blank.
     """
 
     def __init__(self, path: Path, hidden: Int64Array = _NO_NODES) -> None:
@@ -422,7 +361,7 @@ class PredictionFile:
         reader = pa.ipc.open_file(self._content)
         self.schema: pa.Schema = _with_nodes(reader.schema, nullable=False)
         self.meta = PredictionMeta.from_schema(self.schema)
-        # Views of the file, made once: a view costs more than to look a node up in it.
+        # views are made once: making one costs more than a lookup in it
         batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
         blanked = list(_blanked(batches, hidden))
         self.is_whole = not any(batch.column("node").null_count for batch in blanked)
@@ -435,25 +374,25 @@ class PredictionFile:
 
     @property
     def score_column(self) -> str:
-        """Name of the column of scores; those of classes are ``NAME:<class>``.
+        """Name of the score column in this file; class columns are ``NAME:<class>``.
 
-        As the file has it: those of earlier versions call probabilities scores.
+        Files of earlier versions call probabilities scores.
         """
         return own_score(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order of the dense ids, some at a time."""
+        """All rows by dense id, in batches."""
         yield from self._batches
 
     def shown(self) -> Iterator[pa.RecordBatch]:
-        """The rows that have a node, in order, some at a time."""
+        """The rows that have a node, by dense id, in batches."""
         for batch in self._batches:
             nodes = batch.column("node")
             kept = batch.filter(nodes.is_valid()) if nodes.null_count else batch
             yield pa.record_batch(kept.columns, schema=self.schema)
 
     def erase(self, nodes: IntArray) -> None:
-        """Write the file anew without what it says of some dense ids, unless it says nothing."""
+        """Rewrite the file without some dense ids, unless it has nothing of them."""
         mine = np.asarray(nodes, np.int64)
         mine = mine[mine < self.n_nodes]
         names = (self._batches[batch].column("node") for batch in mine // ROWS_PER_BATCH)
@@ -470,14 +409,14 @@ class PredictionFile:
         publish_file(self.path, write)
 
     def table(self) -> pa.Table:
-        """All rows in order of the dense ids, as a view of the file."""
+        """All rows by dense id, as a view of the file."""
         return pa.Table.from_batches(self._batches, self._aligned)
 
     def stream(self) -> Iterator[memoryview]:
-        """All rows as an Arrow IPC stream, a piece of the file after the other and none decoded.
+        """All rows as an Arrow IPC stream, in pieces of the file that are not decoded.
 
-        Only of a file that `is_whole`. Between its magic number and its footer an IPC file is such
-        a stream.
+        Only for a file that `is_whole`. An IPC file is such a stream between its magic number and
+        its footer.
         """
         content = memoryview(self._content)
         trailer = struct.Struct(f"<i{len(_MAGIC)}s")
@@ -487,7 +426,7 @@ class PredictionFile:
             yield content[start : min(start + _BYTES_PER_PIECE, stop)]
 
     def take(self, nodes: IntArray) -> pa.Table:
-        """The rows of some dense ids that have a node, in the order given; no others are read."""
+        """The rows of those dense ids that have a node, in the given order; reads no others."""
         batch_of, row_of = np.divmod(np.asarray(nodes, np.int64), ROWS_PER_BATCH)
         order = np.argsort(batch_of, kind="stable")
         pieces = [
@@ -498,12 +437,9 @@ class PredictionFile:
         return pa.Table.from_arrays(taken.columns, schema=self.schema)
 
     def lookup(self, nodes: IntArray) -> list[Prediction]:
-        """The predictions of some dense ids, in the order given.
+        """Predictions of some dense ids, in the given order.
 
-        Raises
-        ------
-        IndexError
-            An id is negative or newer than the snapshot.
+        Raises IndexError for an id that is negative or newer than the snapshot.
         """
         nodes = np.asarray(nodes, dtype=np.int64)
         if nodes.size and not 0 <= nodes.min() <= nodes.max() < self.n_nodes:
@@ -511,7 +447,7 @@ class PredictionFile:
                 f"nodes must lie in [0, {self.n_nodes}), got {nodes.min()} to {nodes.max()}"
             )
         batch_of, row_of = np.divmod(nodes, ROWS_PER_BATCH)
-        if len(nodes) == 1:  # a scalar of each column takes a tenth of the time of a row
+        if len(nodes) == 1:  # scalars by column take a tenth of the time
             row = int(row_of[0])
             return self._predictions(
                 [column[row : row + 1] for column in self._columns[batch_of[0]]]
@@ -572,7 +508,7 @@ class PredictionFile:
 
 
 def _by_class(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """Of each row what its columns of a prefix hold, by class; nothing where there are none."""
+    """Values of the columns of a prefix, for each row by class; empty without such columns."""
     found = {
         name.removeprefix(prefix): each for name, each in values.items() if name.startswith(prefix)
     }
@@ -584,7 +520,7 @@ def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:
 
 
 def _blanked(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
-    """Batches that say nothing of some dense ids, which increase."""
+    """Batches with the rows of some dense ids, which increase, blanked."""
     first = 0
     for batch in batches:
         start, stop = np.searchsorted(nodes, (first, first + batch.num_rows))
@@ -593,7 +529,7 @@ def _blanked(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.
 
 
 def _blank(batch: pa.RecordBatch, rows: IntArray) -> pa.RecordBatch:
-    """A batch with nothing in some rows: null, or 0 in columns that hold a number everywhere."""
+    """A batch with some rows blanked: null, or 0 in columns that are not nullable."""
     is_blank = np.zeros(batch.num_rows, bool)
     is_blank[rows] = True
     place = pa.array(np.arange(batch.num_rows), mask=is_blank)
@@ -609,7 +545,7 @@ def _blank(batch: pa.RecordBatch, rows: IntArray) -> pa.RecordBatch:
 
 
 def _json_values(column: pa.Array) -> list[Any]:
-    """Values as JSON can carry them; floats of 32 bits stay such, and are written as short."""
+    """Values for JSON; 32-bit floats stay such, and so are written short."""
     if column.type == pa.float32():
         numbers = list(column.to_numpy(zero_copy_only=False))
         return (
@@ -622,47 +558,47 @@ def _json_values(column: pa.Array) -> list[Any]:
 
 
 def file_name(job_id: str, attempt: int) -> str:
-    """Of one attempt alone, so that two attempts never write to one file."""
+    """Name of the file of one attempt; two attempts never write to one file."""
     return f"{job_id}-{attempt}{SUFFIX}"
 
 
 def predictor_path(path: Path) -> Path:
-    """Path of the predictor that belongs to a file of predictions, if there is one."""
+    """Path of the predictor beside a prediction file; it may not exist."""
     return path.with_suffix(PREDICTOR_SUFFIX)
 
 
 def given_path(path: Path) -> Path:
-    """Path of what nodes give new points that belongs to a file of predictions, if any."""
+    """Path of what nodes give new points, beside a prediction file; it may not exist."""
     return path.with_suffix(GIVEN_SUFFIX)
 
 
 def left_out_path(path: Path) -> Path:
-    """Path of the scores of labels left out that belong to a file of predictions, if any."""
+    """Path of the scores of left-out labels beside a prediction file; it may not exist."""
     return path.with_suffix(LEFT_OUT_SUFFIX)
 
 
 def labels_path(path: Path) -> Path:
-    """Path of the labels that a file of predictions was made from."""
+    """Path of the labels that a prediction file was made from."""
     return path.with_suffix(LABELS_SUFFIX)
 
 
 def densities_path(path: Path) -> Path:
-    """Path of the densities of classes that belong to a file of predictions, if any."""
+    """Path of the class densities beside a prediction file; it may not exist."""
     return path.with_suffix(DENSITIES_SUFFIX)
 
 
 def shares_path(path: Path) -> Path:
-    """Path of what each label adds to scores, beside a file of predictions, if it was kept."""
+    """Path of what each label adds to scores, beside a prediction file; it may not exist."""
     return path.with_suffix(SHARES_SUFFIX)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write named arrays whole, flushed to the disk, as an uncompressed ``.npz``."""
+    """Write named arrays as an uncompressed ``.npz``, whole and flushed to the disk."""
     _write(path, lambda file: np.savez(file, **arrays))
 
 
 def write_array(path: Path, array: Float32Array) -> None:
-    """Write one array whole, flushed to the disk, which can be memory-mapped."""
+    """Write one array as an ``.npy`` that can be memory-mapped, whole and flushed to the disk."""
     _write(path, lambda file: np.save(file, array))
 
 

@@ -1,8 +1,8 @@
 """Predictors of new points: the functions of a solve, in a file beside its predictions.
 
 A predictor is an uncompressed ``.npz`` without pickled objects, published whole before the
-predictions are, and removed with them (`peewit.service.predictions.store`). Where new points may
-have edges, so does an ``.npy`` of what each node gives them, of which only neighbors are read.
+predictions and removed with them (`peewit.service.predictions.store`). Where new points may have
+edges, an ``.npy`` of what each node gives them is published, too; only rows of neighbors are read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,17 +48,17 @@ from peewit.solvers.models.linear.filtered_ridge import (
 from peewit.solvers.solution import Functions, Solution
 
 _OF_NODES: Final = ("node", "reachable", "variance", "stability")
-"""Columns of predictions that new points have not, and those by which sets are made."""
+"""Columns of predictions that new points lack, as they lack those of p-values."""
 
 
 class JobNotSucceeded(RuntimeError):
-    """The job has no answer, so far or for good."""
+    """The job has no predictions, yet or ever."""
 
     argument: ClassVar[str] = "job"
 
 
 class NotInductive(ValueError):
-    """The job has labeled the nodes of its graph and can say nothing of other points."""
+    """The job labeled only the nodes of its graph and cannot predict new points."""
 
     argument: ClassVar[str] = "job"
 
@@ -66,10 +66,7 @@ class NotInductive(ValueError):
 def write_predictor(path: Path, functions: Functions) -> None:
     """Write functions whole, flushed to the disk.
 
-    Raises
-    ------
-    TypeError
-        Functions of another kind than `Expansion` and `LinearFunctions`.
+    Raises TypeError for functions other than `Expansion` and `LinearFunctions`.
     """
     if isinstance(functions, LinearFunctions):
         parts = _linear_parts(functions)
@@ -81,13 +78,13 @@ def write_predictor(path: Path, functions: Functions) -> None:
 
 
 def read_functions(path: Path) -> Functions:
-    """What `write_predictor` wrote; raises FileNotFoundError."""
+    """The functions that `write_predictor` wrote; raises FileNotFoundError."""
     with np.load(path, allow_pickle=False) as parts:
         return _read_linear(parts) if "weights" in parts else _read_expansion(parts)
 
 
 def given_of(model: Model, prepared: Any, solution: Solution) -> FloatArray | None:
-    """(n_nodes, n_classes) what nodes give new points with edges; None where points have none."""
+    """(n_nodes, n_classes) what nodes give new points by edges; None where points have no edges."""
     functions = solution.functions
     if not isinstance(model, FilteredRidge) or not isinstance(functions, LinearFunctions):
         return None
@@ -114,7 +111,7 @@ def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
         is_unit=bool(parts["is_unit"]),
         constant=float(parts["constant"]),
         center=parts["center"],
-        zeros_stay=bool(parts.get("zeros_stay", False)),  # of files from before there was any
+        zeros_stay=bool(parts.get("zeros_stay", False)),  # absent from files of an older release
     )
     return LinearFunctions(weights=parts["weights"], form=form, sigmoid=parts.get("sigmoid"))
 
@@ -165,39 +162,26 @@ def _read_expansion(parts: Mapping[str, Any]) -> Expansion:
 class Joining:
     """Scores of new points by features and edges (K5b).
 
-    Attributes
-    ----------
-    given : (n_nodes, n_classes) float32
-        What nodes give points with edges to them, mapped from a file.
-    teleport : float
-    constant : (n_classes,) float64
-        As of `peewit.solvers.models.linear.filtered_ridge.joined_scores`.
+    Arguments of `peewit.solvers.models.linear.filtered_ridge.joined_scores`.
     """
 
-    given: Float32Array
+    given: Float32Array  # (n_nodes, n_classes) what nodes give by edges; memory-mapped
     teleport: float
-    constant: FloatArray
+    constant: FloatArray  # (n_classes,)
 
     def scores(self, own: FloatArray, edges: PointEdges) -> FloatArray:
-        """(n_points, n_classes) those of points whose features alone have the scores ``own``."""
+        """(n_points, n_classes) scores of points whose features alone give the scores ``own``."""
         given = self.given[edges.nodes].astype(np.float64)
         return joined_scores(own, edges.weights, given, self.teleport, self.constant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictor:
-    """Predicts new points as the solve of a job did its nodes.
+    """Predicts new points with the functions of a job's solve.
 
-    Attributes
-    ----------
-    meta : PredictionMeta
-        What the job solved.
-    schema : pyarrow.Schema
-        Of the answers: ``label``, ``score`` or ``probability``, ``margin`` and, unless there are
-        many classes, one ``:<class>`` each, as in the predictions of the job.
-    functions : Functions
-    joining : Joining or None
-        Where points may have edges.
+    ``schema`` is that of the answers: ``label``, ``score`` or ``probability``, ``margin`` and,
+    unless there are many classes, one column per class, as in the predictions of the job.
+    ``joining`` is None where points have no edges.
     """
 
     meta: PredictionMeta
@@ -207,7 +191,7 @@ class Predictor:
 
     @property
     def n_columns(self) -> int:
-        """Numbers that a point has."""
+        """Number of features of a point."""
         return self.functions.n_columns
 
     def neighbors(self, graph: GraphRecord, nodes: KnownNodes) -> Neighbors | None:
@@ -235,14 +219,8 @@ class Predictor:
 def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     """Predictor of a job.
 
-    Raises
-    ------
-    JobNotSucceeded
-        The job waits, runs, failed or was cancelled.
-    NotInductive
-        Its model, or what the model worked on, says nothing of new points.
-    PredictionsNotFound
-        Newer jobs have replaced its predictions.
+    Raises `JobNotSucceeded`; `NotInductive` where the model, or its input, cannot predict new
+    points; and `PredictionsNotFound` where newer jobs have replaced its predictions.
     """
     inductive = ", ".join(inductive_models())
     if job.kind != "solve" or job.model not in inductive_models():
@@ -290,7 +268,7 @@ def _joining(file: PredictionFile, functions: Functions) -> Joining | None:
 
 
 def latest_predictor(store: PredictionStore, graph_id: str, *, column: str = "") -> Job | None:
-    """The job with the freshest predictions of those of a column that predict new points."""
+    """The job with the freshest predictions of a column among those that predict new points."""
     for job in store.kept(graph_id):
         if (job.result or {}).get("inductive") and job.parameters.get(LABEL_COLUMN, "") == column:
             return job

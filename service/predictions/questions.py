@@ -1,8 +1,8 @@
 """Questions to annotators: which node each is asked about, with no two asked about one at once.
 
-A question is a node without a label, which a strategy has chosen, or one that another person has
-labeled, for a second opinion. Of the latter the label and what is predicted are not part: whoever
-answers is to know neither.
+A question is either an unlabeled node that a strategy chose, or a node that another person labeled,
+for a second opinion. The latter shows neither label nor prediction, so that the answer is
+independent.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from peewit.service.tables.uploads import node_array, node_id
 from peewit.solvers.arguments import BadArgument
 
 Queue = Literal["second-opinion", "doubtful"]
-"""Labeled nodes for another person: a random share of them, or those that the others contradict."""
+"""Labeled nodes for another person: a random share of them, or those the others contradict."""
 
 QUEUES: Final[tuple[Queue, ...]] = get_args(Queue)
 
@@ -38,12 +38,12 @@ _TRIES: Final = 5
 
 
 def part_of(graph: GraphRecord, column: str) -> Callable[[str], float]:
-    """Numbers by which labeled nodes are drawn for second opinions, see `random_part`."""
+    """The function that orders labeled nodes at random for second opinions; see `random_part`."""
     return partial(random_part, seed=graph.settings.seed or 0, column=column)
 
 
 class Reserved(NamedTuple):
-    """Nodes for one annotator, as text, and until when they are theirs; None of none."""
+    """Nodes reserved for one annotator, as text, and until when; None without any."""
 
     nodes: list[str]
     until: datetime | None
@@ -51,30 +51,14 @@ class Reserved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Chooses and reserves; any number of threads and processes may ask.
-
-    Attributes
-    ----------
-    labels : LabelStore
-        Knows who has a label.
-    opinions : OpinionStore
-        Knows who has said what of labeled nodes.
-    reservations : Reservations
-        Who looks at what.
-    nodes : KnownNodes
-        Which nodes there are.
-    seconds : float
-        How long a node is reserved.
-    share : float
-        Of the labels given by hand that a second person is asked for, by default.
-    """
+    """Chooses nodes and reserves them; safe for any number of threads and processes."""
 
     labels: LabelStore
     opinions: OpinionStore
     reservations: Reservations
     nodes: KnownNodes
-    seconds: float
-    share: float
+    seconds: float  # that a node stays reserved
+    share: float  # of the labels given by hand that get a second opinion, by default
 
     def suggest(
         self,
@@ -88,10 +72,10 @@ class Questions:
         job_id: str | None = None,
         column: str | None = None,
     ) -> tuple[Suggestions, Reserved]:
-        """Nodes without label that are the holder's now, those first that were so before.
+        """Unlabeled nodes, now reserved for the holder; those reserved for them before come first.
 
-        Parameters and errors are those of `Suggester.suggest`; of all strategies at most
-        `MAX_SUGGESTIONS` nodes are reserved at once.
+        Parameters and errors are those of `Suggester.suggest`, but every strategy is limited to
+        `MAX_SUGGESTIONS` nodes.
         """
         if n_nodes > MAX_SUGGESTIONS:
             raise BadArgument(
@@ -108,7 +92,7 @@ class Questions:
         if column is not None:
             held = self.reservations.of_others(graph.id, holder, column=column)
         for tried in range(_TRIES):
-            # nodes may be labeled since the graph was looked at, so each further try chooses more
+            # nodes may have been labeled since, so each further try chooses more
             spare = n_nodes * (2**tried - 1)
             found = choose(len(held) + spare)
             if of_column is None:
@@ -144,34 +128,30 @@ class Questions:
         skipped: frozenset[str] = frozenset(),
         is_reserving: bool = True,
     ) -> Reserved:
-        """Nodes that others have labeled and this person is to label, too.
+        """Nodes that others have labeled and that this annotator shall label, too.
 
         Parameters
         ----------
-        graph : GraphRecord
-            Which graph.
         queue : Queue
-            A random share of the labels given by hand, in a random order that never changes; or
-            the labels that the others contradict, the most doubtful first.
+            A random share of the labels given by hand, in a random order that never changes; or the
+            labels that the others contradict, the most doubtful first.
         n_nodes : int
             Most nodes.
         annotator, holder : str
             Who is asked, and for whom nodes are reserved.
-        column : str
-            Name of the column of labels.
         share : float, optional
-            Of the labels, in [0, 1]; ``self.share`` when left out.
+            Share of the labels, in [0, 1]; ``self.share`` by default.
         file : PredictionFile, optional
-            Which labels are doubtful is told by it.
+            The predictions that tell doubtful labels.
         skipped : frozenset of str
             Nodes not to ask about.
         is_reserving : bool
-            False to look only.
+            False returns nodes without reserving them.
 
         Raises
         ------
         ValueError
-            ``share`` does not lie in [0, 1], or labels cannot be doubted by the predictions.
+            ``share`` does not lie in [0, 1], or the predictions cannot tell doubtful labels.
         """
         if queue == "doubtful":
             nodes = self._doubtful(graph, annotator, column, file)
@@ -198,7 +178,7 @@ class Questions:
     def due(
         self, graph: GraphRecord, annotator: str, *, column: str = "", share: float | None = None
     ) -> list[str]:
-        """Labeled nodes of the random share that this person has not answered, in their order."""
+        """Labeled nodes of the random share that this annotator has not answered, in order."""
         share = self.share if share is None else share
         if not 0 <= share <= 1:
             raise BadArgument("share", f"must lie in [0, 1], got {share}")
@@ -209,9 +189,9 @@ class Questions:
         return sorted((each for each in waiting if part(each) < share), key=part)
 
     def is_due(self, graph: GraphRecord, annotator: str, *, column: str = "") -> bool:
-        """Whether it is time to ask somebody for a second opinion between other questions.
+        """Whether the annotator's next question should be for a second opinion.
 
-        It is after so many labels of the graph that the share comes to one.
+        It should after so many labels of the graph that second opinions come to the share.
         """
         if self.share == 0:
             return False
@@ -219,7 +199,7 @@ class Questions:
         return last is None or graph.labels_seq - last >= round(1 / self.share) - 1
 
     def unlabeled(self, graph: GraphRecord, nodes: Sequence[str], column: str) -> list[str]:
-        """Those of some nodes that have no label."""
+        """Those of some nodes that have no label, in order."""
         labeled = self.labels.of_nodes(graph.id, nodes, column=column)
         return [each for each in nodes if each not in labeled]
 
@@ -234,7 +214,10 @@ class Questions:
         column: str,
         still: Callable[[list[str]], list[str]],
     ) -> Reserved:
-        """Up to so many nodes for somebody: first what they hold and ``still`` may be asked."""
+        """Up to ``n_nodes`` nodes reserved for a holder, those they hold already first.
+
+        ``still`` returns those of some nodes that may be asked about.
+        """
         own = self.reservations.own(graph.id, holder, column=column)
         place = {node: row for row, node in enumerate(nodes)}
         kept = still([each.node for each in own if each.strategy == strategy])
@@ -255,7 +238,7 @@ class Questions:
                 strategy=strategy,
                 seconds=self.seconds,
             )
-            # whoever had one until now may have labeled it since it was chosen
+            # the last holder may have labeled a node since it was chosen
             asked = set(still([each.node for each in got]))
             gone = [each.node for each in got if each.node not in asked]
             self.reservations.give_back(graph.id, gone, holder, column=column)
@@ -267,7 +250,7 @@ class Questions:
     def _doubtful(
         self, graph: GraphRecord, annotator: str, column: str, file: PredictionFile | None
     ) -> list[str]:
-        """Contradicted labels of others that this person has not answered, as they are ranked."""
+        """Contradicted labels of others that this annotator has not answered, as ranked."""
         if file is None:
             raise BadArgument("by", "must be second-opinion before anything is predicted")
         ranked = doubtful_labels(file, k=MAX_DOUBTFUL).labels
@@ -275,7 +258,7 @@ class Questions:
         return self.opinions.unanswered(graph.id, names, annotator, column=column)
 
     def _known(self, graph: GraphRecord, nodes: Sequence[str]) -> list[str]:
-        """Those that the graph has: labels may be there before their node."""
+        """Those of some nodes that the graph knows; labels may come before their node."""
         if not nodes:
             return []
         kind = graph.settings.node_ids

@@ -1,4 +1,4 @@
-"""Reader of predictions: the latest or one job's, by external ids."""
+"""Reader of predictions by external ids: the freshest ones, or those of one job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,48 +21,26 @@ class NodeNotFound(LookupError):
 
 
 class NodeNotPredicted(LookupError):
-    """The node came after the snapshot that the predictions were made from."""
+    """The node is newer than the snapshot that the predictions were made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """Predictions of the nodes asked for, and those without one, each in the order of asking.
-
-    Attributes
-    ----------
-    predictions : list of Prediction
-        Of the nodes that the snapshot holds.
-    newer : list of str or int
-        Nodes that came after the snapshot.
-    unknown : list of str or int
-        Nodes that the graph does not know.
-    """
+    """Predictions of the nodes asked for, and the nodes without one; each in the order asked."""
 
     predictions: list[Prediction]
-    newer: list[NodeId]
-    unknown: list[NodeId]
+    newer: list[NodeId]  # than the snapshot
+    unknown: list[NodeId]  # to the graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionReader:
-    """Finds predictions and looks nodes up in them.
-
-    Attributes
-    ----------
-    store : PredictionStore
-        Holds the files.
-    jobs : JobQueue
-        Holds the jobs that made them.
-    nodes : KnownNodes
-        Tells which nodes there are.
-    recent : Recent
-        Remembers which job is the freshest.
-    """
+    """Finds prediction files and looks nodes up in them."""
 
     store: PredictionStore
     jobs: JobQueue
     nodes: KnownNodes
-    recent: Recent
+    recent: Recent  # remembers which job is the freshest
 
     def find(
         self,
@@ -74,12 +52,8 @@ class PredictionReader:
     ) -> Job:
         """The job asked for, else the one with the freshest predictions of a column of labels.
 
-        Raises
-        ------
-        UnknownJob
-            The graph has no such job.
-        PredictionsNotFound
-            The job was for another model or column, or there are no predictions yet.
+        Raises `UnknownJob` where the graph has no such job, and `PredictionsNotFound` where the job
+        was for another model or column, or where there are no predictions yet.
         """
         if job_id is not None:
             job = self.recent.get(("job", job_id), lambda: self.jobs.get(job_id))
@@ -117,9 +91,9 @@ class PredictionReader:
         job_id: str | None,
         column: str | None = None,
     ) -> tuple[PredictionFile, Prediction] | None:
-        """Result of `find`, `open` and `one` where memory has it; else None.
+        """Result of `find`, `open` and `one` if it is in memory, else None.
 
-        For callers who must not wait: it reads no row and opens no file.
+        For callers that must not block: it reads no row and opens no file.
         """
         key = _freshest(graph, model, column or "") if job_id is None else ("job", job_id)
         if not self.recent.is_cached(key):
@@ -138,13 +112,13 @@ class PredictionReader:
         return self.store.read(job)
 
     def lookup(self, graph: GraphRecord, file: PredictionFile, nodes: Sequence[NodeId]) -> Lookup:
-        """The predictions of some nodes; those that have none are told apart."""
+        """Predictions of some nodes; newer and unknown nodes are listed apart."""
         ids = node_array(nodes, graph.settings.node_ids)
         dense = self.nodes.lookup(graph, ids)
         is_predicted = (dense >= 0) & (dense < file.n_nodes)
         is_known = dense >= 0
         absent = np.flatnonzero(~is_known)
-        if len(absent):  # a push that waits is not unknown, only newer
+        if len(absent):  # nodes of waiting pushes are newer, not unknown
             is_known[absent] = self.nodes.knows(graph, ids.take(pa.array(absent)))
         return Lookup(
             predictions=file.lookup(dense[is_predicted]),
@@ -153,15 +127,7 @@ class PredictionReader:
         )
 
     def one(self, graph: GraphRecord, file: PredictionFile, node: NodeId) -> Prediction:
-        """The prediction of one node.
-
-        Raises
-        ------
-        NodeNotFound
-            The graph does not know the node.
-        NodeNotPredicted
-            The node is newer than the snapshot.
-        """
+        """The prediction of one node; raises `NodeNotFound` or `NodeNotPredicted`."""
         found = self.lookup(graph, file, [node])
         if found.unknown:
             raise NodeNotFound(f"graph {graph.settings.name} has no node {node!r}")
@@ -181,5 +147,5 @@ def of_column(column: str) -> str:
 def _freshest(
     graph: GraphRecord, model: str | None, column: str
 ) -> tuple[str, str, str | None, str]:
-    """What the freshest predictions are remembered by."""
+    """Cache key of the freshest predictions."""
     return "freshest predictions", graph.id, model, column

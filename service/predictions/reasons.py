@@ -1,4 +1,4 @@
-"""Reasons of one prediction: the labels that speak for it, and on which way they are reached."""
+"""Reasons of one prediction: the labels that support it, and the way from the node to each."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -26,7 +26,7 @@ _CLASSES_SHOWN: Final = 5
 
 
 class ReasonsNotKept(LookupError):
-    """The job did not keep what reasons are told from."""
+    """The job did not keep what reasons are made from."""
 
     argument: ClassVar[str] = "job"
 
@@ -40,18 +40,11 @@ def node_reasons(
     *,
     k: int,
 ) -> NodeReasons:
-    """The labels that speak most for what is predicted of a node, and for other classes.
+    """The labels that most support the class predicted for a node, and those for other classes.
 
-    Raises
-    ------
-    ValueError
-        Numbers are predicted, or ``k`` does not lie in [1, `MAX_REASONS`].
-    NodeNotFound, NodeNotPredicted
-        As `PredictionReader.one`.
-    ReasonsNotKept
-        The job is of an older release.
-    SnapshotNotFound
-        The snapshot of the predictions is kept no longer.
+    Raises ValueError where numbers are predicted or ``k`` is not in [1, `MAX_REASONS`];
+    `NodeNotFound` and `NodeNotPredicted`; `ReasonsNotKept` for a job of an older release;
+    `SnapshotNotFound` where the snapshot is no longer kept.
     """
     if not 1 <= k <= MAX_REASONS:
         raise BadArgument("k", f"must lie in [1, {MAX_REASONS}], got {k}")
@@ -97,7 +90,7 @@ def node_reasons(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Told:
-    """Reasons in words of the graph's own ids."""
+    """Reasons expressed in external ids."""
 
     file: PredictionFile
     rows: WalkRows
@@ -107,14 +100,14 @@ class _Told:
     found: Reasons
 
     def reasons(self, kinds: list[Int64Array], k: int) -> list[tuple[LabelReason, ...]]:
-        """The first ``k`` of each kind whose node was not erased, by one search for ways."""
+        """The first ``k`` of each kind whose node is not erased, by one search for all ways."""
         shown = [self._shown(which)[:k] for which in kinds]
         targets = self.nodes[self.found.places[np.concatenate(shown)]].tolist()
         ways = iter(likeliest_ways(self.rows, self.node, targets))
         return [tuple(self._reason(place, next(ways)) for place in each) for each in shown]
 
     def _shown(self, which: Int64Array) -> Int64Array:
-        """Those of some reasons whose node was not erased."""
+        """Those of some reasons whose node is not erased."""
         nodes = self.nodes[self.found.places[which]]
         is_shown: BoolArray = self.file.take(nodes)["node"].is_valid().to_numpy()
         return which[is_shown]
@@ -131,7 +124,7 @@ class _Told:
         )
 
     def _names(self, nodes: list[int]) -> list[NodeId]:
-        """External ids; None of what was erased."""
+        """External ids; None for erased nodes."""
         return [each["node"] for each in self.file.lookup(np.array(nodes))]
 
 

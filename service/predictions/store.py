@@ -1,8 +1,8 @@
 """Predictions, one file per finished job: finding, opening, and retention.
 
-A file is written under the name of its job and attempt, and counts once the job's row names it: an
-attempt that lost its lease leaves a file that nobody will ever read, and `PredictionStore.clean`
-removes it. What is in a file is said by `prediction_files`.
+A file is named after its job and attempt, and counts once the job's row names it. An attempt that
+lost its lease leaves a file that nobody reads, which `PredictionStore.clean` removes. The content
+of a file is described in `prediction_files`.
 """
 
 import errno
@@ -55,7 +55,7 @@ _ERASED_WITHIN: Final = ((erase_left_out, _OF_LEFT_OUT), (erase_labels, _OF_LABE
 _log = structlog.get_logger(__name__)
 
 _OF_THE_MACHINE: Final = {errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
-"""Errors that say nothing of a file, which stays: a full disk, too many open files."""
+"""Errors of the machine, such as a full disk, after which a file is not removed as damaged."""
 
 
 class PredictionsNotFound(LookupError):
@@ -63,15 +63,7 @@ class PredictionsNotFound(LookupError):
 
 
 class PredictionStore:
-    """Finds, reads and retires the prediction files of all graphs.
-
-    Parameters
-    ----------
-    database : Database
-        Whose jobs name the files.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
-    """
+    """Finds, reads and retires the prediction files of all graphs."""
 
     def __init__(self, database: Database, graphs_directory: Path) -> None:
         self._database = database
@@ -81,16 +73,14 @@ class PredictionStore:
         self._lock = Lock()
 
     def directory(self, graph_id: str) -> Path:
-        """Directory of the files of one graph."""
+        """Directory of the prediction files of one graph."""
         return GraphPaths(root=self._graphs_directory / graph_id).predictions
 
     def read(self, job: Job) -> PredictionFile:
         """The predictions of a job.
 
-        Raises
-        ------
-        PredictionsNotFound
-            The job has not succeeded, or newer jobs have replaced its predictions.
+        Raises `PredictionsNotFound` where the job has not succeeded or newer jobs have replaced
+        them.
         """
         if job.status is not JobStatus.SUCCEEDED or job.result is None:
             raise PredictionsNotFound(f"job {job.id} has no predictions: it is {job.status}")
@@ -104,7 +94,7 @@ class PredictionStore:
             ) from None
 
     def cached(self, job: Job, graph: GraphRecord) -> PredictionFile | None:
-        """The predictions of a job if their file is open and as it was."""
+        """The predictions of a job, if their file is open and unchanged; else None."""
         if job.result is None:
             return None
         path = self.directory(job.graph_id) / job.result["file"]
@@ -116,7 +106,7 @@ class PredictionStore:
         return file
 
     def _open_file(self, path: Path, hidden: Hidden) -> PredictionFile:
-        """The file, which stays open for those who ask next, until it is removed or written."""
+        """The file, which stays open for later callers until it is removed or rewritten."""
         with self._lock:
             if not path.exists():
                 self._open.pop(path, None)
@@ -131,8 +121,8 @@ class PredictionStore:
     def latest(self, graph_id: str, model: str | None = None, *, column: str = "") -> Job | None:
         """The job with the freshest predictions of a column of labels, of one model or of any.
 
-        Freshest: newest snapshot, then newest labels, then last finished. A slow job that began
-        before a quick one and ended after it does not hide what the quick one knew.
+        Freshest means newest snapshot, then newest labels, then last finished; so a slow job that
+        ends later does not hide a quick one that knew more.
         """
         of_column = func.coalesce(jobs.c.parameters[LABEL_COLUMN].as_string(), "")
         statement = _freshest_first(graph_id).where(of_column == column).limit(1)
@@ -151,7 +141,7 @@ class PredictionStore:
         return [job_from_row(row) for row in rows if row.result["file"] in names]
 
     def kept_snapshots(self, graph_id: str) -> set[int]:
-        """Numbers of the snapshots behind the predictions on the disk and the jobs not yet over."""
+        """Numbers of the snapshots used by predictions on the disk and by jobs not yet over."""
         under_way = select(jobs.c.snapshot).where(
             jobs.c.graph_id == graph_id,
             jobs.c.status.in_((JobStatus.QUEUED, JobStatus.RUNNING)),
@@ -162,14 +152,14 @@ class PredictionStore:
         return in_use | {job.snapshot for job in self.kept(graph_id) if job.snapshot is not None}
 
     def discard(self, graph_id: str, file_name: str) -> None:
-        """Remove the files of an attempt that was refused; nothing happens when there are none."""
+        """Remove the files of a refused attempt, if there are any."""
         _remove(self.directory(graph_id) / file_name, _SUFFIXES)
 
     def erase(self, graph_id: str, nodes: Int64Array, *, before: int | None) -> None:
-        """Overwrite what files say of some dense ids; of unfinished files nothing stays.
+        """Overwrite some dense ids in all finished files of a graph; remove damaged files.
 
-        So are labels that belong to predictions of snapshots ``before`` that one, and labels left
-        out; predictors go whole, as they hold features of nodes.
+        For predictions of snapshots ``before`` that number, or of all, labels and left-out scores
+        are overwritten, too, and predictors are removed, since they hold features of nodes.
         """
         directory = self.directory(graph_id)
         for path in sorted(directory.glob(f"*{SUFFIX}")):
@@ -193,18 +183,13 @@ class PredictionStore:
             _remove(path, _OF_FEATURES)
 
     def clean(self, graph_id: str, *, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
-        """Remove what nobody will read again.
+        """Paths of the removed files: those that nobody will read again.
 
-        Goes: predictions that `KEEP_PER_MODEL` fresher ones of the same model and column of labels
-        have replaced, and files that no job names, each once it has been so for ``grace_seconds``.
-        What belongs to predictions goes with them.
-
-        Returns
-        -------
-        list of Path
-            What was removed.
+        Removed are predictions that `KEEP_PER_MODEL` fresher ones of the same model and column have
+        replaced, and files that no job names, each after ``grace_seconds``; with all files beside
+        them.
         """
-        files = _files(self.directory(graph_id))  # before the rows: a file is named after it exists
+        files = _files(self.directory(graph_id))  # before the rows: jobs name files that exist
         is_old = (jobs.c.finished_at <= now(-grace_seconds)).label("is_old")
         running = and_(jobs.c.graph_id == graph_id, jobs.c.status == JobStatus.RUNNING)
         with self._database.read() as connection:
@@ -217,7 +202,7 @@ class PredictionStore:
         replaced = _replaced_files(published)
         removed = []
         for path, written_at in files.items():
-            name = path.with_suffix(SUFFIX).name  # of the predictions, also for what is theirs
+            name = path.with_suffix(SUFFIX).name  # files beside share the stem
             is_unnamed = name not in named and time() - written_at >= grace_seconds
             if name in replaced or is_unnamed:
                 path.unlink(missing_ok=True)
@@ -226,24 +211,24 @@ class PredictionStore:
 
 
 def _remove(path: Path, suffixes: Sequence[str]) -> None:
-    """Remove files of some kinds of one attempt; nothing happens to those that are not there."""
+    """Remove files with some suffixes of one attempt, if there are any."""
     for suffix in suffixes:
         path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _raise_of_machine(error: Exception) -> None:
-    """Raise again what says nothing of the file that was read; log what does."""
+    """Raise again an error of the machine; log any other, which says that the file is damaged."""
     if isinstance(error, MemoryError):
         raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         raise error
     if not isinstance(error, FileNotFoundError):
-        # its text may quote an id
+        # only its type: the text may quote an id
         _log.warning("damaged file of predictions removed", error=type(error).__name__)
 
 
 def _is_present(file: PredictionFile, hidden: Hidden) -> bool:
-    """Whether an open file is what lies there now, and shows what it may."""
+    """Whether an open file is still the one on the disk and hides the right nodes."""
     try:
         status = file.path.stat()
     except FileNotFoundError:
@@ -253,7 +238,7 @@ def _is_present(file: PredictionFile, hidden: Hidden) -> bool:
 
 
 def _replaced_files(published: Sequence[Row[Any]]) -> set[str]:
-    """Of rows with the freshest first: files that enough fresher ones replaced long enough ago."""
+    """Files of rows, freshest first, that enough fresher ones replaced long enough ago."""
     of_model: dict[tuple[str, str], list[Row[Any]]] = {}
     for row in published:
         key = row.model, row.parameters.get(LABEL_COLUMN, "")
@@ -279,7 +264,7 @@ def _freshest_first(graph_id: str) -> Select[Any]:
 
 
 def _files(directory: Path) -> dict[Path, float]:
-    """Predictions and what belongs to them, finished or not, and when each was written to."""
+    """Predictions and files beside them, finished or not, with their time of modification."""
     written = {}
     for suffix in _SUFFIXES:
         for path in directory.glob(f"*{suffix}"):

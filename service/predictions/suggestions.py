@@ -1,9 +1,8 @@
-"""Suggestions: which nodes to label next, by the latest predictions and where the nodes lie.
+"""Suggestions: which nodes to label next, by the latest predictions and positions of nodes.
 
-Where they lie is told by the graph's embedding, which a job of kind ``embed`` makes; `Suggester`
-asks for that job where there is none, and again once a tenth of the graph has come or gone. Of a
-large graph a fixed sample of nodes is looked at, so that an answer takes no longer than one of a
-small.
+Positions are the graph's embedding, made by a job of kind ``embed``. `Suggester` submits that job
+where there is no embedding, and again once a tenth of the graph has come or gone. A large graph is
+represented by a fixed sample of nodes, so that its answers take no longer.
 """
 
 from collections import OrderedDict
@@ -36,18 +35,19 @@ Strategy = Literal["margin", "variance", "coverage", "random"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
 LOCATING: Final = frozenset[Strategy]({"variance", "coverage"})
-"""Strategies that need to know where nodes lie."""
+"""Strategies that need the embedding."""
 
 MAX_SUGGESTIONS: Final = 200
-MAX_SAMPLE: Final = 10_000
-"""Most nodes of a random sample, which costs nothing to choose."""
 """Most nodes of one answer: predictions should be looked at again after that many labels."""
 
+MAX_SAMPLE: Final = 10_000
+"""Most nodes of a random sample, which costs nothing to choose."""
+
 MAX_CANDIDATES: Final = 50_000
-"""Nodes that ``variance`` and ``coverage`` choose among."""
+"""Most nodes that ``variance`` and ``coverage`` choose among."""
 
 MAX_REMEMBERED: Final = 5_000
-"""Nodes of least margin of a file that are remembered, so that not all are looked at each time."""
+"""Nodes of least margin that are remembered for each file."""
 
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -58,96 +58,63 @@ _KEPT: Final = 4
 
 
 def origin_of(strategy: Strategy) -> LabelOrigin:
-    """Where labels come from whose nodes a strategy has chosen."""
+    """Origin of the labels of nodes that a strategy chose."""
     return "random" if strategy == "random" else "suggested"
 
 
 class NoEmbedding(LookupError):
-    """The graph's embedding is not there yet."""
+    """The graph has no embedding yet."""
 
 
 class EmbeddingFailed(RuntimeError):
-    """The job that should have made the embedding has failed."""
+    """The job that should make the embedding has failed."""
 
 
 class NoMargins(ValueError):
-    """The predictions are numbers, between which there are no margins."""
+    """The predictions are numbers, which have no margins."""
 
     argument: ClassVar[str] = "strategy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
-    """Nodes to label, the most useful first.
-
-    Attributes
-    ----------
-    strategy : Strategy
-        How they were chosen.
-    file : PredictionFile, optional
-        The predictions that were looked at; None where there are none.
-    labels_seq : int
-        The label event up to which labeled nodes were left out.
-    embedding_snapshot : int, optional
-        The snapshot that the embedding is of; None where none was needed.
-    nodes : list of str or int
-        External ids.
-    predictions : list of Prediction or None
-        What is predicted of each; None where nothing is yet.
-    """
+    """Nodes to label, the most useful first, with what is predicted for each."""
 
     strategy: Strategy
-    file: PredictionFile | None
-    labels_seq: int
-    embedding_snapshot: int | None
+    file: PredictionFile | None  # the predictions used; None while there are none
+    labels_seq: int  # labels up to this event are left out
+    embedding_snapshot: int | None  # None where no embedding was needed
     nodes: list[NodeId]
     predictions: list[Prediction | None]
 
     @property
     def origin(self) -> LabelOrigin:
-        """What to put their labels with."""
+        """Origin for the labels of these nodes."""
         return origin_of(self.strategy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Candidates:
-    """The nodes of an embedding that are looked at.
-
-    Attributes
-    ----------
-    embedding : NodeEmbedding
-    version : tuple of int
-        Of the embedding's file.
-    nodes : (n,) int64
-        Dense ids, increasing.
-    points : (n, n_coordinates) float32
-    """
+    """The nodes of an embedding to choose among."""
 
     embedding: NodeEmbedding
-    version: tuple[int, int]
-    nodes: Int64Array
-    points: Float32Array
+    version: tuple[int, int]  # of the embedding's file
+    nodes: Int64Array  # (n,) dense ids, increasing
+    points: Float32Array  # (n, n_coordinates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LabeledNodes:
-    """Dense ids of the nodes that have a label, increasing, after a label event."""
+    """Dense ids of the labeled nodes, increasing, as of a label event."""
 
     labels_seq: int
     nodes: Int64Array
 
 
 class Suggester:
-    """Suggests nodes; any number of threads may ask.
+    """Suggests nodes to label; thread-safe.
 
-    Parameters
-    ----------
-    labels : LabelStore
-        Knows who has a label.
-    predictions : PredictionReader
-        Knows what is predicted; its queue takes the jobs that make embeddings.
-    graphs_directory : Path
-        ``Settings.graphs_directory``.
+    Jobs that make embeddings go to the queue of ``predictions``.
     """
 
     def __init__(
@@ -163,17 +130,11 @@ class Suggester:
         self._lock = Lock()
 
     def request_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job | None:
-        """The job to wait for before `suggest` can answer; None where it need not be waited for.
+        """The job to wait for before `suggest` can answer; None if there is nothing to wait for.
 
-        An embedding that is there but of a much smaller graph is asked for again, and serves
-        meanwhile.
-
-        Raises
-        ------
-        NoEmbedding
-            The graph has no snapshot yet.
-        EmbeddingFailed
-            The last job on this snapshot has failed; it is not asked for again by itself.
+        An embedding of a much smaller graph is requested again and used meanwhile. Raises
+        `NoEmbedding` while there is no snapshot, and `EmbeddingFailed` where the last job on this
+        snapshot failed, which is not repeated automatically.
         """
         store = self._store(graph)
         present = store.open()
@@ -202,31 +163,27 @@ class Suggester:
         job_id: str | None = None,
         column: str | None = None,
     ) -> Suggestions:
-        """Nodes to label next; fewer where fewer are left. None of them has a label.
+        """Nodes without label to label next; fewer where fewer are left.
 
         Parameters
         ----------
-        graph : GraphRecord
-            Which graph.
-        strategy : Strategy
-            See `peewit.solvers.active_learning`.
         n_nodes : int
-            How many, 1 to `MAX_SUGGESTIONS`, or to `MAX_SAMPLE` at random.
+            1 to `MAX_SUGGESTIONS`, or to `MAX_SAMPLE` at random.
         model, job_id : str, optional
-            Whose predictions to look at; the freshest by default.
+            Whose predictions to use; the freshest by default.
         column : str, optional
-            The column of labels that nodes lack; that of the job, or the one without a name.
+            The column of labels that nodes lack; by default that of the job, or the unnamed one.
 
         Raises
         ------
         ValueError
-            More nodes than that.
+            ``n_nodes`` is out of range.
         UnknownJob, PredictionsNotFound
-            There are no such predictions, or none at all, without which ``margin`` cannot do.
+            There are no such predictions, or none at all and the strategy is ``margin``.
         NoMargins
-            They are numbers, and ``margin`` is asked for.
+            The strategy is ``margin`` and numbers are predicted.
         NoEmbedding
-            There is none, and one is needed: see `request_embedding`.
+            The strategy needs an embedding and there is none; see `request_embedding`.
         """
         most = MAX_SAMPLE if strategy == "random" else MAX_SUGGESTIONS
         if n_nodes > most:
@@ -259,7 +216,7 @@ class Suggester:
         )
 
     def of_nodes(self, graph: GraphRecord, found: Suggestions, names: Sequence[str]) -> Suggestions:
-        """The same with other nodes, by their ids as text."""
+        """The same suggestions with other nodes, given by external ids as text."""
         kind = graph.settings.node_ids
         dense = self._nodes.lookup(graph, node_array([node_id(each, kind) for each in names], kind))
         known = dense[dense >= 0].astype(np.int64)
@@ -270,7 +227,7 @@ class Suggester:
         )
 
     def submit_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job:
-        """A job that makes the embedding anew; one that waits already where there is one."""
+        """A job that makes the embedding anew, or the one that waits already."""
         spec = JobSpec(
             graph_id=graph.id,
             kind="embed",
@@ -282,11 +239,11 @@ class Suggester:
         return self._jobs.submit_coalesced(spec)
 
     def n_labeled(self, graph: GraphRecord, column: str = "") -> int:
-        """How many nodes of the graph have a label."""
+        """Number of labeled nodes of the graph."""
         return int(self._labeled_nodes(graph, column).nodes.size)
 
     def _embedding_job(self, graph: GraphRecord, snapshot: int, owner: str | None) -> Job:
-        """The job that is to embed a snapshot: one that waits, runs or has failed, or a new one."""
+        """The job that embeds a snapshot: one that waits, runs or has failed, else a new one."""
         last = self._jobs.newest(graph.id, "embed")
         if last is not None:
             has_failed = last.status is JobStatus.FAILED and last.snapshot == snapshot
@@ -298,13 +255,13 @@ class Suggester:
         return EmbeddingStore(GraphPaths(root=self._graphs_directory / graph.id))
 
     def _has_outgrown(self, graph: GraphRecord, snapshot: int, present: NodeEmbedding) -> bool:
-        """Whether nodes or edges have come or gone, a tenth of those of the embedded snapshot."""
+        """Whether a tenth of the embedded snapshot's nodes or edges have come or gone since."""
         if snapshot == present.meta.snapshot:
             return False
         paths = GraphPaths(root=self._graphs_directory / graph.id)
         try:
             newest = SnapshotStore(paths.snapshots).meta(snapshot)
-        except SnapshotNotFound:  # replaced since the row was read
+        except SnapshotNotFound:  # replaced meanwhile
             return False
         n_changes = newest.edges_seen + newest.n_gone - present.meta.n_deleted
         return (
@@ -330,7 +287,7 @@ class Suggester:
             return None
 
     def _labeled_nodes(self, graph: GraphRecord, column: str) -> _LabeledNodes:
-        """The nodes that have a label now; looked up again when a label has changed."""
+        """The labeled nodes; read again when a label has changed."""
         with self._lock:
             known = self._labeled.get((graph.id, column))
         if known is not None and known.labels_seq == graph.labels_seq:
@@ -348,7 +305,7 @@ class Suggester:
         return found
 
     def _least_sure(self, file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
-        """Nodes of least margin without label; the first thousands of a file are remembered."""
+        """Unlabeled nodes of least margin, from the remembered ones while they suffice."""
         with self._lock:
             unsure = self._unsure.get(file.key)
         if unsure is None:
@@ -363,10 +320,10 @@ class Suggester:
         return _of_least_margin(file, labeled, n_nodes)
 
     def _first_at_random(self, graph: GraphRecord, labeled: Int64Array, n_nodes: int) -> Int64Array:
-        """Nodes without label that come first in a random order of the graph's own.
+        """The first unlabeled nodes in the graph's own random order.
 
-        The order never changes, and new nodes come anywhere in it: who labels its first nodes, all
-        of them, has labeled a random sample of those there are.
+        The order never changes, and new nodes fall anywhere in it; so the labeled nodes at its
+        start are a random sample of all nodes.
         """
         if graph.progress.snapshot is None:
             raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
@@ -414,13 +371,13 @@ class Suggester:
 
 
 def random_places(nodes: Int64Array, seed: int) -> UInt64Array:
-    """(n_nodes,) a number for each dense id, as if drawn at random, the same whenever it is asked.
+    """(n_nodes,) pseudo-random number of each dense id, the same at every call.
 
     The finalizer of splitmix64 (Steele, Lea and Flood 2014) of the id and the seed.
     """
-    with np.errstate(over="ignore"):  # it counts modulo 2^64
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64
         mixed = np.uint64(seed) * _GOLDEN + nodes.astype(np.uint64)
-        for _ in range(2):  # neighboring seeds would only shift the order otherwise
+        for _ in range(2):  # once would let neighboring seeds only shift the order
             mixed = mixed * _GOLDEN
             mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -429,14 +386,14 @@ def random_places(nodes: Int64Array, seed: int) -> UInt64Array:
 
 
 def _of_least_margin(file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
-    """Reachable nodes without label, least margin first, those of one batch after the other."""
+    """Reachable unlabeled nodes of least margin, least first; equal margins in file order."""
     best = np.zeros(0, np.int64)
     margins = np.zeros(0, np.float32)
     first = 0
     for batch in file.batches():
         margin = batch.column("margin").to_numpy(zero_copy_only=False)
         free = batch.column("reachable").to_numpy(zero_copy_only=False)
-        if best.size == n_nodes:  # one as sure as the last of them comes after it
+        if best.size == n_nodes:  # of equal margins the earlier node wins
             free &= margin < margins[-1]
         start, stop = np.searchsorted(labeled, (first, first + len(margin)))
         free[labeled[start:stop] - first] = False
@@ -457,7 +414,7 @@ def _spread(
     strategy: Strategy,
     n_nodes: int,
 ) -> Int64Array:
-    """Chosen by where they lie, dense ids."""
+    """Dense ids chosen by position."""
     nodes, points = candidates.nodes, candidates.points
     free = ~np.isin(nodes, labeled, assume_unique=True)
     free &= ~np.isin(nodes, erased, assume_unique=True)
@@ -468,7 +425,7 @@ def _spread(
     else:
         embedding = candidates.embedding
         labeled = labeled[labeled < embedding.meta.n_nodes]
-        stride = -(-max(labeled.size, 1) // MAX_CANDIDATES)  # so many say all there is to say
+        stride = -(-max(labeled.size, 1) // MAX_CANDIDATES)  # a sample of the labeled suffices
         known = embedding.points[labeled[::stride]]
         rows = least_variance(points, known, unsureness(margin), free, n_nodes)
     return nodes[rows]
@@ -477,8 +434,8 @@ def _spread(
 def _sample_nodes(embedding: NodeEmbedding, seed: int) -> Int64Array:
     """Nodes of large components, all or a sample; increasing.
 
-    Those of at least a hundredth of all nodes count as large, and the largest until they hold half
-    of the nodes: a label of a small one tells of few.
+    A component is large with a hundredth of all nodes, or if needed until large ones hold half of
+    the nodes: a label in a small one says little of others.
     """
     size = np.bincount(embedding.component)
     order = np.argsort(-size, kind="stable")
@@ -494,7 +451,7 @@ def _sample_nodes(embedding: NodeEmbedding, seed: int) -> Int64Array:
 
 
 def _margins_of(file: PredictionFile | None, nodes: Int64Array) -> Float32Array:
-    """Margins, 0 where nothing is predicted and where no label reaches."""
+    """Margins; 0 where nothing is predicted and where no label reaches."""
     margin = np.zeros(nodes.size, np.float32)
     if file is not None and file.meta.score != "value":
         is_old = nodes < file.n_nodes

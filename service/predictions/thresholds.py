@@ -1,4 +1,4 @@
-"""Thresholds on the score of one class: chosen on labels left out, judged, and applied."""
+"""Thresholds on the score of one class: chosen on left-out labels, evaluated, and applied."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -30,37 +30,21 @@ _FEW_POSITIVE: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassThreshold:
-    """A node is of a class where its score of that class is at least a threshold.
+    """Decision rule: a node is ``positive`` where its score of that class reaches a threshold."""
 
-    Attributes
-    ----------
-    place : int
-        Of the class in ``PredictionMeta.class_names``.
-    positive : str or int
-        The class.
-    threshold : float
-    goal : ThresholdGoal
-        Costs and share to judge by, and what the threshold was chosen for.
-    """
-
-    place: int
+    place: int  # in ``PredictionMeta.class_names``
     positive: str | int
     threshold: float
-    goal: ThresholdGoal
+    goal: ThresholdGoal  # costs and share to judge by, and what the threshold was chosen for
 
     def evaluation(
         self, is_positive: BoolArray, scores: RealArray, is_largest: BoolArray
     ) -> ThresholdEvaluation:
-        """What the threshold and the largest score find of some nodes.
+        """Errors and costs on some nodes, of the threshold and of taking the largest score.
 
-        Parameters
-        ----------
-        is_positive : (n_nodes,) bool
-            Whether each node is of the class in truth.
-        scores : (n_nodes,) floats
-            Its score of the class; -inf where no label reaches.
-        is_largest : (n_nodes,) bool
-            Whether that is its largest score, and a label reaches it.
+        ``is_positive`` (n_nodes,) is the truth; ``scores`` (n_nodes,) of the class are -inf where
+        no label reaches; ``is_largest`` (n_nodes,) says where a label reaches and that score is the
+        largest.
         """
         n_nodes, n_positive = is_positive.size, int(is_positive.sum())
         asked = self.goal.positive_share
@@ -101,12 +85,9 @@ def asked_threshold(
     threshold: float | None = None,
     **goal: float | None,
 ) -> ClassThreshold | None:
-    """`class_threshold` where a class is named; None where no argument is given.
+    """Result of `class_threshold` if a class is named; None if no argument is given.
 
-    Raises
-    ------
-    ValueError, NotCrossValidated
-        As `class_threshold`; or other arguments are given, and no class.
+    Raises the errors of `class_threshold`, and ValueError for other arguments without a class.
     """
     given = [name for name, each in {"threshold": threshold, **goal}.items() if each is not None]
     if positive is None:
@@ -119,25 +100,11 @@ def asked_threshold(
 def class_threshold(
     file: PredictionFile, positive: str, *, threshold: float | None = None, **goal: float | None
 ) -> ClassThreshold:
-    """The threshold that is given, or the one that meets a goal on labels left out.
+    """The given threshold, or the one that meets a goal on left-out labels.
 
-    Parameters
-    ----------
-    file : PredictionFile
-        The predictions whose scores are meant.
-    positive : str
-        The class, as text.
-    threshold : float, optional
-        The threshold itself.
-    **goal : float or None
-        Fields of `ThresholdGoal`.
-
-    Raises
-    ------
-    ValueError
-        An argument breaks its rule, or the goal cannot be met.
-    NotCrossValidated
-        A goal, and the job of the predictions left no labels out.
+    ``positive`` is the class as text, ``goal`` the fields of `ThresholdGoal`. Raises ValueError
+    where an argument breaks its rule or the goal cannot be met, and `NotCrossValidated` where a
+    goal is given and the job left no labels out.
     """
     asked = ThresholdGoal(**goal)
     place = _place(file.meta, positive)
@@ -153,7 +120,7 @@ def class_threshold(
 
 
 def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> ThresholdEvaluation:
-    """What a threshold finds among the labels left out; raises `NotCrossValidated`."""
+    """Evaluation of a threshold on the left-out labels; raises `NotCrossValidated`."""
     left_out = read_left_out(file)
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
@@ -179,10 +146,10 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
 def with_threshold(
     file: PredictionFile, batches: Iterable[pa.RecordBatch], chosen: ClassThreshold
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of predictions, decided by a threshold.
+    """Rows of predictions decided by a threshold.
 
-    ``label`` is the class where its score is at least the threshold, else the best of the others;
-    ``score`` is that of the label, and ``margin`` the distance of the class's score from the
+    ``label`` is the class where its score is at least the threshold, else the best other class;
+    ``score`` is that of the label; ``margin`` is the distance of the class's score from the
     threshold.
     """
     labels = label_values(file.meta.class_names)
@@ -208,7 +175,7 @@ def with_threshold(
 
 
 def _place(meta: PredictionMeta, positive: str) -> int:
-    """Place of a class among the columns of scores."""
+    """Place of a class among the score columns."""
     if meta.score == "value":
         raise BadArgument(
             "positive", f"must be left out where numbers are predicted, got {positive!r}"

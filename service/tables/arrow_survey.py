@@ -1,8 +1,8 @@
 """Decoded size of an Arrow IPC stream, from the metadata of its messages.
 
-Nothing is decompressed here: a compressed buffer says in its first bytes how long it will be, and
-the decoder allocates what stands there. Names and metadata may all be one long string, of which the
-decoder makes a copy each time that it is named: so it is counted here.
+Nothing is decompressed: a compressed buffer states its decoded length in its first bytes, and the
+decoder allocates that much. Names and metadata are counted, too, since the decoder copies a shared
+string each time that it is referenced.
 """
 
 import struct
@@ -16,25 +16,25 @@ from flatbuffers.table import Table
 _CONTINUES: Final = 0xFFFFFFFF
 _MAX_METADATA_BYTES: Final = 16 << 20
 _MAX_ENTRIES: Final = 1 << 16
-"""Entries of metadata in a stream; four bytes name one again, and Arrow makes room each time."""
+"""Most entries of metadata in a stream; four bytes repeat one, and Arrow allocates each time."""
 
 _SCHEMA: Final = 1
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _FIELDS_OF_SCHEMA: Final = 6
 _FIELDS_OF_FIELD: Final = 14
-"""Where the tables of a schema and of a field say which fields they have."""
+"""Slots of the tables of a schema and of a field that hold their fields."""
 
 _ENTRIES_OF_SCHEMA: Final = 8
 _ENTRIES_OF_FIELD: Final = 16
 _ENTRIES_OF_MESSAGE: Final = 12
-"""Where they and a message say which metadata they have."""
+"""Slots of the tables of a schema, a field and a message that hold their metadata."""
 
 _TIMESTAMP: Final = 10
-"""The type of field that has a string of its own, the time zone."""
+"""Type of field with a string of its own, the time zone."""
 
 _PLAIN: Final = -1
-"""Length that a compressed batch gives for a buffer that is not compressed itself."""
+"""Length that marks an uncompressed buffer in a compressed batch."""
 
 
 class UnboundedArrow(ValueError):
@@ -43,33 +43,18 @@ class UnboundedArrow(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowSurvey:
-    """Rows, columns and bytes of a decoded stream.
+    """Rows, columns and bytes of a decoded stream."""
 
-    Attributes
-    ----------
-    n_columns : int
-        Columns and those within them; beyond the most that there may be, they are not counted on.
-    n_rows : int
-        Rows of all record batches.
-    decoded_bytes : int
-        Bytes of all buffers once they are decompressed, and of names and metadata.
-    largest_message_bytes : int
-        Of one message, which is decoded at once.
-    """
-
-    n_columns: int
+    n_columns: int  # nested ones, too; counting stops beyond the limit
     n_rows: int
-    decoded_bytes: int
-    largest_message_bytes: int
+    decoded_bytes: int  # of all buffers, names and metadata
+    largest_message_bytes: int  # decoded; a message is decoded at once
 
 
 def survey_arrow(file: BinaryIO, *, max_columns: int) -> ArrowSurvey:
-    """Look at the messages of a stream in a seekable file, which is left where it stood.
+    """Survey of a stream in a seekable file, whose position is restored.
 
-    Raises
-    ------
-    UnboundedArrow
-        The stream is damaged.
+    Raises `UnboundedArrow` where the stream is damaged.
     """
     start = file.tell()
     n_columns = n_rows = n_entries = decoded_bytes = largest = 0
@@ -107,7 +92,7 @@ def survey_arrow(file: BinaryIO, *, max_columns: int) -> ArrowSurvey:
 
 
 def _messages(file: BinaryIO) -> Iterator[tuple[Table, int, int]]:
-    """The table of each message, where its body begins, and how long it is."""
+    """The table of each message, the start of its body, and the length of its body."""
     position = file.tell()
     end = file.seek(0, 2)
     while True:
@@ -152,14 +137,14 @@ def _header(message: Table) -> Table:
 
 
 def _tables(table: Table, slot: int) -> Iterator[Table]:
-    """The tables that a vector of a table names."""
+    """The tables that a vector of a table refers to."""
     at = table.Offset(slot)
     for number in range(table.VectorLen(at) if at else 0):
         yield Table(table.Bytes, table.Indirect(table.Vector(at) + 4 * number))
 
 
 def _fields(message: Table, most: int) -> list[Table]:
-    """Fields of a schema, with those below them, until there are too many."""
+    """Fields of a schema with nested ones, until there are too many."""
     found: list[Table] = []
     parents = [(_header(message), _FIELDS_OF_SCHEMA)] if _kind(message) == _SCHEMA else []
     while parents:
@@ -172,7 +157,7 @@ def _fields(message: Table, most: int) -> list[Table]:
 
 
 def _entries(message: Table, fields: list[Table]) -> Iterator[Table]:
-    """Metadata of a message, and of the schema and the fields that are in it."""
+    """Metadata of a message, and of the schema and fields in it."""
     for _ in range(2):  # Arrow copies them with the message, and again with its batch
         yield from _tables(message, _ENTRIES_OF_MESSAGE)
     if _kind(message) == _SCHEMA:
@@ -182,7 +167,7 @@ def _entries(message: Table, fields: list[Table]) -> Iterator[Table]:
 
 
 def _name_bytes(field: Table) -> int:
-    """Of the name of a field, and of its time zone."""
+    """Bytes of the name of a field and of its time zone."""
     at = field.Offset(8)
     if not at or field.Get(number_types.Uint8Flags, field.Pos + at) != _TIMESTAMP:
         return _string_bytes(field, 4)
@@ -196,7 +181,7 @@ def _string_bytes(table: Table, slot: int) -> int:
 
 
 def _batch(message: Table) -> tuple[bool, Table] | None:
-    """The record batch of a message, and whether it is the content of a dictionary."""
+    """The record batch of a message, and whether it belongs to a dictionary."""
     kind = _kind(message)
     if kind not in {_DICTIONARY_BATCH, _RECORD_BATCH}:
         return None
@@ -207,7 +192,7 @@ def _batch(message: Table) -> tuple[bool, Table] | None:
 
 
 def _decoded_bytes(file: BinaryIO, record: Table, body: int, body_bytes: int) -> int:
-    """Bytes of the buffers of a batch; those that are not compressed are parts of the body."""
+    """Bytes of the decoded buffers of a batch; uncompressed ones are parts of the body."""
     if not record.Offset(10):
         return body_bytes
     buffers_at = record.Offset(8)
@@ -233,6 +218,6 @@ def _decoded_bytes(file: BinaryIO, record: Table, body: int, body_bytes: int) ->
 
 
 def _number(table: Table, field: int) -> int:
-    """A 64-bit integer of a table; 0 where it is left out."""
+    """A 64-bit integer of a table; 0 where it is absent."""
     at = table.Offset(4 + 2 * field)
     return int(table.Get(number_types.Int64Flags, table.Pos + at)) if at else 0

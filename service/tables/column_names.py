@@ -1,4 +1,4 @@
-"""Names of the columns of tables: what a call gives, else the graph, else the usual ones."""
+"""Names of the columns of tables: those of the call, else of the graph, else the usual ones."""
 
 from collections.abc import Mapping
 from typing import cast, get_args
@@ -12,9 +12,9 @@ from peewit.streaming.edges.time_units import TimeUnit
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
     """Names of the columns of edges: those given, else the graph's, else the usual ones.
 
-    A weight that is given has to be there; that of the graph counts as 1 where it is missing, but
-    not where the table has one of the usual name. So it is with a column of operations, without
-    which every row inserts.
+    A weight column named by the call must exist. One named by the graph may be missing and counts
+    as 1 then, unless the table has a column of the usual name. The same holds for the column of
+    operations, without which every row inserts.
     """
     for name in given or ():
         if name not in COLUMN_NAMES:
@@ -42,6 +42,6 @@ def _unit(name: str) -> TimeUnit:
 
 
 def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:
-    """Names of the columns of labels, in the same way."""
+    """Names of the columns of labels: those given, else the graph's, else the usual ones."""
     named = {**graph, **given}
     return LabelColumns(**{name: named[name] for name in LabelColumns._fields if name in named})

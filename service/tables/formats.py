@@ -1,7 +1,7 @@
-"""Writer of tables: rows in each of the four formats.
+"""Writer of tables in each of the four formats.
 
-Rows go out a batch at a time, so that a table larger than memory passes through. Reading what
-people send is `peewit.service.tables.uploads`.
+Rows are written a batch at a time, so that a table may be larger than memory. Uploads are read in
+`peewit.service.tables.uploads`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,33 +16,22 @@ import pyarrow.parquet
 from peewit.streaming.edges.table_formats import Format
 
 ROWS_PER_CHUNK: Final = 1 << 15
-"""Rows that are written at once; a Parquet row group or Arrow batch is what came in."""
+"""Rows written at once; a Parquet row group or Arrow batch is as large as the batch given."""
 
 _NESTING: Final = frozenset({Format.ARROW, Format.PARQUET})
-"""Formats with lists; in others they are text."""
+"""Formats with lists; in others lists become text."""
 
 MAX_EXACT_INTEGER: Final = 2**53
-"""JSON readers that hold numbers as floats lose integers above this; they get strings."""
+"""Larger integers become strings, since JSON readers that use floats would lose digits."""
 
 
 def encode(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], table_format: Format
 ) -> Iterator[bytes]:
-    """The bytes of a table, a piece at a time.
+    """Bytes of a table, in pieces that are never empty.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of every batch; its metadata goes along where the format has room for it.
-    batches : iterable of pyarrow.RecordBatch
-        Each is written before the next is asked for.
-    table_format : Format
-        How to write them.
-
-    Yields
-    ------
-    bytes
-        Never empty.
+    Each batch is written before the next is asked for. Metadata of ``schema`` is kept where the
+    format has room for it.
     """
     if table_format is Format.NDJSON:
         yield from _json_lines(batches)
@@ -57,28 +46,28 @@ def encode(
 
 
 def json_integer(value: int) -> int | str:
-    """An integer as JSON should carry it: a string where a float would not hold it exactly."""
+    """An integer for JSON: a string where a float would not hold it exactly."""
     return value if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else str(value)
 
 
 class _Sink:
-    """A file that is written to and emptied from time to time."""
+    """A file that is written to and drained in turns."""
 
     def __init__(self) -> None:
         self.closed = False
         self._pieces: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Keep a copy: Arrow reuses its buffers."""
+        """Keep a copy, since Arrow reuses its buffers."""
         piece = bytes(data)
         self._pieces.append(piece)
         return len(piece)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing is buffered elsewhere."""
 
     def drain(self) -> Iterator[bytes]:
-        """What was written since the last time."""
+        """The bytes written since the last call."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         if data:
@@ -97,7 +86,7 @@ def _writer(sink: _Sink, schema: pa.Schema, table_format: Format) -> Any:
 
 
 def _flat(rows: Any) -> Any:
-    """Rows, or a table of none, with lists as text, their values parted by bars."""
+    """Rows, or an empty table, with lists as text of values joined by bars."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_list(field.type):
             values = rows.column(place).cast(pa.list_(pa.string()))
@@ -106,7 +95,7 @@ def _flat(rows: Any) -> Any:
 
 
 def _pieces(batch: pa.RecordBatch, table_format: Format) -> Iterator[pa.RecordBatch]:
-    """The batch itself where it becomes one unit of the file, else a few rows at a time."""
+    """The batch itself where it becomes one unit of the file, else slices of it."""
     if table_format in _NESTING:
         yield batch
         return
@@ -122,7 +111,7 @@ def _json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def _json_objects(batch: pa.RecordBatch) -> bytes:
-    """A line per row, put together column by column: ten times as fast as row by row."""
+    """A line per row, built by columns, ten times as fast as by rows."""
     parts: list[Any] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         opening = "," if parts else "{"
@@ -133,7 +122,7 @@ def _json_objects(batch: pa.RecordBatch) -> bytes:
 
 
 def _json_values(column: pa.Array) -> pa.Array:
-    """Each value as JSON; 32-bit floats as short as they can be, 0.1 and not 0.10000000149."""
+    """Each value as JSON; 32-bit floats are written short, 0.1 and not 0.10000000149."""
     kind = column.type
     if pa.types.is_list(kind):
         offsets = pc.subtract(column.offsets, column.offsets[0])

@@ -1,10 +1,9 @@
 """Decoded size of a Parquet file, from its footer and its page headers.
 
-Nothing is decompressed here. A footer may lie; page headers may not, since they are what the
-decoder goes by. So every page of the columns that will be read is looked at.
-
-Thrift has no references: names and metadata take no more than the footer, whose bytes are bounded.
-The schema of Arrow that writers keep there has references, and is surveyed as Arrow streams are.
+Nothing is decompressed. A footer may be wrong; page headers may not, since the decoder follows
+them. So every page of the columns that will be read is visited. Thrift has no references, so names
+and metadata are bounded by the footer. The Arrow schema that writers keep there has references, and
+is surveyed as Arrow streams are.
 """
 
 import base64
@@ -21,29 +20,29 @@ _MAGIC: Final = b"PAR1"
 _MAX_FOOTER_BYTES: Final = 4 << 20
 _MAX_ROW_GROUPS: Final = 4096
 _MAX_STRUCTURES: Final = 1 << 18
-"""Structures and lists of a footer; as Python values they take a hundred times their bytes."""
+"""Most structures and lists of a footer; as Python values they take a hundred times their bytes."""
 
 _MAX_PAGES: Final = 1 << 18
 _HEADER_BYTES: Final = 1 << 14
-"""Page headers are short, unless a writer puts long statistics into them."""
+"""Most bytes of a page header; it is short unless a writer puts long statistics into it."""
 
 _MAX_HEADER_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 16
 _BYTES_PER_VALUE: Final = 8
-"""Of a decoded value beside what its page holds; the widest numbers, offsets of strings."""
+"""Bytes of a decoded value besides its page content: the widest number, or a string's offset."""
 
 _ARROW_SCHEMA: Final = b"ARROW:schema"
-"""Key of the footer's metadata under which Arrow looks for a schema of its own, in base64."""
+"""Key of the footer's metadata for Arrow's own schema, in base64."""
 
 _DICTIONARY_PAGE: Final = 2
 _DATA_PAGES: Final = {0: 5, 3: 8}
-"""Types of pages with values, and the field of the header that counts them."""
+"""Types of pages with values, each with the header field that counts them."""
 
 _DELTA_BYTE_ARRAY: Final = 7
 _BYTE_ARRAY: Final = 6
 
 _DAMAGE: Final = (LookupError, TypeError, AttributeError, OverflowError, struct.error)
-"""What reading fields that are missing, of another kind or beyond all numbers raises."""
+"""Exceptions of reading fields that are missing, of another type, or out of range."""
 
 Struct = dict[int, Any]
 """A thrift structure: values by field number."""
@@ -55,40 +54,21 @@ class UnboundedParquet(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSurvey:
-    """Columns of a file, and rows and bytes of some of them once they are decoded.
+    """Columns of a file, and rows and decoded bytes of the surveyed ones."""
 
-    Attributes
-    ----------
-    n_columns : int
-        All that hold values.
-    n_rows : int
-        Rows that the row groups claim.
-    decoded_bytes : int
-        Most bytes of the values, each string of a dictionary counted once, and of names and
-        metadata of a schema of Arrow.
-    largest_page_bytes : int
-        Of one page once it is decompressed.
-    dictionary_columns : frozenset of str
-        Columns of strings that stand in dictionaries.
-    """
-
-    n_columns: int
-    n_rows: int
-    decoded_bytes: int
-    largest_page_bytes: int
-    dictionary_columns: frozenset[str]
+    n_columns: int  # all leaf columns
+    n_rows: int  # as the row groups claim
+    decoded_bytes: int  # upper bound, each string of a dictionary counted once
+    largest_page_bytes: int  # decompressed
+    dictionary_columns: frozenset[str]  # columns of strings with dictionaries
 
 
 def survey_parquet(file: BinaryIO, columns: tuple[str, ...] | None = None) -> ParquetSurvey:
-    """Look at the pages of some top-level columns, or of all; those that it lacks are passed over.
+    """Survey of some top-level columns of a file, or of all; missing columns are skipped.
 
-    The file is seekable, and left where it stood.
-
-    Raises
-    ------
-    UnboundedParquet
-        The file is damaged or encrypted, has a footer or pages beyond all use, or an encoding in
-        which a short page may hold any amount.
+    The file is seekable, and its position is restored. Raises `UnboundedParquet` where the file is
+    damaged or encrypted, its footer or pages are too large, or an encoding lets a short page hold
+    any amount.
     """
     start = file.tell()
     try:
@@ -138,7 +118,7 @@ def _survey(file: BinaryIO, footer: Struct, columns: tuple[str, ...] | None) -> 
 
 
 def _arrow_schema_bytes(footer: Struct) -> int:
-    """Bytes of names and metadata of the schemas of Arrow in a footer."""
+    """Bytes of names and metadata in the Arrow schemas of a footer."""
     total, n_elements = 0, len(footer[2])
     for entry in footer.get(5, []):
         if entry[1] != _ARROW_SCHEMA:
@@ -158,7 +138,7 @@ def _arrow_schema_bytes(footer: Struct) -> int:
 
 
 def _leaves(elements: list[Struct]) -> list[tuple[str, bool]]:
-    """Top-level column of each leaf of the schema, and whether the leaf lies deeper.
+    """Top-level column of each leaf of the schema, and whether the leaf is nested.
 
     The decoder takes the chunks of a row group in this order, whatever path they claim.
     """
@@ -176,7 +156,7 @@ def _leaves(elements: list[Struct]) -> list[tuple[str, bool]]:
 
 
 def _pages(file: BinaryIO, meta: Struct) -> Iterator[tuple[int, int, bool]]:
-    """Decompressed bytes and values of each page, and whether it is a dictionary."""
+    """Decompressed bytes and number of values of each page, and whether it is a dictionary."""
     position = meta[9]
     if 0 < meta.get(11, 0) < position:
         position = meta[11]
@@ -235,7 +215,7 @@ def _footer(file: BinaryIO) -> Struct:
 
 
 class _Compact:
-    """Reads thrift's compact protocol, in which Parquet writes footer and page headers."""
+    """Reader of Thrift's compact protocol, which Parquet's footer and page headers use."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -243,7 +223,7 @@ class _Compact:
         self._n_structures = 0
 
     def struct(self, depth: int = 0) -> Struct:
-        """The structure that begins here."""
+        """The structure at the current position."""
         self._count()
         found: Struct = {}
         number = 0
@@ -254,7 +234,7 @@ class _Compact:
         return found
 
     def _field(self, kind: int, depth: int) -> Any:
-        if kind in {1, 2}:  # a boolean is its own kind here
+        if kind in {1, 2}:  # the kind is the boolean itself
             return kind == 1
         return self._value(kind, depth)
 

@@ -1,4 +1,4 @@
-"""Table heads: names of the columns and the first rows of a table, before anybody says what for."""
+"""Table heads: column names and first rows of a table, before its columns are assigned."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -23,53 +23,35 @@ _ARROW_MAGIC: Final = b"ARROW1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHead:
-    """Beginning of a table.
+    """Column names and first rows of a table."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        Its columns; ``#1``, ``#2`` of text without a header line.
-    rows : sequence of sequence of str
-        The first rows, as they stand there; long values cut.
-    """
-
-    names: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    names: Sequence[str]  # ``#1``, ``#2`` of text without a header line
+    rows: Sequence[Sequence[str]]  # as text, long values cut
 
     @property
     def has_names(self) -> bool:
-        """Whether the columns have names, and not places only."""
+        """Whether the columns have names, not only places."""
         return not all(name.startswith("#") for name in self.names)
 
     def without_rows(self, name: str) -> str:
-        """What to say of a file of this name that has columns and nothing in them."""
+        """Message for a file of this name that has columns and no rows."""
         columns = ", ".join(self.names)
         what = "column" if len(self.names) == 1 else "columns"
         return f"{name} has no rows, only the names of its {what}: {columns}."
 
     def are_integers(self, name: str) -> bool:
-        """Whether the first values of a column are whole numbers."""
+        """Whether the first values of a column are all whole numbers."""
         place = self.names.index(name)
         values = [row[place] for row in self.rows]
         return bool(values) and all(each.removeprefix("-").isdecimal() for each in values)
 
 
 def table_head(file: BinaryIO, table_format: Format, *, has_names: bool = True) -> TableHead:
-    """Names and first rows of a table.
+    """Column names and first rows of a table in a seekable file at its start.
 
-    Parameters
-    ----------
-    file : binary file
-        At its start; seekable.
-    table_format : Format
-        How it is written.
-    has_names : bool
-        Whether the first line of text names the columns; one that holds numbers alone does not.
-
-    Raises
-    ------
-    peewit.streaming.edges.bad_table.BadUpload
-        It cannot be read, or has no column.
+    ``has_names`` says whether the first line of text names the columns; a line of numbers never
+    does. Raises `peewit.streaming.edges.bad_table.BadUpload` where it cannot be read or has no
+    column.
     """
     match table_format:
         case Format.CSV:
@@ -95,10 +77,10 @@ def _csv_head(file: BinaryIO, *, has_names: bool) -> TableHead:
     except BadUpload:
         if not has_names:
             raise
-        file.seek(start)  # a line of numbers stands where names should
+        file.seek(start)  # the first line holds numbers, not names
         names, first_line, opened = _header(file, ("#1",))
     if len(names) == 1 and len(parts := names[0].split(" ")) > 1:
-        file.seek(start)  # blanks separate, which nothing but the names that are wanted tells
+        file.seek(start)  # separated by blanks, which only the wanted names reveal
         is_data = all(map(_is_number, parts))
         names, first_line, opened = _header(file, ("#1",) if is_data else parts)
     text = dict.fromkeys(names, pa.string())
@@ -110,7 +92,7 @@ def _csv_head(file: BinaryIO, *, has_names: bool) -> TableHead:
 
 
 def _header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], int, OpenCSV]:
-    """As `csv_header`; lines with too few or too many fields are passed over."""
+    """Result of `csv_header`; lines with too few or too many fields are skipped."""
     return csv_header(file, wanted, on_damaged=lambda _row, _rule, _text: None)
 
 

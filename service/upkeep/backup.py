@@ -1,12 +1,12 @@
-"""`peewit backup`: a copy of rows and files of one moment, while everything goes on.
+"""`peewit backup`: a copy of rows and files of one moment, while all processes go on.
 
-The moment is made by a lock that no writer of a graph passes: checkpoints and snapshots are
-published only after their lease was confirmed in the database, so while leases cannot be written
-none appears. Under it one reading transaction begins and every file gets a second name, which takes
-milliseconds; rows and bytes are copied afterwards.
+A lock that every writer of a graph needs fixes the moment: checkpoints and snapshots are published
+only after their lease is confirmed in the database, so none appears while leases cannot be written.
+Under the lock one reading transaction begins and every file gets a second name (hard link), which
+takes milliseconds; rows and bytes are copied afterwards.
 
-What was published between the last confirmation and the lock makes a checkpoint at most one step
-ahead of the rows, as a process leaves it that dies there; ingest then tells the rows again.
+What is published between the last confirmation and the lock puts a checkpoint at most one step
+ahead of the rows, as a process that dies there does; ingest then writes the rows again.
 """
 
 import errno
@@ -67,10 +67,10 @@ WORK_DIRECTORIES: Final = (
     "map",
     "filtered_features",
 )
-"""Of a graph: what a run needs while it lasts, and what is made again."""
+"""Directories of a graph that are not backed up: work of a run, and what can be made again."""
 
 STAGING_PREFIX: Final = f"{TEMPORARY_PREFIX}backup-"
-"""Of the directories below ``graphs`` with the second names of files."""
+"""Prefix of the directories below ``graphs`` that hold second names of files."""
 
 _HOLDER: Final = "holder"
 _ATTEMPTS: Final = 20
@@ -83,49 +83,25 @@ class BackupRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideFiles:
-    """Files of a source, which a backup does not hold.
+    """Files of a source outside the home, which a backup does not hold."""
 
-    Attributes
-    ----------
-    graph, url : str
-        Name of the graph, and where the source lies; without passwords.
-    n_pending, n_committed : int
-        Its files that wait, and those that are in the graph.
-    """
-
-    graph: str
-    url: str
+    graph: str  # name
+    url: str  # without passwords
     n_pending: int
-    n_committed: int
+    n_committed: int  # files that are in the graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupReport:
-    """What was backed up.
-
-    Attributes
-    ----------
-    directory : str
-        Where it lies.
-    created_at : str
-        Of which moment.
-    n_files, n_bytes : int
-        Files, and bytes of them all.
-    rows : dict of str to int
-        Rows by table.
-    outside : tuple of OutsideFiles
-        What must stay where it is, to be read from there.
-    missing : tuple of str
-        Files below the home that rows name and that were gone already.
-    """
+    """What was backed up."""
 
     directory: str
-    created_at: str
+    created_at: str  # moment of the copy
     n_files: int
     n_bytes: int
-    rows: dict[str, int]
-    outside: tuple[OutsideFiles, ...]
-    missing: tuple[str, ...]
+    rows: dict[str, int]  # by table
+    outside: tuple[OutsideFiles, ...]  # must stay where they are
+    missing: tuple[str, ...]  # files in the home that rows name and that were gone
 
 
 def back_up(
@@ -135,27 +111,11 @@ def back_up(
     *,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> BackupReport:
-    """Copy all graphs and keys of a home into a new directory.
+    """Copy all graphs and keys of a home, which may be in use, into a new directory.
 
-    Leases, workers and deleted graphs are left out. Nothing is there until all is.
-
-    Parameters
-    ----------
-    database : Database
-        Of the home; may be in use.
-    settings : Settings
-        Its ``graphs_directory`` holds the files.
-    directory : Path
-        Must be empty or not exist; its parent is made.
-    progress : callable
-        See `Progress`.
-
-    Raises
-    ------
-    BackupRefused
-        ``directory`` holds something, or lies in the home.
-    OSError
-        The disk is full, or fails; nothing of the backup stays.
+    Leases, workers and deleted graphs are left out. The directory must be empty or not exist, and
+    is published whole or not at all. Raises `BackupRefused` where it holds something or lies in the
+    home, and OSError where the disk is full or fails; then nothing of the backup stays.
     """
     target = directory.absolute()
     _require_free(target, settings)
@@ -191,7 +151,7 @@ def back_up(
 
 
 def abandoned_stagings(graphs_directory: Path) -> list[Path]:
-    """Second names that a backup has left which was killed; removing them loses nothing."""
+    """Directories of second names left by a killed backup; removing them loses nothing."""
     found = graphs_directory.glob(f"{STAGING_PREFIX}*")
     return [staging for staging in sorted(found) if _is_abandoned(staging)]
 
@@ -227,7 +187,7 @@ def _moment(database: Database, settings: Settings) -> Iterator[tuple[Connection
             with database.write() as fence:
                 _stop_writers(fence)
                 active = select(graphs.c.id, graphs.c.node_ids).where(graphs.c.state == "active")
-                for graph_id, kind in reader.execute(active).all():  # the reader's moment begins
+                for graph_id, kind in reader.execute(active).all():  # begins the snapshot
                     _link_graph(root / graph_id, staging / GRAPHS / graph_id, kind)
             yield reader, staging
     finally:
@@ -235,13 +195,13 @@ def _moment(database: Database, settings: Settings) -> Iterator[tuple[Connection
 
 
 def _stop_writers(fence: Connection) -> None:
-    """Let nobody confirm a lease until this transaction ends; SQLite has one writer anyway."""
+    """Block lease confirmations until this transaction ends; SQLite has one writer anyway."""
     if fence.dialect.name == "postgresql":
         fence.execute(text("LOCK TABLE leases IN EXCLUSIVE MODE"))
 
 
 def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
-    """Give the files of one graph second names; again where some were replaced meanwhile."""
+    """Give the files of one graph second names; repeat where some were replaced meanwhile."""
     for _ in range(_ATTEMPTS):
         target.mkdir(parents=True)
         if not root.exists():
@@ -259,7 +219,7 @@ def _link_graph(root: Path, target: Path, kind: NodeKind) -> None:
 
 
 def pointer_of(paths: GraphPaths) -> bytes | None:
-    """What names the checkpoint of a graph, another whenever that is replaced; None without one."""
+    """Identity of a graph's checkpoint, which changes with each replacement; None without one."""
     with suppress(FileNotFoundError):
         return (paths.checkpoints / "current.json").read_bytes()
     return None
@@ -275,12 +235,12 @@ def _link_below(root: Path, target: Path) -> None:
         place.mkdir(exist_ok=True)
         for name in file_names:
             if not name.startswith(TEMPORARY_PREFIX):
-                with suppress(FileNotFoundError):  # replaced, or needed no more
+                with suppress(FileNotFoundError):  # replaced or removed
                     link_file(here / name, place / name)
 
 
 def _is_whole(target: Path, kind: NodeKind) -> bool:
-    """Whether the index has the nodes of the checkpoint: its segments are merged at any time."""
+    """Whether the index has the checkpoint's nodes; its segments may be merged at any time."""
     paths = GraphPaths(root=target)
     if kind == "dense" or not paths.checkpoints.exists():
         return True
@@ -310,7 +270,7 @@ def _outside(reader: Connection) -> Iterator[OutsideFiles]:
 
 
 def _missing(reader: Connection, root: Path, staging: Path) -> Iterator[str]:
-    """Files that wait and lie below the home, but are not there."""
+    """Waiting files below the home that are not there."""
     for graph_id, path in needed_files(reader):
         copied = staging / GRAPHS / graph_id
         if copied.exists() and not (copied / path).exists():
@@ -329,7 +289,7 @@ def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, 
 
 
 def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:
-    """Copy what has second names; files of two names, as checkpoints share them, only once."""
+    """Copy the linked files; those with two names, as checkpoints share them, only once."""
     found = list(files_below(staging / GRAPHS))
     total, done = sum(path.stat().st_size for path in found), 0
     first: dict[tuple[int, int], BackupFile] = {}
@@ -353,7 +313,7 @@ def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupF
 
 
 def _describe(path: Path, *, name: str) -> BackupFile:
-    """Flush a file that is there, and say what it is."""
+    """Record of a file that exists, after flushing it."""
     fsync_file(path)
     status = path.stat()
     return BackupFile(

@@ -1,10 +1,9 @@
-"""Format of a backup: rows in a SQLite file, files of the graphs, and a page that lists them.
+"""Format of a backup: rows in a SQLite file, files of the graphs, and a manifest.
 
-The rows are those of every table but ``workers``, ``leases``, ``ingest_steps`` and
-``reservations``, copied through the tables of `peewit.service.database.tables`, so that a backup
-does not depend on the database it came from.
-Paths in it are those of the home it was made of; `needed_files.relocated` makes them those of
-another.
+Rows of every table but ``workers``, ``leases``, ``ingest_steps`` and ``reservations`` are copied
+through the tables of `peewit.service.database.tables`, so that a backup does not depend on the kind
+of database. Its paths are those of the home it was made of; `needed_files.relocated` maps them to
+another home.
 """
 
 import json
@@ -29,7 +28,7 @@ _COPY_BYTES: Final = 1 << 20
 _TRANSIENT: Final = ("workers", "leases", "ingest_steps", "reservations")
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+"""Called with what is being done, how much is done, and how much there is."""
 
 
 class NotABackup(ValueError):
@@ -37,54 +36,28 @@ class NotABackup(ValueError):
 
 
 class DamagedBackup(RuntimeError):
-    """A file of the backup is missing or not what was written."""
+    """A file of the backup is missing or differs from what was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFile:
-    """One file of a backup.
+    """One file of a backup."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the backup.
-    size : int
-        Bytes.
-    digest : str
-        Hexadecimal BLAKE3 of the content.
-    modified_ns : int
-        Nanoseconds since the epoch; versions of files are told by it.
-    """
-
-    path: str
-    size: int
-    digest: str
-    modified_ns: int
+    path: str  # relative to the backup
+    size: int  # bytes
+    digest: str  # hexadecimal BLAKE3 of the content
+    modified_ns: int  # since the epoch; identifies versions of files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupManifest:
-    """Page that lists the files and rows of a backup.
+    """List of the files and rows of a backup."""
 
-    Attributes
-    ----------
-    peewit : str
-        Version of the program that wrote it.
-    schema : str
-        Revision of the tables.
-    created_at : str
-        When the rows were read, by the clock of the database, in ISO 8601.
-    rows : dict of str to int
-        Rows by table.
-    files : tuple of BackupFile
-        All files but the page itself.
-    """
-
-    peewit: str
-    schema: str
-    created_at: str
-    rows: dict[str, int]
-    files: tuple[BackupFile, ...]
+    peewit: str  # version of the program
+    schema: str  # revision of the tables
+    created_at: str  # when rows were read, by the database's clock, in ISO 8601
+    rows: dict[str, int]  # by table
+    files: tuple[BackupFile, ...]  # all but the manifest itself
 
     @property
     def n_bytes(self) -> int:
@@ -92,18 +65,12 @@ class BackupManifest:
         return sum(file.size for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """What the page holds."""
+        """Content of the manifest file."""
         return {"format": FORMAT, **asdict(self)}
 
 
 def read_manifest(directory: Path) -> BackupManifest:
-    """The page of a backup.
-
-    Raises
-    ------
-    NotABackup
-        There is none, or another version wrote it.
-    """
+    """The manifest of a backup; raises `NotABackup` without one, or for another version's."""
     path = directory / MANIFEST
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -118,12 +85,12 @@ def read_manifest(directory: Path) -> BackupManifest:
 
 
 def carried_tables() -> list[Table]:
-    """The tables of a backup, those that others refer to first."""
+    """The tables of a backup, referenced ones first."""
     return [table for table in metadata.sorted_tables if table.name not in _TRANSIENT]
 
 
 def copy_rows(source: Connection, target: Connection, progress: Progress) -> dict[str, int]:
-    """Copy the rows of all graphs that are not deleted, and the keys; how many by table."""
+    """Copy the keys and the rows of all graphs that are not deleted; number of rows by table."""
     rows = count_rows(source)
     total, done = sum(rows.values()), 0
     for table in carried_tables():
@@ -136,7 +103,7 @@ def copy_rows(source: Connection, target: Connection, progress: Progress) -> dic
 
 
 def count_rows(connection: Connection) -> dict[str, int]:
-    """Rows that a backup of this database has, by table."""
+    """Number of rows that a backup of this database would have, by table."""
     return {
         f"{table.name}": int(
             connection.execute(
@@ -160,12 +127,9 @@ def _carried(table: Table) -> Select[Any]:
 
 
 def copy_file(source: Path, target: Path) -> BackupFile:
-    """Copy one file to the disk, with its time of modification; ``path`` is the target's name.
+    """Copy one file to the disk with its modification time; ``path`` is the target's name.
 
-    Raises
-    ------
-    OSError
-        The disk is full, or fails; says which file.
+    Raises OSError that names the file where the disk is full or fails.
     """
     digest = blake3()
     with naming(target), source.open("rb") as reader, target.open("wb") as writer:

@@ -1,4 +1,4 @@
-"""Erasures of the ledger that a restored backup knows nothing of."""
+"""Erasures of the ledger that a restored backup does not know."""
 
 from collections.abc import Iterator
 
@@ -20,9 +20,9 @@ class NotErasedAgain(ValueError):
 
 
 def erase_again(database: Database, settings: Settings) -> int:
-    """Hide nodes that the home's ledger names and the backup still had; how many.
+    """Number of nodes hidden again, which the home's ledger names and the backup still had.
 
-    All that a backup holds of them is older than their erasure, if it does not know of that.
+    A backup that does not know an erasure is older than it, and so is all it holds of the node.
     Raises `NotErasedAgain` at the end.
     """
     path = settings.home / LEDGER
@@ -63,7 +63,7 @@ def erase_again(database: Database, settings: Settings) -> int:
 
 
 def _ids(database: Database, graph: GraphRecord, nodes: KnownNodes) -> Iterator[str]:
-    """External ids, as text, of all that a graph has, and of all that waits for it."""
+    """External ids, as text, of all nodes that a graph has or that wait for it."""
     seen: set[str] = set()
     for ids in nodes.all_ids(graph):
         new = {str(each) for each in ids.to_pylist() if each is not None} - seen

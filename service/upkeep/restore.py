@@ -1,9 +1,9 @@
 """`peewit restore`: a backup into an empty home and an empty database.
 
 Files are copied beside their place and checked against their digests. Then one transaction takes
-the rows; before it ends the files get their place. A page in the home says from the first step to
-the last that a restore is under way: whoever finds it may begin anew, since what lies there then is
-the restore's own, or, once the rows are there, only has to remove it.
+the rows; before it ends the files are moved into place. A mark in the home says that a restore is
+under way: whoever finds it may begin anew, since all that is there is the restore's own, or, once
+the rows are there, only has to remove it.
 """
 
 import json
@@ -48,12 +48,12 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 
 MARK: Final = "restore.json"
-"""In the home while a restore is under way."""
+"""File in the home while a restore is under way."""
 
 _STAGING: Final = f"{TEMPORARY_PREFIX}restore"
 _KEPT_ENTRIES: Final = (COMPILED, LEDGER)
 _DATABASE_FILES: Final = ("", "-wal", "-shm", SERVE_LOCK)
-"""Ends of the names of SQLite's files, and of the lock of those who serve it."""
+"""Suffixes of SQLite's files, and of the lock of servers."""
 
 
 class HomeNotEmpty(ValueError):
@@ -62,31 +62,15 @@ class HomeNotEmpty(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What was restored.
-
-    Attributes
-    ----------
-    home : str
-        Where to.
-    created_at : str
-        Moment of the backup.
-    n_files, n_bytes : int
-        Files, and bytes of them all.
-    rows : dict of str to int
-        Rows by table.
-    n_requeued : int
-        Jobs that ran at that moment and wait again.
-    n_erased : int
-        Nodes that are hidden again, as they were erased since.
-    """
+    """What was restored."""
 
     home: str
-    created_at: str
+    created_at: str  # moment of the backup
     n_files: int
     n_bytes: int
-    rows: dict[str, int]
-    n_requeued: int
-    n_erased: int
+    rows: dict[str, int]  # by table
+    n_requeued: int  # jobs that ran at that moment and wait again
+    n_erased: int  # nodes hidden again, as they were erased since
 
 
 def restore(
@@ -97,31 +81,22 @@ def restore(
     ledger: Path | None = None,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> RestoreReport:
-    """Bring a backup into an empty home.
+    """Restore a backup into an empty home and database, SQLite or PostgreSQL.
 
-    Nodes that were erased since the backup was made are hidden again; the next ingest erases them.
-
-    Nothing else may run on the home meanwhile. Killed at any line, the same call begins again, or
-    finds that all was there.
+    Nodes that were erased since the backup are hidden again; the next ingest erases them. Nothing
+    else may run on the home meanwhile. After a crash at any line, the same call begins again, or
+    finds that all is there. The backup is not changed.
 
     Parameters
     ----------
-    database : Database
-        Of the home, SQLite or PostgreSQL, whatever the backup was made of.
-    settings : Settings
-        Its ``home`` and ``graphs_directory`` receive the files.
-    directory : Path
-        The backup; not changed.
     ledger : Path, optional
         Ledger of erasures (`peewit.service.inbox.erasure_ledger`); by default that of the home,
         where one is left.
-    progress : callable
-        See `Progress`.
 
     Raises
     ------
     HomeNotEmpty
-        The home or the database hold something.
+        The home or the database holds something.
     NotABackup
         ``directory`` holds no backup, or one of a newer format.
     peewit.service.inbox.erasure_ledger.BadLedger
@@ -165,7 +140,7 @@ def restore(
 def _earlier_report(
     database: Database, settings: Settings, manifest: BackupManifest
 ) -> RestoreReport | None:
-    """What an earlier call has brought in, None where it died before and its files are gone now."""
+    """Report of an earlier call that finished its work; None after one that did not."""
     mark = settings.home / MARK
     page = json.loads(mark.read_text(encoding="utf-8"))
     with database.read() as connection:
@@ -209,7 +184,7 @@ def _require_empty(database: Database, settings: Settings) -> None:
 
 
 def _rows_there(connection: Connection) -> dict[str, int]:
-    """Rows by table, of tables that have any."""
+    """Number of rows of tables that have any."""
     counts = {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
         for table in carried_tables()
@@ -218,7 +193,7 @@ def _rows_there(connection: Connection) -> dict[str, int]:
 
 
 def _remove_ours(settings: Settings) -> None:
-    """Remove what a restore has put into a home that was empty before."""
+    """Remove what an earlier restore put into the empty home."""
     shutil.rmtree(settings.home / _STAGING, ignore_errors=True)
     if settings.graphs_directory.exists():
         shutil.rmtree(settings.graphs_directory)
@@ -260,7 +235,7 @@ def _restore(
 def _copy_files(
     directory: Path, manifest: BackupManifest, staging: Path, progress: Progress
 ) -> None:
-    """Copy all files, each compared with its digest, with the times they had."""
+    """Copy all files with their times, each compared with its digest."""
     done = 0
     for file in manifest.files:
         source, place = directory / file.path, staging / file.path
@@ -282,7 +257,7 @@ def _copy_files(
 
 
 def _relocate_files(graphs_root: Path, new_root: Path, graph_id: str) -> None:
-    """Let the checkpoints of a graph know its files by where they will be."""
+    """Rewrite the paths in a graph's checkpoints to where its files will be."""
     checkpoints = GraphPaths(root=graphs_root / graph_id).checkpoints
     if checkpoints.exists():
         root = new_root / graph_id
@@ -300,7 +275,7 @@ def _flush(directory: Path) -> None:
 def _copy_checked(
     source: Connection, target: Connection, manifest: BackupManifest, progress: Progress
 ) -> None:
-    there = _rows_there(target)  # once more, in the transaction that writes
+    there = _rows_there(target)  # again, in the writing transaction
     if there:
         raise HomeNotEmpty(f"the database must be empty, rows came into {next(iter(there))}")
     copy_rows(source, target, progress)
@@ -308,7 +283,7 @@ def _copy_checked(
     for name, n_rows in manifest.rows.items():
         if found[name] != n_rows:
             raise DamagedBackup(f"{name} must have {n_rows} rows, {found[name]} came in")
-    if target.dialect.name == "postgresql":  # rows with numbers of their own do not count it up
+    if target.dialect.name == "postgresql":  # explicit ids do not advance sequences
         target.execute(
             text(
                 "SELECT setval(pg_get_serial_sequence('files', 'id'), "
@@ -318,7 +293,7 @@ def _copy_checked(
 
 
 def _relocate_rows(connection: Connection, graphs_directory: Path) -> None:
-    """Let rows name the files below the graphs by where they will be."""
+    """Rewrite paths below ``graphs`` in rows to where files will be."""
     for column in (pushes.c.path, files.c.path, feature_sets.c.path, sources.c.url):
         table = column.table
         is_below = column.contains(f"/{GRAPHS}/", autoescape=True)
@@ -335,10 +310,10 @@ def _relocate_rows(connection: Connection, graphs_directory: Path) -> None:
 
 
 def _take_ledger(ledger: Path | None, place: Path) -> None:
-    """Have the ledger in the home, which goes on with it."""
+    """Copy the ledger into the home, which continues it."""
     if ledger is None:
         return
-    for _ in Ledger(ledger).entries():  # raises where it is none
+    for _ in Ledger(ledger).entries():  # raises BadLedger
         pass
     if not (place.exists() and place.samefile(ledger)):
         if place.exists():

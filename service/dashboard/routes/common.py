@@ -24,9 +24,9 @@ Column = Annotated[
 
 
 def label_of(text: str, labels: LabelStore, graph_id: str, column: str = "") -> LabelValue:
-    """A label as it was typed, of the kind that the labels of the column have.
+    """A typed label, in the type of the labels of the column.
 
-    Where there are none yet, what reads as a whole number is one.
+    In a column without labels, text that reads as a whole number is one.
     """
     are_text = labels.are_text(graph_id, column=column)
     if not are_text:
@@ -39,7 +39,7 @@ def label_of(text: str, labels: LabelStore, graph_id: str, column: str = "") -> 
 
 
 def node_of(text: str, graph: GraphRecord, home: ServedHome, *, name: str = "node") -> NodeId:
-    """A node as it was typed: without blanks around it, unless a node has them in its name."""
+    """A typed node, without surrounding blanks unless a node has them in its name."""
     kind = graph.settings.node_ids
     if kind == "string" and text != text.strip():
         exact = node_id(text, kind, name=name)
@@ -49,7 +49,7 @@ def node_of(text: str, graph: GraphRecord, home: ServedHome, *, name: str = "nod
 
 
 def origin_in(text: str) -> LabelOrigin:
-    """Where a label comes from, as a form says it."""
+    """The origin of a label that a form gives."""
     origin = origin_named(text)
     if origin is not None:
         return origin

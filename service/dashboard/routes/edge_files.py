@@ -128,7 +128,7 @@ async def take_file(
     """Take a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
     await run_in_threadpool(home.pushes.require_room, graph.id)
-    # first, as a disk that has no room for it has none for the edges
+    # first: a disk without room for it has none for the edges
     await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     async with home.decoding.held(await decoding_of(upload, home)):
         push, n_bad = await run_in_threadpool(
@@ -237,7 +237,7 @@ async def add_place(
 
 
 async def received(request: Request, graph: GraphRecord, holds: Holds, name: str) -> Upload:
-    """The file of a request: its body under a name, or a field of a form where no script runs."""
+    """The file of a request: its body under a name, or a form field where no script runs."""
     uploads = uploads_of(request)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         return await uploads.receive(graph.id, holds, name, request.stream())
@@ -254,21 +254,21 @@ async def received(request: Request, graph: GraphRecord, holds: Holds, name: str
 
 
 def sent_to(request: Request, path: str) -> Response:
-    """Where the page of a file is: told to a script, which goes there, or gone to."""
+    """The address of a file's page: as an answer to a script, else as a redirect."""
     if "hx-request" in request.headers:
         return json_response({"location": path}, status=HTTPStatus.CREATED)
     return back_to(path)
 
 
 def report_piece(request: Request, template: str, **values: Any) -> Response:
-    """What was found in a file: a part of its page, or a page where no script runs."""
+    """The report on a file: a part of its page, or a whole page where no script runs."""
     if is_piece(request):
         return page(request, template, **values)
     return page(request, "report_page.html", part=template, **values)
 
 
 def uploads_of(request: Request) -> Uploads:
-    """The files that wait."""
+    """The uploads of the application."""
     uploads: Uploads = request.app.state.uploads
     return uploads
 
@@ -282,7 +282,7 @@ def _to_columns(address: str, chosen: EdgeChoice) -> Response:
 
 
 async def decoding_of(upload: Upload, home: ServedHome) -> int:
-    """What to hold of the decoding budget while a file is read."""
+    """Bytes of the decoding budget that reading a file takes."""
 
     def count() -> int:
         limits = home.upload_limits
@@ -301,7 +301,7 @@ def _columns_of(
     upload: Upload | None,
     last: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What the page of a file says of its columns, and why it cannot where it cannot."""
+    """Template values for the columns of a file, or the reason why it cannot be read."""
     head = fault = None
     if file is not None:
         try:
@@ -330,7 +330,7 @@ def _columns_of(
 async def _looked_through(
     file: EdgeFile, n_bytes: int, graph: GraphRecord, home: ServedHome, chosen: EdgeChoice
 ) -> dict[str, Any]:
-    """What is found in a file, and what to say where it has no rows."""
+    """Report on a file, and a message where it has no rows."""
     async with home.decoding.held(n_bytes):
         report = await run_in_threadpool(look, file, graph, home, chosen)
         told = await run_in_threadpool(missing_rows, file, report, home, chosen)

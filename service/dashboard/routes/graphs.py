@@ -136,7 +136,7 @@ async def certify(
 
 
 def _row(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
-    """What the catalog's page says of a graph."""
+    """Template values of a graph in the catalog."""
     files = home.manifest.counts(graph.id)
     running = home.jobs.list(graph_id=graph.id, status=JobStatus.RUNNING, limit=1).jobs
     snapshots = SnapshotStore(home.paths(graph).snapshots)
@@ -151,7 +151,7 @@ def _row(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
 
 
 def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
-    """A word and its colour."""
+    """A word and its color."""
     if files["quarantined"]:
         return f"{files['quarantined']} quarantined", "bad"
     if files["pending"] or files["retracting"]:
@@ -160,7 +160,7 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
 
 
 def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
-    """What the page of a graph shows of this moment."""
+    """Template values of the changing part of a graph's page."""
     details = graph_details(graph, home)
     directory = home.paths(graph).snapshots
     kept = SnapshotStore(directory).list()[::-1][:_SNAPSHOTS_SHOWN]

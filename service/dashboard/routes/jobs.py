@@ -31,7 +31,7 @@ Status = Annotated[JobStatus | None, Query()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A solve that has succeeded, in the figures that are compared."""
+    """A solve that succeeded, with the figures that are compared."""
 
     job: Job
     accuracy: float | None
@@ -145,7 +145,7 @@ async def cancel(request: Request, job_id: str, home: HomeHere, caller: CallerHe
 
 
 def _graph_of(job: Job, home: ServedHome) -> tuple[GraphRecord | None, GraphOutdated | None]:
-    """The graph of a job, or why it is of no use any more."""
+    """The graph of a job, or why it cannot be used any more."""
     try:
         return home.catalog.get_by_id(job.graph_id), None
     except GraphOutdated as outdated:
@@ -176,7 +176,7 @@ def _listed(
 def submit_solve(
     graph: GraphRecord, home: ServedHome, caller: Caller, model: str, parameters: dict[str, Any]
 ) -> Job:
-    """The solve that somebody asks for; raises what the API's route does."""
+    """The submitted solve; raises what the API's route does."""
     kind = KINDS["solve"]
     with refusing():
         kind.check(model, parameters)
@@ -186,13 +186,13 @@ def submit_solve(
 
 
 def _runs(graph: GraphRecord, home: ServedHome) -> list[Run]:
-    """Solves that have succeeded lately."""
+    """Recent solves that succeeded."""
     found = home.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
     return [Run.of(job) for job in found.jobs if job.kind == "solve"]
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """``name=value`` lines; values are JSON where they can be, else text."""
+    """Parameters of ``name=value`` lines; values are JSON where they can be, else text."""
     found: dict[str, Any] = {}
     for line in filter(None, (each.strip() for each in text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
@@ -203,7 +203,7 @@ def _parameters(text: str) -> dict[str, Any]:
 
 
 def value_of(text: str) -> Any:
-    """A parameter as it was typed: JSON where it can be, else text."""
+    """A typed parameter: JSON where it can be, else text."""
     try:
         return json.loads(text)
     except ValueError:

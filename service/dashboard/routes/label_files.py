@@ -98,7 +98,7 @@ async def take_labels(
     upload = _upload(request, graph, upload_id)
     said = (await form_of(request)).get("origin", "imported")
     origin = None if said == "rows" else origin_in(said)
-    # first, as a disk that has no room for it has none for the labels
+    # first: a disk without room for it has none for the labels
     await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     async with home.label_tables, home.decoding.held(await decoding_of(upload, home)):
         receipt = await run_in_threadpool(

@@ -194,7 +194,7 @@ def show_effect(
 
 
 def _nodes_in(text: str) -> set[str]:
-    """Nodes that were skipped, from a JSON list of them."""
+    """The nodes in a JSON list of skipped ones."""
     try:
         nodes = json.loads(text)
     except ValueError:
@@ -205,7 +205,7 @@ def _nodes_in(text: str) -> set[str]:
 
 
 def _is_of_another(present: LabelEvent | None, caller: Caller) -> bool:
-    """Whether the label that stands is that of another person than the caller."""
+    """Whether the present label is of another person than the caller."""
     return (
         present is not None
         and None not in {present.annotator, caller.annotator}
@@ -235,7 +235,7 @@ def _take_back(
 
 
 def _require_same(present: LabelEvent | None, node: str, label: str) -> None:
-    """Refuse to take back what somebody else has changed since."""
+    """Refuse to undo what somebody else has changed since."""
     if present is None or str(present.label) != label:
         now = "has no label" if present is None else f"is {present.label}"
         raise InvalidArgument(
@@ -285,7 +285,7 @@ def _card(
 
 
 def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
-    """Classes with the keys that give them: digits their own, others their number, up to nine."""
+    """Classes with their keys: digits their own, others their number, up to nine."""
     if all(len(str(each)) == 1 and str(each) in _DIGITS for each in classes):
         return [(each, str(each)) for each in classes]
     keys = [*_DIGITS[1:], *[""] * len(classes)]
@@ -293,10 +293,7 @@ def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
 
 
 def _effect(request: Request, graph: GraphRecord, home: ServedHome, column: str) -> dict[str, Any]:
-    """The newest two predictions of a model, the solve under way, and what another one needs.
-
-    All of one label column.
-    """
+    """Of one label column: two newest predictions of a model, running solve, what is missing."""
 
     def is_of_column(job: Job) -> bool:
         return str(job.parameters.get(LABEL_COLUMN, "")) == column

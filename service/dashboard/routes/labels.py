@@ -40,23 +40,13 @@ Before = Annotated[int | None, Query(ge=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSearch:
-    """Which labels and which part of their history the page lists.
+    """Which labels, and which part of their history, the page lists; empty values match any."""
 
-    Attributes
-    ----------
-    prefix, label, annotator : str
-        How the node begins, its label, and who gave it; empty of any.
-    column : str
-        The label column.
-    before, history_before : int, optional
-        Labels and events before these.
-    """
-
-    prefix: Prefix = ""
+    prefix: Prefix = ""  # start of the node
     label: Annotated[str, Query(max_length=1000)] = ""
     annotator: Annotated[str, Query(max_length=1000)] = ""
     column: Column = ""
-    before: Before = None
+    before: Before = None  # labels given before this event
     history_before: Before = None
 
 
@@ -83,7 +73,7 @@ def _page(
     fault: str | None = None,
     is_unknown: bool = False,
 ) -> Response:
-    """The page, and what was typed into its form with the reason why it was not taken."""
+    """The page; after a refused form with what was typed and why it was refused."""
     column, labels = search.column, home.labels
     asked = label_of(search.label, labels, graph.id, column) if search.label else None
 
@@ -155,7 +145,7 @@ async def put_one(
         try:
             _put(graph, home, caller, form)
         except (BadArgument, BadTable, InvalidArgument) as error:
-            if not request.state.viewer.may("read"):  # the form stands among all labels
+            if not request.state.viewer.may("read"):  # the form is on the page of all labels
                 raise
             is_unknown = isinstance(error, LabelsRefused)
             fault = _unknown_node(form.get("node", ""), graph, home) if is_unknown else str(error)
@@ -204,7 +194,7 @@ def _put(graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str
 
 
 def _unknown_node(text: str, graph: GraphRecord, home: ServedHome) -> str:
-    """What to do about a node that the graph does not know, by this form."""
+    """What to do in this form about a node that the graph does not know."""
     node = node_of(text, graph, home)
     return (
         f"The graph does not know the node {node!r}. Mend its name, or bring its edges first; or "

@@ -23,11 +23,11 @@ from peewit.service.tasks.kind_list import KINDS
 router = page_router()
 
 DRAWN_UNASKED: Final = 100_000
-"""A graph of so many nodes or fewer is drawn as soon as somebody who may label looks at it."""
+"""Largest graph, in nodes, that is drawn when somebody who may label first looks at it."""
 
 _SECONDS_PER_NODE: Final = 6e-5
 _QUICK_SECONDS: Final = 2.0
-"""A map that takes no longer is drawn where quick models are solved, by a process that is ready."""
+"""A map that takes no longer is drawn by the process for quick solves."""
 
 _DOUBTFUL: Final = 0.5
 
@@ -136,7 +136,7 @@ def map_state(graph: GraphRecord, home: ServedHome) -> Mapping[str, Any]:
 
 
 def _column(graph: GraphRecord, home: ServedHome, asked: str | None) -> str:
-    """The column of labels that was asked for, else the first that something is predicted of."""
+    """The column of labels asked for, else the first with predictions."""
     if asked is not None:
         return asked
     try:

@@ -44,7 +44,7 @@ GraphName = Annotated[str, Query(max_length=63)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter as people read of it."""
+    """A parameter as the page describes it."""
 
     name: str
     accepts: str
@@ -116,7 +116,7 @@ def _model(name: str) -> tuple[Model, list[Parameter], list[Parameter]]:
 
 @cache
 def _models() -> dict[str, tuple[Model, list[Parameter], list[Parameter]]]:
-    """Each model, its hyperparameters, and what else a job may be asked for."""
+    """Each model, its hyperparameters, and the other options of its job."""
     return {
         model.name: (model, _parameters(model.parameters), _parameters(model.options))
         for model in list_models().models
@@ -136,7 +136,7 @@ def _parameters(schema: Mapping[str, Any]) -> list[Parameter]:
 
 
 def accepted(schema: Mapping[str, Any]) -> str:
-    """The values that a JSON Schema of a parameter allows, in words."""
+    """The values that a parameter's JSON Schema allows, in words."""
     if "anyOf" in schema:
         return ", or ".join(accepted(each) for each in schema["anyOf"])
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""A new graph: its name, the settings that matter, and the others with what they are by default."""
+"""A new graph: its name, the settings that matter, and the others with their defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,31 +27,17 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A setting as a form asks for it.
+    """A setting as a form field."""
 
-    Attributes
-    ----------
-    name : str
-        As of `GraphCreate`; a dot stands before the field of a part.
-    text : str
-        What it is called.
-    hint : str
-        What it does.
-    kind : {"text", "whole", "number", "choice", "check"}
-        How it is written.
-    options : tuple of str
-        Of a choice.
-    """
-
-    name: str
-    text: str
-    hint: str
+    name: str  # as in `GraphCreate`; parts are separated by a dot
+    text: str  # what it is called
+    hint: str  # what it does
     kind: Literal["text", "whole", "number", "choice", "check"]
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of a choice
 
     @property
     def default(self) -> Any:
-        """What holds where nobody says otherwise."""
+        """Default of the setting."""
         field = GraphCreate.model_fields.get(self.name)
         return None if field is None else field.default
 
@@ -144,7 +130,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "expected_nodes": "Nodes to be ready for",
     "max_edges": "Most edges to keep",
 } | {each.name: each.text for each in FOLDED}
-"""What the page calls the settings."""
+"""Names of the settings on the page."""
 
 
 @router.get("/new-graph", dependencies=[viewing("admin")])
@@ -195,7 +181,7 @@ def _form(
 
 
 def _given(form: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that a form gives, in the types that they have; raises BadArgument."""
+    """The typed settings of a form; raises BadArgument."""
     given: dict[str, Any] = {"name": form.get("name", "").strip()}
     if node_ids := form.get("node_ids"):
         given["node_ids"] = node_ids
@@ -212,7 +198,7 @@ def _given(form: Mapping[str, str]) -> dict[str, Any]:
         if of_part.keys() - {"by"}:
             given[part.removesuffix(".")] = of_part
     if "window" in given and given.get("deletions") == "off":
-        del given["deletions"]  # the form's default; a window has them exact
+        del given["deletions"]  # the form's default; a window implies exact ones
     return given
 
 

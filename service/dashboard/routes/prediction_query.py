@@ -1,4 +1,4 @@
-"""What the address of a page of predictions asks for; forms and links of the page keep it."""
+"""Query of a page of predictions, which forms and links of the page keep."""
 
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, Literal
@@ -17,7 +17,7 @@ from peewit.service.predictions.store import PredictionsNotFound
 
 _COVERAGE: Final = 0.9
 
-# a browser sends fields that were left empty, too
+# browsers send empty fields, too
 _EMPTY: Final = BeforeValidator(lambda text: None if text == "" else text)
 
 JobId = Annotated[str | None, Query(alias="job", max_length=64)]
@@ -27,20 +27,10 @@ Chance = Annotated[_Chance | None, _EMPTY, Query()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionQuery:
-    """Which predictions are shown, and how far they are to be trusted.
+    """Which predictions are shown, in which order, and how far they can be trusted.
 
-    Attributes
-    ----------
-    job : str, optional
-        Whose predictions; the freshest when left out.
-    label, margin_below, score_from, certainty
-        Only rows such as these.
-    sort, reverse : str
-        The column that rows are in the order of, and whether in the opposite one.
-    coverage : float, optional
-        Of the sets.
-    max_error, confidence : float, optional
-        Errors that are accepted where only some predictions are answers.
+    ``job`` defaults to the freshest. ``coverage`` is that of label sets; ``max_error`` and
+    ``confidence`` bound errors where only some predictions count as answers.
     """
 
     job: Annotated[str | None, Query(max_length=64)] = None
@@ -56,13 +46,13 @@ class PredictionQuery:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is asked for, by the names of the address."""
+        """What is asked for, as query parameters."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value not in {None, ""}}
 
     @property
     def is_filtered(self) -> bool:
-        """Whether some rows are passed over."""
+        """Whether some rows are left out."""
         return not self.given.keys().isdisjoint(
             {"label", "margin_below", "score_from", "certainty"}
         )
@@ -72,9 +62,9 @@ class PredictionQuery:
         return None if file.meta.sets is None else self._sets(file)
 
     def wanted(self, file: PredictionFile) -> RowFilter:
-        """The rows to show; raises `SetsNotKept` where they are chosen by sets that are not kept.
+        """The rows to show; raises `SetsNotKept` where a filter needs sets that were not kept.
 
-        Numbers have neither margins nor scores.
+        Margin and score do not filter predicted numbers.
         """
         is_value = file.meta.score == "value"
         return RowFilter(
@@ -98,12 +88,8 @@ def predicting_job(
 ) -> Job:
     """The job of that id, or that predicted a label column, else the freshest.
 
-    The freshest is of the unnamed column, or of any where that has none.
-
-    Raises
-    ------
-    peewit.service.jobs.job.UnknownJob, PredictionsNotFound
-        There is none.
+    The freshest is of the unnamed column, or of any where that has none. Raises `UnknownJob` or
+    `PredictionsNotFound`.
     """
     try:
         return home.predictions.find(graph, job_id=job_id, column=column)
@@ -116,7 +102,7 @@ def predicting_job(
 
 
 def _label_in(file: PredictionFile, text: str) -> str | int | None:
-    """The class that is written so; where there is none the text, which no row has."""
+    """The class with this text; without one the text, which no row has."""
     if not text:
         return None
     found = class_named(file, text)

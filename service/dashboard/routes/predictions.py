@@ -48,7 +48,7 @@ _CLASSES_LISTED = 200
 _REASONS_SHOWN = 5
 _PIECE_BYTES = 1 << 20
 _MOST_MEASURED = 5_000_000
-"""Nodes; more take so long to write that sending begins at once."""
+"""Most nodes of a download that is written first to know its length."""
 _ITEM_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -159,7 +159,7 @@ async def download(
 def _table(
     graph: GraphRecord, home: ServedHome, table_format: Format, asked: PredictionQuery
 ) -> tuple[Response, int]:
-    """The answer to a download, and how many nodes there are."""
+    """The answer to a download, and the number of nodes."""
     job = predicting_job(graph, home, asked.job)
     file = home.predictions.open(job)
     if asked.is_filtered:
@@ -172,7 +172,7 @@ def _table(
 
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
-    """Have an answer say its length, by writing it to a file without a name."""
+    """Give an answer its length, by writing it to an unnamed file."""
     spool: IO[bytes] = await run_in_threadpool(
         lambda: TemporaryFile(dir=home)  # noqa: SIM115 - closed once it is sent
     )
@@ -256,14 +256,10 @@ def node_values(
     *,
     column: str | None = None,
 ) -> dict[str, Any]:
-    """What is shown of a node: what it is, prediction, label, neighbors.
+    """Template values of a node: id, prediction, label, neighbors.
 
-    Of a label column, else of that of the predictions that are shown.
-
-    Raises
-    ------
-    peewit.service.tables.uploads.BadUpload, NodeNotFound
-        It is no id of this graph.
+    The label is of ``column``, else of the column of the shown predictions. Raises `BadUpload` or
+    `NodeNotFound` for an id that is none of this graph.
     """
     asked = node_id(node, graph.settings.node_ids, name="id")
     dense = int(home.nodes.lookup(graph, node_array([asked], graph.settings.node_ids))[0])
@@ -304,7 +300,7 @@ def node_values(
 
 
 def class_colors(file: PredictionFile | None) -> dict[str, int]:
-    """A number of a colour for each class, by its name as text."""
+    """Number of the color of each class, by its name as text."""
     if file is None:
         return {}
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
@@ -313,7 +309,7 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
 def _some_rows(
     graph: GraphRecord, file: PredictionFile, asked: PredictionQuery, table_format: Format
 ) -> Response:
-    """A table of the rows that are asked for, with their sets where those are kept."""
+    """A table of the rows asked for, with their sets where these were kept."""
     sets, schema = asked.sets(file), file.schema
     batches = asked.wanted(file).rows_of(file.shown())
     if sets is not None:
@@ -336,7 +332,7 @@ def _scores(prediction: Mapping[str, Any] | None) -> list[tuple[str, float]]:
 def _around(
     graph: GraphRecord, home: ServedHome, dense: int, file: PredictionFile | None
 ) -> Neighborhood | None:
-    """The neighborhood in the snapshot of the predictions, or else in the newest."""
+    """The neighborhood in the snapshot of the predictions, else in the newest."""
     snapshots = SnapshotStore(home.paths(graph).snapshots)
     numbers = [] if file is None else [file.meta.snapshot]
     if graph.progress.snapshot is not None:

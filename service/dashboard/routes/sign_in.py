@@ -48,7 +48,7 @@ async def sign_in(request: Request, home: HomeHere) -> Response:
             refused={"key" if is_key else "name": str(error)},
         )
     sessions: Sessions = request.app.state.sessions
-    # only a path of this server: "//host" and "/\\host" are others to a browser
+    # only a path of this server: browsers read "//host" and "/\\host" as other hosts
     is_path = where.startswith("/") and where[1:2] not in {"/", "\\"}
     answer = back_to(where if is_path else "/")
     answer.set_cookie(

@@ -1,8 +1,8 @@
-"""Uploads: tables that people send, in any `Format`, with the row at fault where one is.
+"""Uploads: tables that people send, in any `Format`; errors name the row.
 
 Edges, features and new points come out as Arrow batches, which `read_columns` of edges and
-`read_features` check by the data contract; labels are few and come out as Python
-values. Nothing here looks at what the graph knows.
+`read_features` check by the data contract; labels are few and come out as Python values. Nothing
+here knows the graph's nodes.
 """
 
 from peewit.service.tables.uploads.batches import (

@@ -1,4 +1,4 @@
-"""Arrow and Parquet tables, surveyed before anything of them is decoded."""
+"""Arrow and Parquet tables, surveyed before anything is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
@@ -28,11 +28,11 @@ _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_siz
 
 
 CheckNames = Callable[[Sequence[str]], None]
-"""Raises where the names of a table's columns are not what they should be."""
+"""Raises where the names of a table's columns are not allowed."""
 
 
 def any_names(names: Sequence[str]) -> None:
-    """Take them as they are: what reads the columns checks them."""
+    """Accept any names; whoever reads the columns checks them."""
 
 
 def stored_batches(
@@ -44,9 +44,9 @@ def stored_batches(
     check: CheckNames = any_names,
     beside: tuple[str, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of Arrow or Parquet; strings that stand in dictionaries, a few rows at a time.
+    """Batches of Arrow or Parquet; rows with strings in dictionaries come a few at a time.
 
-    Columns ``beside`` those that are wanted come where the table has them and `giver_columns` takes
+    Columns ``beside`` the wanted ones are read where the table has them and `giver_columns` accepts
     them; others may come too.
     """
     if table_format is Format.ARROW:
@@ -58,7 +58,7 @@ def stored_batches(
 
 
 def surveyed_bytes(file: BinaryIO, table_format: Format, limits: UploadLimits) -> int:
-    """What such a table comes to once it is decoded; 0 of a damaged one, which is not decoded."""
+    """Bytes of the decoded table; 0 for a damaged one, which is never decoded."""
     survey: ArrowSurvey | ParquetSurvey
     try:
         if table_format is Format.ARROW:
@@ -83,7 +83,7 @@ def _arrow_batches(
         require_decodable(survey.decoded_bytes, survey.largest_message_bytes, limits)
     with named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
-        _require_plain_types(reader.schema, wanted)  # a name may be no text
+        _require_plain_types(reader.schema, wanted)  # a name may not be UTF-8
         check(reader.schema.names)
     while True:
         with named_faults("the Arrow IPC stream breaks off or is damaged"):
@@ -124,7 +124,7 @@ def _parquet_batches(
 
 
 def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
-    """Refuse columns that no table needs and whose size their bytes do not bound."""
+    """Refuse types that no table needs and whose decoded size is unbounded."""
     for field in schema:
         if field.name not in wanted:
             continue
@@ -141,10 +141,10 @@ def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
 
 
 def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """The batch with no wanted column of strings in a dictionary or as views.
+    """The batch with wanted columns of strings as plain ones, not dictionaries or views.
 
-    In those many rows share the bytes of a long string, so that copies of it may take any amount:
-    they are made of as many rows as stay within `BYTES_PER_BATCH`.
+    In those, rows share the bytes of long strings, so that a copy may take any amount; batches are
+    sliced to stay within `BYTES_PER_BATCH`.
     """
     row_bytes = 0
     shared: list[int] = []
@@ -177,7 +177,7 @@ def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Itera
 
 
 def _row_bytes(parquet: pa.parquet.ParquetFile) -> int:
-    """About how large a row is, as far as footer and schema tell."""
+    """About the bytes of a row, estimated from footer and schema."""
     metadata = parquet.metadata
     n_bytes = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
     widths = [

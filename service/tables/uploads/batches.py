@@ -33,9 +33,9 @@ _PER_BYTE_OF_JSON: Final = 32
 def decoding_bytes(
     file: BinaryIO, table_format: Format | None, n_bytes: int, limits: UploadLimits
 ) -> int:
-    """About how many bytes a body of this size comes to while it is decoded; None is JSON.
+    """About the bytes that a body of ``n_bytes`` takes while it is decoded; None is JSON.
 
-    What is sent as text is small numbers at worst, each of which becomes a number or an object.
+    Text is small numbers at worst, each of which becomes a number or an object.
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
@@ -58,25 +58,10 @@ def edge_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of edges in order, ready for `peewit.streaming.edges.columns.read_columns`.
 
-    Parameters
-    ----------
-    file : binary file
-        Read from where it stands; seekable.
-    table_format : Format
-        How it is written.
-    node_kind : {"string", "int64", "dense"}
-        What the ids of this graph are; says how CSV and JSON values are read.
-    columns : EdgeColumns
-        What the columns are called.
-    limits : UploadLimits, optional
-        What a table from outside may come to; files of this machine's owner have none.
-
-    Raises
-    ------
-    BadUpload, peewit.streaming.edges.blocks.BadEdges
-        The file cannot be read, or a column of a CSV is missing.
-    TableTooLarge
-        It comes to more than the limits; where that can be told, before anything is decoded.
+    ``file`` is seekable and read from its position. ``node_kind`` says how ids in CSV and JSON are
+    read. Without ``limits`` a table may have any size, as files of this machine's owner may. Raises
+    `BadUpload` or `peewit.streaming.edges.blocks.BadEdges` where the file cannot be read or a CSV
+    lacks a column, and `TableTooLarge` beyond the limits, if possible before anything is decoded.
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
@@ -102,16 +87,10 @@ def feature_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
 
-    In CSV every column but that of the node is one number of the row, in the order of the header.
-    Where ``node_kind`` is None, rows are of points, which are no nodes and in NDJSON may have edges
-    to nodes of ``edge_kind``; ``node`` is what the column of the node is called.
-
-    Raises
-    ------
-    BadUpload
-        The file cannot be read.
-    TableTooLarge
-        As of `edge_batches`.
+    In CSV every column except ``node`` is one number of the row, in the order of the header. With
+    ``node_kind`` None rows are points, not nodes, which in NDJSON may have edges to nodes of
+    ``edge_kind``. Raises `BadUpload` where the file cannot be read, and `TableTooLarge` as
+    `edge_batches` does.
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
@@ -135,7 +114,7 @@ def point_batches(
     *,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """New points, which are no nodes; see `peewit.service.predictions.checked_points`.
+    """Batches of new points, for `peewit.service.predictions.checked_points`.
 
     ``node_kind`` is that of the nodes that they have edges to.
     """
@@ -143,11 +122,11 @@ def point_batches(
 
 
 def json_point_batches(rows: list[Any], node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
-    """The same of JSON objects."""
+    """Batches of new points from JSON objects."""
     yield from json_features([rows] if rows else [], None, edge_kind=node_kind)
 
 
 def _no_edges(names: Sequence[str]) -> None:
-    """Refuse edges, which would be passed over."""
+    """Refuse columns of edges, which would be ignored."""
     if EDGES in names:
         raise BadUpload("'edges' of points must come as NDJSON or JSON", argument=EDGES)

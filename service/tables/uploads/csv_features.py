@@ -1,4 +1,4 @@
-"""Features as CSV tables with a header line; a value of the wrong type is reported with its row."""
+"""Features in CSV tables with a header line; errors name the row."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
@@ -21,7 +21,7 @@ def csv_features(
     *,
     check: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The column of the node, unless ``node_kind`` is None, and all others as one list."""
+    """Batches of the node column, unless ``node_kind`` is None, and all others as one list."""
     names, first_line, opened = csv_header(file, (node,))
     check(names)
     columns = [name for name in names if name != node]

@@ -1,8 +1,8 @@
-"""Givers: where each label of a table comes from and who gave it, where columns of it say so.
+"""Givers: origin and annotator of each label, where columns of its table say so.
 
-What is exported has these columns, so that labels that are put again are judged by as before. A
-column of such a name that holds neither text nor whole numbers, or stands twice, means something
-else and is passed over.
+Exports have these columns, so that labels which are put again are judged as before. A column of
+such a name that holds neither text nor whole numbers, or stands twice, means something else and is
+ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,20 @@ _TEXT: Final = (pa.string(), pa.large_string(), pa.string_view())
 
 
 class Giver(NamedTuple):
-    """What one row says of where its label comes from, as it stands there; empty for nothing."""
+    """Origin and annotator of one label, as the row has them; empty where it has none."""
 
     origin: str = ""
     annotator: str = ""
 
 
 def left_to_rows(*, origin: str | None, annotator: str | None) -> tuple[str, ...]:
-    """The columns to read: those of which nobody has said one value for all rows."""
+    """The giver columns to read: those without one value for all rows."""
     said = {ORIGIN: origin, ANNOTATOR: annotator}
     return tuple(name for name in GIVER_COLUMNS if said[name] is None)
 
 
 def giver_columns(schema: pa.Schema, told: Sequence[str]) -> list[str]:
-    """Those of some columns that a table has and that can say who gave a label."""
+    """Those of some columns that a table has with a type that givers can have."""
     return [
         name for name in told if schema.names.count(name) == 1 and _can_say(schema.field(name).type)
     ]
@@ -41,9 +41,9 @@ def giver_columns(schema: pa.Schema, told: Sequence[str]) -> list[str]:
 def read_givers(
     columns: Mapping[str, Sequence[Any]], n_rows: int, seen: dict[Giver, Giver]
 ) -> list[Giver]:
-    """Givers of rows, by the cells of those of `GIVER_COLUMNS` that there are.
+    """Giver of each row, from the giver columns that there are.
 
-    Equal ones are one object, which ``seen`` keeps for further rows of the table.
+    Equal givers are one object, which ``seen`` keeps for later rows of the table.
     """
     nothing = [None] * n_rows
     cells = zip(columns.get(ORIGIN, nothing), columns.get(ANNOTATOR, nothing), strict=True)

@@ -1,4 +1,4 @@
-"""Features, and edges of new points, as NDJSON tables and as objects that were read already."""
+"""Features and edges of new points, from NDJSON tables and from parsed objects."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -24,10 +24,10 @@ def json_features(
     *,
     edge_kind: NodeKind | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Objects of features, or of indices and values, as the first one has, and of node.
+    """Batches of features, or of indices and values, as the first object has, and of nodes.
 
-    Where ``node_kind`` is None, node is not asked for. Where ``edge_kind`` is given, a row may have
-    edges to nodes of this kind.
+    Without ``node_kind`` rows have no node. With ``edge_kind`` they may have edges to nodes of that
+    kind.
     """
     first_row = 0
     owner = set() if node_kind is None else {node}
@@ -54,7 +54,7 @@ def json_features(
 
 
 def _json_edges(rows: list[dict[str, Any]], node_kind: NodeKind, first_row: int) -> pa.Array:
-    """Lists of a node and a weight, 1 where it is left out; empty where a row has none."""
+    """Lists of a node and a weight, by default 1; empty where a row has no edges."""
     lists = []
     for number, row in enumerate(rows, first_row):
         edges = [] if row.get(EDGES) is None else row[EDGES]
@@ -79,7 +79,7 @@ def _json_edge(edge: dict[str, Any], node_kind: NodeKind, row: int) -> dict[str,
 
 
 def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int) -> pa.Array:
-    """Lists of numbers of one column; nulls stay, for `read_features` to refuse."""
+    """Lists of numbers of one column; nulls stay, so that `read_features` refuses them."""
     is_index = pa.types.is_integer(kind.value_type)
     usual = {int} if is_index else {int, float, type(None)}
     for row, value in enumerate(values, first_row):
@@ -92,7 +92,7 @@ def _json_lists(values: list[Any], name: str, kind: pa.DataType, first_row: int)
         values = [[None if each is None else float(each) for each in value] for value in values]
     try:
         return pa.array(values, kind)
-    except (OverflowError, pa.ArrowInvalid):  # found below, row by row
+    except (OverflowError, pa.ArrowInvalid):  # the row is found below
         for row, value in enumerate(values, first_row):
             if any(not is_integer(each) for each in value):
                 rule = f"{name!r} must be a list of 64-bit integers"

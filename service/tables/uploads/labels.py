@@ -1,4 +1,4 @@
-"""Labels that people send: columns of Python values, a million rows at a time."""
+"""Labels that people send, as Python values in columns; checked a million rows at a time."""
 
 import math
 import re
@@ -36,10 +36,10 @@ from peewit.streaming.edges.table_formats import Format
 LabelValue = str | int | float
 
 MAX_COLUMN_BYTES: Final = 200
-"""Of the name of a column of labels."""
+"""Most bytes of the name of a column of labels."""
 
 MAX_LABEL_COLUMNS: Final = 100
-"""Most columns of labels of one call."""
+"""Most columns of labels in one call."""
 
 COLUMN_NAME_RULE: Final = (
     f"must be printable text of 1 to {MAX_COLUMN_BYTES} bytes without white space around it"
@@ -49,45 +49,33 @@ _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
 )
 _POINT: Final = re.compile(r"[.eE]")
-"""What a real number has in its text and a whole one has not."""
+"""Matches text of real numbers, not of whole ones."""
 
 _MAX_UTF8_BYTES: Final = 4  # of a character
 
 
 class LabelColumns(NamedTuple):
-    """Names that the columns of a table of labels have."""
+    """Names of the columns of a table of labels."""
 
     node: str = "node"
     label: str = "label"
 
 
 PLAIN_LABELS: Final = LabelColumns()
-"""The names that they have when nobody says otherwise."""
+"""The default names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedLabels:
-    """Labels as they were sent, in columns.
-
-    Attributes
-    ----------
-    nodes : list of str or int
-        (n_rows,) external ids.
-    labels : list of str, int or float
-        (n_rows,) label of each.
-    givers : list of Giver, optional
-        (n_rows,) where each comes from, as far as its table says that.
-    giver_rows : mapping
-        The row of the table in which each different one stands first.
-    """
+    """Labels as they were sent, in columns of (n_rows,) values."""
 
     nodes: list[NodeId]
     labels: list[LabelValue]
-    givers: list[Giver] | None = None
-    giver_rows: Mapping[Giver, int] = field(default_factory=dict)
+    givers: list[Giver] | None = None  # None where the table does not say
+    giver_rows: Mapping[Giver, int] = field(default_factory=dict)  # first row of each different one
 
     def last_of_each(self) -> dict[str, LabelValue]:
-        """The last label of each node, by the node as text, in the order of first naming."""
+        """The last label of each node, by the node as text, in the order of first mention."""
         return {str(node): label for node, label in zip(self.nodes, self.labels, strict=True)}
 
 
@@ -103,19 +91,13 @@ def read_labels(
 ) -> UploadedLabels:
     """Labels in order.
 
-    Cells of labels in CSV count without white space around them, and lines that are empty but for
-    separators do not count. A column of CSV holds whole numbers when every value of it is one; real
-    numbers when every value is a number and one of them has a point or an exponent; else strings,
-    and these in any case with ``csv_is_text``. The other formats say themselves what a value is;
-    booleans, dates and times become text. Columns ``told``, of `GIVER_COLUMNS`, are read where the
-    table has them.
-
-    Raises
-    ------
-    BadUpload
-        The file cannot be read, a row breaks a rule, or two rows give a node different labels.
-    TableTooLarge
-        As of `edge_batches`.
+    In CSV, white space around labels and lines that are empty but for separators do not count. A
+    CSV column holds whole numbers when all its values are; real numbers when all its values are
+    numbers and one has a point or an exponent; else strings, and always strings with
+    ``csv_is_text``. Other formats have types; booleans, dates and times become text. Columns
+    ``told``, of `GIVER_COLUMNS`, are read where the table has them. Raises `BadUpload` where the
+    file cannot be read, a row breaks a rule, or two rows give a node different labels, and
+    `TableTooLarge` as `edge_batches` does.
     """
     if table_format is Format.NDJSON:
         rows = _json_rows(file, columns[1:], limits)
@@ -138,10 +120,7 @@ def read_nodes(
 ) -> list[NodeId]:
     """External ids of one column of a table, in order.
 
-    Raises
-    ------
-    BadUpload
-        The file cannot be read, or a row breaks a rule.
+    Raises `BadUpload` where the file cannot be read or a row breaks a rule.
     """
     if table_format is Format.NDJSON:
         rows = _json_rows(file, (), None)
@@ -162,25 +141,11 @@ def read_label_columns(
     csv_is_text: Collection[str] = (),
     told: Collection[str] = (),
 ) -> dict[str, UploadedLabels]:
-    """Labels of several columns of one table, by the name of their column.
+    """Labels of several columns of one table, by column name.
 
-    Cells without value say nothing of their node. Otherwise values are read as `read_labels` does.
-
-    Parameters
-    ----------
-    file, table_format, node_kind, limits, told
-        As of `read_labels`.
-    node : str
-        Name of the column of nodes.
-    names : sequence of str
-        Those of the columns of labels.
-    csv_is_text : collection of str
-        Columns whose values in CSV are text, also where they look like numbers.
-
-    Raises
-    ------
-    BadUpload, TableTooLarge
-        As of `read_labels`.
+    Empty cells give their node no label; other values are read, and errors raised, as by
+    `read_labels`. ``csv_is_text`` names the columns whose CSV values are text even where they look
+    like numbers.
     """
     _check_wanted(node, names)
     if table_format is Format.NDJSON:
@@ -208,7 +173,7 @@ def json_label_columns(
     names: Sequence[str],
     told: Collection[str] = (),
 ) -> dict[str, UploadedLabels]:
-    """Labels of several members of JSON objects; what is null or left out says nothing."""
+    """Labels of several members of JSON objects; null or absent members give no label."""
     _check_wanted(node, names)
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
@@ -230,7 +195,7 @@ def _filled_columns(
     node_kind: NodeKind,
     givers: list[Giver] | None,
 ) -> dict[str, UploadedLabels]:
-    """The cells with a value, by column."""
+    """Labels of the cells with a value, by column."""
     columns = {}
     for name, column in cells.items():
         rows = [row for row, cell in enumerate(column) if cell is not None]
@@ -249,9 +214,9 @@ def _read_columns(
     limits: UploadLimits | None,
     told: Collection[str] = (),
 ) -> tuple[list[Any], list[list[Any]], list[Giver] | None]:
-    """Values of the first column that is wanted, nodes, of the others, labels, and who gave them.
+    """Values of the first wanted column (nodes), of the others (labels), and givers.
 
-    Files that are read by the places of their columns have no names, and tell nothing more.
+    Files whose columns are read by place have no names, and so no givers.
     """
     max_rows = None if limits is None else limits.label_rows
     check = partial(_check_names, wanted, options)
@@ -283,7 +248,7 @@ def _read_columns(
 
 
 def _json_rows(file: BinaryIO, names: Sequence[str], limits: UploadLimits | None) -> list[Any]:
-    """Objects of a file, with truth as text under these names, as `_as_labels` has it."""
+    """Objects of a file, with booleans as text under these names, as `_as_labels` has them."""
     rows: list[Any] = []
     for chunk in json_rows(file):
         for row in chunk:
@@ -297,13 +262,13 @@ def _json_rows(file: BinaryIO, names: Sequence[str], limits: UploadLimits | None
 
 
 def is_column_name(name: str) -> bool:
-    """Whether a column of labels can be called so."""
+    """Whether a column of labels can have this name."""
     is_plain = bool(name) and name == name.strip() and name.isprintable()
     return is_plain and len(name.encode()) <= MAX_COLUMN_BYTES
 
 
 def _check_wanted(node: str, names: Sequence[str]) -> None:
-    """Refuse names that columns of labels cannot have, too many, or the same twice."""
+    """Refuse invalid names of label columns, too many, or the same twice."""
     if len(names) > MAX_LABEL_COLUMNS:
         raise BadUpload(
             f"label_column must name at most {MAX_LABEL_COLUMNS} columns, got {len(names)}",
@@ -349,7 +314,7 @@ def json_labels(
 def _json_givers(
     rows: Sequence[Mapping[str, Any]], told: Collection[str], *, besides: Collection[str]
 ) -> list[Giver] | None:
-    """Who gave the labels of objects, of which some may say nothing of it."""
+    """Givers of objects, some of which may say nothing of it; None where none is asked for."""
     wanted = [name for name in told if name not in besides]
     columns = {
         name: [row.get(name) for row in rows] for name in wanted if any(name in row for row in rows)
@@ -362,7 +327,7 @@ def _json_givers(
 
 
 def _require_whole_integers(labels: Sequence[object], name: str) -> None:
-    """Refuse what JSON made of an integer that is too large."""
+    """Refuse floats that JSON made of integers that are too large."""
     for row, label in enumerate(labels):
         if isinstance(label, float) and LIMIT <= abs(label) < math.inf:
             rule = f"{name!r} must be a 64-bit integer or a number below 2^63"
@@ -378,9 +343,9 @@ def _check_labels(
     name: str = "label",
     givers: Sequence[Giver] | None = None,
 ) -> UploadedLabels:
-    """Columns of a million rows at the cost of a few looks at all of it, where nothing is wrong.
+    """Checked labels; valid columns of a million rows take only a few passes.
 
-    ``rows`` are their numbers in the table, where some of it was left out; ``givers`` are those of
+    ``rows`` are their numbers in the table, where some rows were left out; ``givers`` are those of
     the whole table.
     """
     rows = range(len(nodes)) if rows is None else rows
@@ -406,7 +371,7 @@ def _check_labels(
 def _require_one_label_each(
     nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int], name: str
 ) -> None:
-    """Refuse a node with two different labels: which of them is meant, the table does not say."""
+    """Refuse a node with two different labels, since the table does not say which is meant."""
     firsts: dict[NodeId, tuple[int, LabelValue]] = {}
     for row, node, label in zip(rows, nodes, labels, strict=True):
         first_row, first = firsts.setdefault(node, (row, label))
@@ -421,7 +386,7 @@ def _require_one_label_each(
 
 
 def require_label(label: object, row: int | None, name: str) -> None:
-    """Raise BadUpload unless a value can be a label."""
+    """Raise `BadUpload` unless a value can be a label."""
     if label is None:
         raise BadUpload(
             f"{name!r} must not be null (DELETE takes a label back)", argument=name, row=row
@@ -448,7 +413,7 @@ def require_label(label: object, row: int | None, name: str) -> None:
 
 
 def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
-    """Whether all are ids as they stand; where not, they have to be looked at one by one."""
+    """Whether all are valid ids as they are; if not, each must be checked."""
     if not nodes:
         return True
     if node_kind != "string":
@@ -463,7 +428,7 @@ def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
 
 
 def parse_labels(labels: list[str]) -> list[Any]:
-    """Labels of a CSV column, all in the type that fits all of them."""
+    """Labels of a CSV column, in the one type that fits all."""
     if all(INTEGER.fullmatch(label) for label in labels):
         return [int(label) for label in labels]
     is_real = any(_POINT.search(label) for label in labels)
@@ -473,7 +438,7 @@ def parse_labels(labels: list[str]) -> list[Any]:
 
 
 def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Sequence[str]) -> None:
-    """Refuse a table without a column, or with two of a name; ``options`` say what names it."""
+    """Refuse missing or repeated columns; ``options`` name the option that sets each name."""
     for column in wanted:
         count = names.count(column)
         if count > 1:
@@ -493,7 +458,7 @@ def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Seque
 
 
 def _as_labels(column: pa.Array, *, first_row: int) -> pa.Array:
-    """What warehouses export, as labels can be: decimals as numbers, times and truth as text."""
+    """Values of warehouse exports as labels: decimals as numbers, times and booleans as text."""
     kind = column.type
     if pa.types.is_decimal(kind):
         try:

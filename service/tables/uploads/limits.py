@@ -1,4 +1,4 @@
-"""Upload limits: rows, columns and decoded bytes of a table, however few bytes it was sent in."""
+"""Upload limits: rows, columns and decoded bytes of a table, however small its body is."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,39 +11,25 @@ from peewit.service.tables.uploads.faults import TableTooLarge
 ROWS: Final = "rows", "PEEWIT_MAX_BODY_ROWS"
 LABEL_ROWS: Final = "label_rows", "PEEWIT_MAX_LABEL_ROWS"
 COLUMNS: Final = "columns", "PEEWIT_MAX_COLUMNS"
-"""What a limit is called in errors, and the setting that raises it."""
+"""Name of a limit in errors, and the setting that raises it."""
 
 BYTES_PER_COLUMN: Final = 10 << 10
-"""What Arrow takes for a column of a CSV besides its values, as measured; less in other formats."""
+"""Measured overhead of Arrow for a CSV column; other formats take less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadLimits:
-    """Most rows, columns and decoded bytes of a table.
-
-    Attributes
-    ----------
-    rows : int
-        Most rows of one table.
-    label_rows : int
-        The same of labels, which become Python values.
-    columns : int
-        Most columns, those within others too; also of those that nobody reads.
-    decoded_bytes : int
-        Most bytes of all columns once they are decoded.
-    batch_bytes : int
-        The same of what is decoded at once: a page of Parquet, a batch of Arrow.
-    """
+    """Most rows, columns and decoded bytes of a table."""
 
     rows: int
-    label_rows: int
-    columns: int
+    label_rows: int  # lower, since labels become Python values
+    columns: int  # nested and unread ones, too
     decoded_bytes: int
-    batch_bytes: int
+    batch_bytes: int  # decoded at once: a page of Parquet, a batch of Arrow
 
 
 def require_at_most(n_found: int, most: int | None, rule: tuple[str, str]) -> None:
-    """Refuse more rows or columns than a limit, which ``rule`` names, allows."""
+    """Refuse more rows or columns than ``most``; ``rule`` names the limit and its setting."""
     if most is not None and n_found > most:
         name, variable = rule
         raise TableTooLarge(
@@ -74,7 +60,7 @@ def require_decodable(n_bytes: int, n_at_once: int, limits: UploadLimits) -> Non
 def counted(
     batches: Iterable[pa.RecordBatch], limits: UploadLimits | None
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches, refused once they exceed the limits: their metadata may be wrong."""
+    """The same batches, refused once they exceed the limits, since metadata may be wrong."""
     n_rows = n_bytes = 0
     for batch in batches:
         if limits is not None:
@@ -88,7 +74,7 @@ def counted(
 def columns_within(
     limits: UploadLimits | None, check: Callable[[Sequence[str]], None] | None = None
 ) -> Callable[[Sequence[str]], None]:
-    """A check of the names of a table's columns: not more than the limit, and ``check``."""
+    """A check of column names: at most as many as the limit, and ``check``."""
 
     def look(names: Sequence[str]) -> None:
         if limits is not None:

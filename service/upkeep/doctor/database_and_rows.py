@@ -1,4 +1,4 @@
-"""Checks of the database and of the rows that tell what goes on."""
+"""Checks of the database and of the rows about work in progress."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, infor
 
 
 def check_database(patient: Patient) -> Iterator[Finding]:
-    """Schema and, of SQLite, what the file says of itself."""
+    """Schema of the database and, of SQLite, damage of its file."""
     with patient.database.read() as connection:
         revision, wanted = revision_of(connection), newest_revision()
         if revision != wanted:
@@ -31,8 +31,8 @@ def check_database(patient: Patient) -> Iterator[Finding]:
 
 
 def _check_sqlite(patient: Patient) -> Iterator[Finding]:
-    with patient.database.engine.connect() as connection:  # ended by rollback: a damaged file
-        damage = _damage(connection)  # takes no commit, not even of what has only read
+    with patient.database.engine.connect() as connection:  # rolled back: a damaged file
+        damage = _damage(connection)  # accepts no commit, even after reading only
         for row in damage:
             yield fault(f"the file is damaged: {row}; restore a backup")
         if damage:
@@ -45,7 +45,7 @@ def _check_sqlite(patient: Patient) -> Iterator[Finding]:
 
 
 def check_jobs(patient: Patient) -> Iterator[Finding]:
-    """Jobs that nobody runs though they are said to run."""
+    """Jobs marked as running that nobody runs."""
     lapsed = select(jobs.c.id, jobs.c.worker_id, jobs.c.lane).where(
         jobs.c.status == "running", jobs.c.lease_expires_at < now()
     )
@@ -60,7 +60,7 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
 
 
 def check_leases(patient: Patient) -> Iterator[Finding]:
-    """Leases whose holders have died on this machine and which have not run out."""
+    """Unexpired leases whose holders have died on this machine."""
     statement = select(leases).where(leases.c.expires_at > now())
     for row in patient.rows(statement):
         if is_dead(row.holder):
@@ -82,7 +82,7 @@ def check_erasures(patient: Patient) -> Iterator[Finding]:
 
 
 def check_graphs(patient: Patient) -> Iterator[Finding]:
-    """Graphs of an earlier version, which can only be deleted, and those where ingest fails."""
+    """Graphs of an earlier version, which can only be deleted, and graphs whose ingest fails."""
     for graph in Catalog(patient.database).outdated():
         yield fault(str(graph))
     for failing in IngestSteps(patient.database).failing_graphs():
@@ -90,7 +90,7 @@ def check_graphs(patient: Patient) -> Iterator[Finding]:
 
 
 def check_ingest(patient: Patient) -> Iterator[Finding]:
-    """Ingest that stands still, and what takes long; `check_sources` has what fails."""
+    """Ingest that stands still or is slow; `check_sources` reports failures."""
     stall_seconds = patient.settings.stall_seconds
     for step in IngestSteps(patient.database).present():
         text = f"{step.process} ({step.graph or 'no graph'}"
@@ -102,7 +102,7 @@ def check_ingest(patient: Patient) -> Iterator[Finding]:
 
 
 def check_sources(patient: Patient) -> Iterator[Finding]:
-    """Refused files and sources that cannot be listed; a matter of their owner, no fault here."""
+    """Refused files and sources that cannot be listed: for their owner, no fault here."""
     failing = (
         select(graphs.c.name, sources.c.url, sources.c.error)
         .join(graphs)
@@ -127,10 +127,10 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
 
 
 def _damage(connection: Connection) -> list[str]:
-    """What SQLite finds wrong with its file."""
+    """Damage that SQLite reports for its file."""
     try:
         rows = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
-    except DatabaseError as error:  # too damaged to be looked through
+    except DatabaseError as error:  # too damaged to be checked
         return [str(error.orig)]
     return [row for row in rows if row != "ok"]
 

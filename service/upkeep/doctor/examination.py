@@ -1,4 +1,4 @@
-"""Examination: all checks in order, and the repair of what they found."""
+"""Examination: all checks in order, and the repair of their findings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,18 +36,13 @@ CHECKS: Final[dict[str, Check]] = {
     "smoothed features": leftovers.check_replaced_features,
     "temporary files": leftovers.check_temporary_files,
 }
-"""By name, in the order in which they are told."""
+"""Checks by name, in the order of the report."""
 
 
 def examine(patient: Patient, *, repair: bool = False) -> Sequence[Finding]:
-    """Findings of all checks, a good one where a check found nothing.
+    """Findings of all checks; one that is OK for a check without findings.
 
-    Parameters
-    ----------
-    patient : Patient
-        What to look at; may be in use.
-    repair : bool
-        Whether to put right what can be; each finding then says what was done.
+    The installation may be in use. With ``repair``, what can be repaired is, and findings say how.
     """
     findings = [each for name, check in CHECKS.items() for each in _run(name, check, patient)]
     return [_repair(each) for each in findings] if repair else findings

@@ -17,7 +17,7 @@ from peewit.streaming.graph_paths import GraphPaths
 
 LOST_AND_FOUND: Final = "lost+found"
 GRACE_SECONDS: Final = 600.0
-"""Files younger than this may belong to something under way."""
+"""Younger files may belong to work in progress."""
 
 
 Repair = Callable[[], str]
@@ -34,30 +34,16 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check says of one thing.
-
-    Attributes
-    ----------
-    level : Level
-        Only a fault makes the command fail.
-    text : str
-        What was found.
-    check : str
-        Name of the check, which `examine` fills in.
-    repair : callable, optional
-        Puts it right and says what it did; None where nobody can do that safely.
-    repaired : str
-        What was done; empty where nothing was.
-    """
+    """What one check says of one thing; only a fault makes the command fail."""
 
     level: Level
     text: str
-    check: str = ""
-    repair: Repair | None = field(default=None, repr=False)
-    repaired: str = ""
+    check: str = ""  # its name, filled in by `examine`
+    repair: Repair | None = field(default=None, repr=False)  # None where none is safe
+    repaired: str = ""  # what was done
 
     def to_json(self) -> dict[str, object]:
-        """What people and programs are shown."""
+        """The finding as people and programs see it."""
         return {
             "check": self.check,
             "level": self.level.value,
@@ -69,44 +55,34 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
-    """The installation to be looked at.
-
-    Attributes
-    ----------
-    database : Database
-        Open.
-    settings : Settings
-        Of this process.
-    now : float
-        Seconds since the epoch.
-    """
+    """The installation to check, with an open database."""
 
     database: Database
     settings: Settings
-    now: float
+    now: float  # seconds since the epoch
 
     def graphs(self) -> Sequence[GraphRecord]:
         """The graphs that are not deleted."""
         return Catalog(self.database).list()
 
     def rows(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
-        """What the database answers."""
+        """Rows of a query."""
         with self.database.read() as connection:
             return connection.execute(statement).all()
 
     def paths(self, graph: GraphRecord) -> GraphPaths:
-        """The files of a graph."""
+        """Paths of the files of a graph."""
         return GraphPaths(root=self.settings.graphs_directory / graph.id)
 
     def is_old(self, path: Path) -> bool:
-        """Whether nothing that is under way can have made it."""
+        """Whether a file is too old to belong to work in progress."""
         try:
             return self.now - path.stat().st_mtime >= GRACE_SECONDS
         except FileNotFoundError:
             return False
 
     def old_below(self, directory: Path) -> list[Path]:
-        """What lies in a directory, if there is one, and is finished and old."""
+        """Finished and old entries of a directory, which may not exist."""
         if not directory.exists():
             return []
         return [
@@ -116,7 +92,7 @@ class Patient:
         ]
 
     def put_aside(self, path: Path) -> str:
-        """Move a file or directory to ``lost+found``; says so."""
+        """Move a file or directory to ``lost+found``; a message that says so."""
         place = self.settings.home / LOST_AND_FOUND / f"{uuid4().hex[:8]}-{path.name}"
         place.parent.mkdir(exist_ok=True)
         path.rename(place)
@@ -124,17 +100,17 @@ class Patient:
 
 
 def fault(text: str, repair: Repair | None = None) -> Finding:
-    """Something is wrong."""
+    """A finding that something is wrong."""
     return Finding(level=Level.FAULT, text=text, repair=repair)
 
 
 def warning(text: str, repair: Repair | None = None) -> Finding:
-    """Something may go wrong."""
+    """A finding that something may go wrong."""
     return Finding(level=Level.WARNING, text=text, repair=repair)
 
 
 def information(text: str, repair: Repair | None = None) -> Finding:
-    """Something is worth knowing."""
+    """A finding that is worth knowing."""
     return Finding(level=Level.INFORMATION, text=text, repair=repair)
 
 

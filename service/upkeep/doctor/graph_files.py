@@ -32,7 +32,7 @@ _DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, EOFError, pa.
 
 
 def check_checkpoints(patient: Patient) -> Iterator[Finding]:
-    """Both checkpoints of each graph can be read."""
+    """Checkpoints that cannot be read; each graph has two."""
     for graph in patient.graphs():
         directory = patient.paths(graph).checkpoints
         if not directory.exists():
@@ -48,7 +48,7 @@ def check_checkpoints(patient: Patient) -> Iterator[Finding]:
 
 
 def check_logs(patient: Patient) -> Iterator[Finding]:
-    """Each graph with exact deletions has the log of all its files."""
+    """Graphs with exact deletions that lack the log of a file."""
     for graph in patient.graphs():
         paths = patient.paths(graph)
         if graph.settings.deletions == "exact" and paths.checkpoints.exists():
@@ -58,7 +58,7 @@ def check_logs(patient: Patient) -> Iterator[Finding]:
 
 
 def check_node_index(patient: Patient) -> Iterator[Finding]:
-    """The index holds the nodes of the checkpoint, undamaged."""
+    """Node indexes that are damaged or lack nodes of the checkpoint."""
     for graph in patient.graphs():
         paths, kind = patient.paths(graph), graph.settings.node_ids
         if kind == "dense" or not paths.checkpoints.exists():
@@ -79,7 +79,7 @@ def check_node_index(patient: Patient) -> Iterator[Finding]:
 
 
 def check_snapshots(patient: Patient) -> Iterator[Finding]:
-    """The snapshots that rows name are there, and all can be read."""
+    """Snapshots that rows name and that are missing or cannot be read."""
     store_of = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
         store = SnapshotStore(patient.paths(graph).snapshots)
@@ -110,7 +110,7 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
 
 
 def check_predictions(patient: Patient) -> Iterator[Finding]:
-    """The latest predictions of each model and label column are there, and all can be opened."""
+    """Latest predictions of a model and label column that are missing or cannot be opened."""
     store = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
         solved = select(jobs.c.model, jobs.c.parameters).where(
@@ -127,7 +127,7 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
                 file = store.read(job)
                 file.table().validate()
                 is_inductive = (job.result or {}).get("inductive")
-                is_needed = is_inductive and file.meta.snapshot >= first  # else erased with nodes
+                is_needed = is_inductive and file.meta.snapshot >= first  # else it was erased
                 if is_needed and not predictor_path(file.path).exists():
                     text = f"the predictor of job {job.id} is missing; solve again"
                     yield _fault(graph, text)
@@ -143,7 +143,7 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
 
 
 def check_pushes(patient: Patient) -> Iterator[Finding]:
-    """Every pushed block and set of features that rows name lies on the disk."""
+    """Pushed blocks and features that rows name and that are missing on the disk."""
     root = patient.settings.graphs_directory
     names = {graph.id: graph for graph in patient.graphs()}
 
@@ -154,7 +154,7 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
 
     gone = missing()
     if gone:
-        gone &= missing()  # what was committed meanwhile is needed no more
+        gone &= missing()  # a block committed meanwhile is no longer needed
     for graph_id, path in sorted(gone):
         if graph_id in names:
             text = f"{path} is missing, which rows name; restore a backup or push it again"
@@ -177,7 +177,7 @@ def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:
 
 
 def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object]) -> str:
-    """Why something cannot be loaded; empty when it can, even if it was replaced meanwhile."""
+    """Why something cannot be loaded; empty if it can, even after being replaced meanwhile."""
     paths = patient.paths(graph)
     for _ in range(_ATTEMPTS):
         before = pointer_of(paths)
@@ -188,11 +188,11 @@ def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object])
                 return str(error) or type(error).__name__
         else:
             return ""
-    return ""  # replaced all the time: somebody reads and writes it without trouble
+    return ""  # replaced all the time, so others read and write it without trouble
 
 
 def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number: int) -> bool:
-    """Whether rows name a snapshot now; it may have been replaced since they were read."""
+    """Whether rows still name a snapshot, which may have been replaced meanwhile."""
     with suppress(LookupError):
         present = next(each for each in patient.graphs() if each.id == graph.id)
         return number == present.progress.snapshot or number in store.kept_snapshots(graph.id)
@@ -200,7 +200,7 @@ def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number:
 
 
 def _truncate(patient: Patient, graph: GraphRecord, id_type: pa.DataType) -> str:
-    """Do what the next ingest does first, unless one has the graph."""
+    """Do what the next ingest does first, unless an ingest holds the graph."""
     leases = LeaseStore(patient.database)
     lease = leases.acquire(f"ingest:{graph.id}", holder_name(), _LEASE_SECONDS)
     if lease is None:

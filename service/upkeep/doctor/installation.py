@@ -19,14 +19,14 @@ from peewit.service.upkeep.restore import MARK
 from peewit.solvers.kernels.cache_directory import cache_directory
 
 FREE_SHARE: Final = 0.05
-"""Of the disk; with less there is a warning."""
+"""Share of the disk; less free space gives a warning."""
 
 CLOCK_SECONDS: Final = 5.0
-"""Machines of one installation must agree as well as that; leases last twelve."""
+"""Most difference between clocks of one installation; leases last twelve seconds."""
 
 
 def check_packages(patient: Patient) -> Iterator[Finding]:
-    """Installed versions against those that this program asks for."""
+    """Installed versions that this program does not support."""
     del patient
     for line in requires("peewit") or ():
         asked = Requirement(line)
@@ -42,7 +42,7 @@ def check_packages(patient: Patient) -> Iterator[Finding]:
 
 
 def check_compiled_code(patient: Patient) -> Iterator[Finding]:
-    """Whether compiled kernels can be kept."""
+    """Whether compiled kernels can be cached."""
     del patient
     directory = cache_directory()
     if not takes_files(directory):
@@ -69,7 +69,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
 
 
 def check_disk(patient: Patient) -> Iterator[Finding]:
-    """Room for what is written next."""
+    """Whether there is room for the next checkpoints."""
     usage = shutil.disk_usage(patient.settings.home)
     sizes = [_checkpoint_bytes(patient.paths(each).checkpoints) for each in patient.graphs()]
     largest = max(sizes, default=0)
@@ -81,7 +81,7 @@ def check_disk(patient: Patient) -> Iterator[Finding]:
 
 
 def check_secrets(patient: Patient) -> Iterator[Finding]:
-    """Files with passwords and keys are their owner's alone."""
+    """Files with passwords and keys that are not closed to others."""
     settings = patient.settings
     for path in (settings.database_password_file, settings.admin_key_file):
         if path is None:
@@ -97,7 +97,7 @@ def check_secrets(patient: Patient) -> Iterator[Finding]:
 
 
 def check_clock(patient: Patient) -> Iterator[Finding]:
-    """The clock of the database beside that of this machine."""
+    """Difference between the clocks of the database and of this machine."""
     with patient.database.read() as connection:
         before = datetime.now(UTC)
         theirs = connection.execute(select(now())).scalar_one()

@@ -1,4 +1,4 @@
-"""Checks for files that nothing names: what killed processes and people have left."""
+"""Checks for files that nothing names, left by killed processes and by people."""
 
 import re
 import shutil
@@ -45,7 +45,7 @@ def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
 
 
 def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
-    """Pushed blocks and sets of features that no row names."""
+    """Pushed blocks and features that no row names."""
     for graph in patient.graphs():
         paths = patient.paths(graph)
         found = patient.old_below(paths.pushes) + patient.old_below(paths.feature_sets)
@@ -53,7 +53,7 @@ def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
             continue
         with patient.database.read() as connection:
             named = {
-                Path(path).name  # names are unique, and the home may have been another
+                Path(path).name  # by name: names are unique, and the home may have moved
                 for table in (pushes, files, feature_sets)
                 for path in connection.execute(
                     select(table.c.path).where(table.c.graph_id == graph.id)
@@ -92,7 +92,7 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
 
 
 def check_replaced_features(patient: Patient) -> Iterator[Finding]:
-    """Smoothed features that nobody can ask for any more."""
+    """Smoothed features that were replaced or never finished."""
     files = FilteredFeatureFiles(
         jobs=JobQueue(patient.database), graphs_directory=patient.settings.graphs_directory
     )
@@ -106,7 +106,7 @@ def check_replaced_features(patient: Patient) -> Iterator[Finding]:
 
 
 def check_temporary_files(patient: Patient) -> Iterator[Finding]:
-    """Files that a killed process was writing."""
+    """Unfinished files of killed processes."""
     root = patient.settings.graphs_directory
     if not root.exists():
         return
