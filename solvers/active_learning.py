@@ -1,16 +1,16 @@
-"""Active learning, which nodes to label next: the unsure, those that tell most, or far apart.
+"""Active learning, which nodes to label next: uncertain, informative, or far apart ones.
 
 A node is a point of a resistance embedding (`peewit.solvers.laplacian.effective_resistance`): nodes
-that a short, wide path joins lie close together. Three choices, each of nodes that may be labeled:
+that a short, wide path joins lie close together. Three choices among the free nodes:
 
 - `least_margins`: where the model's two best classes are closest.
-- `least_variance`: the node whose label would take most from the variance of all others, one after
-  another (V-optimality), every node counting as much as the model is unsure of it.
-- `coverage`: of the less sure half, those in the middle of k clusters, so that the k differ.
+- `least_variance`: labels that reduce the variance of all others most, one after another
+  (V-optimality); a node counts as much as the model is unsure of it.
+- `coverage`: middles of k clusters of the less certain half, so that the k differ.
 
-Context: V-optimality and clusters alone, without margins, did not beat random labels on images, nor
-margins on a social graph. Decision: both take margins as weights. Consequence: each beats random
-labels on both (``docs.benchmarks.suggestions``), and without predictions all weights are equal.
+Context: V-optimality and clusters without margins did not beat random labels on images, nor margins
+on a social graph. Decision: both weigh nodes by margins. Consequence: each beats random labels on
+both (``docs.benchmarks.suggestions``); without predictions all weights are equal.
 
 References
 ----------
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 
 LEAST_WEIGHT: Final = 0.02
-"""What a node counts that the model is sure of, beside 1 for one between two classes."""
+"""Weight of a node that the model is sure of, beside 1 for one between two classes."""
 
 NOISE: Final = 1.0
 """Variance of a label beside that of a node, which is 1 before any label is known."""
@@ -38,23 +38,14 @@ _POINTS_AT_ONCE: Final = 4096
 
 
 def preload() -> None:
-    """Load what `coverage` needs and nothing else does, which takes most of a second."""
+    """Load what only `coverage` needs, which takes most of a second."""
     _cluster_class()
 
 
 def unsureness(margin: npt.ArrayLike) -> Float32Array:
-    """Weights of nodes: 1 where two classes are equally likely, `LEAST_WEIGHT` where one is sure.
+    """(n_nodes,) float32 weights: 1 for two equally likely classes, `LEAST_WEIGHT` for a sure one.
 
-    Linear in the margin, down to the largest tenth of the margins.
-
-    Parameters
-    ----------
-    margin : (n_nodes,) floats
-        Winner minus runner-up, at least 0.
-
-    Returns
-    -------
-    (n_nodes,) float32
+    They are linear in ``margin``, winner minus runner-up, down to the largest tenth of the margins.
     """
     margins = np.asarray(margin, dtype=np.float64)
     if margins.size == 0:
@@ -66,24 +57,14 @@ def unsureness(margin: npt.ArrayLike) -> Float32Array:
 
 
 def least_margins(margin: npt.ArrayLike, free: BoolArray, n_chosen: int) -> Int64Array:
-    """The nodes of least margin, in its order; of equal ones the first.
+    """The (n,) nodes of least margin, in its order; of equal ones the first.
 
-    Parameters
-    ----------
-    margin : (n_nodes,) floats
-        Winner minus runner-up.
-    free : (n_nodes,) bool
-        Which may be chosen.
-    n_chosen : int
-        How many, or all that are free if they are fewer.
-
-    Returns
-    -------
-    (n,) int64
+    ``margin`` is winner minus runner-up, ``free`` (n_nodes,) marks the candidates; there are
+    ``n_chosen``, or all free ones if these are fewer.
     """
     margins = np.asarray(margin)
     rows = np.flatnonzero(free)
-    if rows.size > n_chosen:  # all of the chosen ones and whatever ties with the last
+    if rows.size > n_chosen:  # the chosen ones and all ties with the last
         bound = np.partition(margins[rows], n_chosen - 1)[n_chosen - 1]
         rows = rows[margins[rows] <= bound]
     order = np.argsort(margins[rows], kind="stable")
@@ -97,28 +78,23 @@ def least_variance(
     free: BoolArray,
     n_chosen: int,
 ) -> Int64Array:
-    """The nodes whose labels leave least variance to the others, chosen one after another.
+    """The (n,) nodes whose labels leave least variance to the others, in order of choice.
 
-    A Gaussian field with covariance ``x_u'x_v``, each point of length 1, is seen with noise at
-    the labeled nodes. The label of v takes ``C_uv^2 / (C_vv + noise)`` from the variance of u, C
-    the covariance given the labels so far; chosen is the v with the largest
+    A Gaussian field with covariance ``x_u'x_v``, each point of length 1, is seen with noise at the
+    labeled nodes. The label of v takes ``C_uv^2 / (C_vv + noise)`` from the variance of u, C the
+    covariance given the labels so far; the next choice is the v with the largest
     ``w_v sum_u w_u C_uv^2 / (C_vv + noise)``.
 
     Parameters
     ----------
     points : (n_nodes, n_coordinates) float32
-        Of a centred resistance embedding.
+        Of a centered resistance embedding.
     labeled : (n_labeled, n_coordinates) float32
         Points of the nodes that have a label.
     weight : (n_nodes,) float32
         From `unsureness`.
     free, n_chosen
         As in `least_margins`.
-
-    Returns
-    -------
-    (n,) int64
-        In the order of choice.
 
     Notes
     -----
@@ -153,23 +129,11 @@ def least_variance(
 def coverage(
     points: Float32Array, margin: npt.ArrayLike, free: BoolArray, n_chosen: int, *, seed: int
 ) -> Int64Array:
-    """The nodes in the middle of k clusters of the less sure half of those that are free.
+    """The (n,) nodes in the middle of k clusters of the less certain half of the free nodes.
 
-    Parameters
-    ----------
-    points : (n_nodes, n_coordinates) float32
-        Of a centred resistance embedding.
-    margin : (n_nodes,) floats
-        Winner minus runner-up; all equal where nothing is predicted yet.
-    free, n_chosen
-        As in `least_margins`.
-    seed : int
-        Draws where the clusters begin.
-
-    Returns
-    -------
-    (n,) int64
-        That of the cluster with the most unsure nodes first.
+    The cluster with the most uncertain nodes comes first. ``points`` are those of a centered
+    resistance embedding, ``margin`` is winner minus runner-up (all equal before any prediction),
+    ``free`` and ``n_chosen`` are as in `least_margins`, and ``seed`` draws the initial clusters.
     """
     margins = np.asarray(margin, dtype=np.float64)
     n_free = int(np.count_nonzero(free))
@@ -187,7 +151,7 @@ def coverage(
 
 
 def _cluster_class() -> Any:
-    # Takes a second to import, which whoever serves predictions only should not wait for.
+    # Takes a second to import, which callers that only serve predictions should not wait for.
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - see above
 
     return MiniBatchKMeans
@@ -196,7 +160,7 @@ def _cluster_class() -> Any:
 def _middles(
     cluster: Any, distance: FloatArray, weight: FloatArray, n_clusters: int
 ) -> Sequence[int]:
-    """The nearest to each centre, heaviest cluster first; an empty one gives the next heaviest."""
+    """The nearest to each center, heaviest cluster first; an empty one gives the next heaviest."""
     mass = np.bincount(cluster, weight, n_clusters)
     order = np.lexsort((distance, cluster))
     is_first = np.r_[True, np.diff(cluster[order]) != 0]
@@ -208,14 +172,14 @@ def _middles(
 
 
 def _unit_rows(points: Float32Array) -> Float32Array:
-    """Points of length 1, so that each node has the same variance; those at 0 stay."""
+    """Points of length 1, so that each node has the same variance; points at 0 stay."""
     length = np.linalg.norm(points, axis=1, keepdims=True)
     scaled: Float32Array = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
     return scaled
 
 
 def _square_root(matrix: FloatArray) -> FloatArray:
-    """R with R R' the matrix, which is symmetric and not negative."""
+    """R with R R' the matrix, which is symmetric and positive semidefinite."""
     values, vectors = np.linalg.eigh(matrix)
     root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
     return root

@@ -1,14 +1,8 @@
-"""Errors that say which argument they speak of, for callers that pass it on."""
+"""Errors that name the argument they are about, for callers that pass it on."""
 
 
 class BadArgument(ValueError):
-    """An argument breaks its rule; reads ``<argument> <rule>``.
-
-    Attributes
-    ----------
-    argument : str
-        Its name.
-    """
+    """An argument breaks its rule; reads ``<argument> <rule>``, with the name in ``argument``."""
 
     def __init__(self, argument: str, rule: str) -> None:
         super().__init__(argument, rule)
@@ -19,7 +13,7 @@ class BadArgument(ValueError):
 
 
 class BadArgumentType(BadArgument, TypeError):
-    """An argument is of another kind than its rule asks for."""
+    """An argument has a type that its rule does not allow."""
 
 
 def require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:

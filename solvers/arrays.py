@@ -1,4 +1,4 @@
-"""Array aliases and the few dtype rules every module shares.
+"""Array aliases and the dtype rules that all modules share.
 
 Indices are int32 while they fit, answers float64, embeddings and records float32.
 """
@@ -33,9 +33,9 @@ def frozen(array: npt.NDArray[_Dtype]) -> npt.NDArray[_Dtype]:
 
 
 def frozen_all(*arrays: npt.NDArray[Any]) -> Any:
-    """Read-only plain views, mapped arrays as well, for kernels that are compiled for these alone.
+    """Read-only plain views, also of mapped arrays, for kernels that are compiled only for these.
 
-    To numba an array that can be written is of another type than one that cannot.
+    To numba writable and read-only arrays are of different types.
     """
     return tuple(frozen(np.asarray(array)) for array in arrays)
 
@@ -48,12 +48,7 @@ def index_dtype(n_nonzero: int, n_nodes: int) -> type[np.int32] | type[np.int64]
 def integer_ids(name: str, nodes: npt.ArrayLike) -> IntArray:
     """One-dimensional signed integer node ids; unsigned ones become int64.
 
-    Raises
-    ------
-    TypeError
-        ``nodes`` are not integers.
-    ValueError
-        ``nodes`` have another shape.
+    Raises TypeError for other types, ValueError for another shape.
     """
     array = np.asarray(nodes)
     if array.ndim != 1:
@@ -70,12 +65,7 @@ def integer_ids(name: str, nodes: npt.ArrayLike) -> IntArray:
 def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     """One-dimensional integer node ids, each in [0, n_nodes).
 
-    Raises
-    ------
-    TypeError
-        ``nodes`` are not integers.
-    ValueError
-        ``nodes`` have another shape, or an id lies outside the range.
+    Raises TypeError for other types, ValueError for another shape or an id outside the range.
     """
     array = integer_ids(name, nodes)
     if array.size and not (array.min() >= 0 and array.max() < n_nodes):
@@ -85,7 +75,7 @@ def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     return array
 
 
-_LEAST_SQUARES, _MOST_SQUARES = 1e-250, 1e300  # sums between which no digit is lost
+_LEAST_SQUARES, _MOST_SQUARES = 1e-250, 1e300  # sums in this range lose no digit
 
 
 def column_norms(block: FloatArray) -> FloatArray:

@@ -19,11 +19,10 @@ class _OfThread(threading.local):
 
 
 class _OneBlasThread(ContextDecorator):
-    """A scope, also as a decorator, in which no library of the BLAS uses a second thread.
+    """A scope, also as a decorator, in which no BLAS library uses a second thread.
 
-    Numbers of threads are put back as they were found, unless somebody has changed them since:
-    those that hold for a thread (MKL, OpenMP) at the end of the scope, those of the process when
-    the last scope of any thread has ended.
+    Numbers of threads are restored unless somebody has changed them since: those per thread (MKL,
+    OpenMP) at the end of the scope, those of the process when the last scope of any thread ends.
     """
 
     def __init__(self) -> None:
@@ -68,12 +67,12 @@ one_blas_thread: Final = _OneBlasThread()
 
 
 def _is_of_thread(library: Any) -> bool:
-    """Whether its number of threads holds for the thread that sets it."""
+    """Whether its number of threads holds for the calling thread alone."""
     return library.internal_api == "mkl" or getattr(library, "threading_layer", "") == "openmp"
 
 
 def _set(library: Any, n_threads: int) -> None:
-    """Set the number, which threadpoolctl lets one thread of a process do for OpenBLAS."""
+    """Set the number, past threadpoolctl's claim of OpenBLAS for a single thread."""
     is_claimed = library.internal_api == "openblas"
     if is_claimed:
         library.clear_controlling_thread(force=True)

@@ -1,8 +1,7 @@
 """Edge records in any order, merged: every pair once, sorted by its lower end, then the higher.
 
-The records come in chunks that can be iterated again, so that nobody has to join them, compute
-their conductances or copy those that survive beforehand. Memory is bounded by working through
-ranges of nodes, one after another.
+Records come in chunks that can be iterated again, so that callers need not join them, compute their
+conductances or copy the surviving ones. Ranges of nodes, one after another, bound the memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +25,7 @@ from peewit.solvers.kernels.adjacency import count_records, fill_buckets, sort_b
 MAX_RECORDS = 1 << 23
 """Records merged at a time, unless a few nodes have more."""
 
-_MAX_BUCKETS = 1 << 11  # so many places to write to stay in the second cache, and one bucket's sort
+_MAX_BUCKETS = 1 << 11  # so many write positions, and one bucket's sort, stay in the second cache
 _MAX_SHIFT = 16  # nodes are counted from the start of their bucket in 16 bits
 
 
@@ -43,11 +42,11 @@ class EdgeChunk(Protocol):
 
     @property
     def weight(self) -> Any:
-        """(n_records,) float32 or float64: what arrived."""
+        """(n_records,) float32 or float64, as they arrived."""
 
     @property
     def keep_probability(self) -> Any:
-        """(n_records,) floats: the conductance is the weight divided by this; None for 1.
+        """(n_records,) divisors of the weights that give conductances; None for 1.
 
         0 marks a record that is not in the graph.
         """
@@ -65,14 +64,9 @@ class WeightedEdges:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Buckets:
-    """How many records there are for each 2^shift consecutive nodes, by their lower ends.
+    """Number of records for each 2^shift consecutive nodes, by their lower ends.
 
-    Attributes
-    ----------
-    n_nodes, shift : int
-        Nodes of the graph, and the binary logarithm of those of a bucket.
-    counts : (n_buckets,) int64
-        Records, self-loops and those that are gone left out.
+    ``counts`` leaves out self-loops and dropped records.
     """
 
     n_nodes: int
@@ -83,13 +77,8 @@ class Buckets:
     def of_records(cls, chunks: Iterable[EdgeChunk], n_nodes: int) -> "Buckets":
         """Count the records, and check them.
 
-        Raises
-        ------
-        TypeError
-            ``u`` or ``v`` are not integers.
-        ValueError
-            Unequal lengths, an id outside [0, n_nodes), or a conductance that is not finite
-            and > 0.
+        TypeError if ``u`` or ``v`` are not integers; ValueError for unequal lengths, an id outside
+        [0, n_nodes), or a conductance that is not finite and > 0.
         """
         shift = min(max((n_nodes - 1) // _MAX_BUCKETS, 0).bit_length(), _MAX_SHIFT)
         counts = np.zeros(-(-n_nodes // (1 << shift)), dtype=np.int64)
@@ -120,24 +109,12 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergedEdges:
-    """Merged edges of consecutive nodes, each by its lower end.
+    """Merged edges of consecutive nodes, each by its lower end."""
 
-    Attributes
-    ----------
-    first : int
-        Number of the first node.
-    counts : (n_range_nodes,) int64
-        Edges of each node to higher ones.
-    v : (n_edges,) integers
-        Higher ends, sorted for each node.
-    weight : (n_edges,) floats
-        Summed conductances.
-    """
-
-    first: int
-    counts: Int64Array
-    v: IntArray
-    weight: RealArray
+    first: int  # number of the first node
+    counts: Int64Array  # (n_range_nodes,) edges of each node to higher ones
+    v: IntArray  # (n_edges,) higher ends, sorted for each node
+    weight: RealArray  # (n_edges,) summed conductances
 
     @property
     def u(self) -> IntArray:
@@ -153,28 +130,11 @@ def merged_ranges(
     max_records: int = MAX_RECORDS,
     dtype: npt.DTypeLike = np.float64,
 ) -> Iterator[MergedEdges]:
-    """Merged edges of all nodes, one range of nodes after another.
+    """Merged edges of all nodes, one range of nodes after another; each overwrites the last.
 
-    Parameters
-    ----------
-    chunks : iterable of EdgeChunk
-        The records; iterated once, and once more for each range, each time the same.
-    n_nodes : int
-        Number of nodes, >= 0.
-    max_records : int
-        Records of a range, at least 1; a bucket of nodes that has more is a range by itself.
-    dtype : float64 or float32
-        Type of the conductances kept. Sums run in float64, in the order of the records.
-
-    Yields
-    ------
-    MergedEdges
-        The ranges in order; together they cover every node. Each is overwritten by the next.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `Buckets.of_records`; the chunks are not the same every time.
+    ``chunks`` are iterated once, and once more for each range, and must be the same every time. A
+    bucket with more than ``max_records`` is a range by itself. Sums run in float64, in the order of
+    the records, and are kept as ``dtype``, float64 or float32. Raises as `Buckets.of_records`.
 
     Notes
     -----
@@ -203,28 +163,11 @@ def merge_into(
     v: AnyArray,
     weight: AnyArray,
 ) -> Int64Array:
-    """Merge the edges of the buckets ``first .. stop - 1`` into arrays of the caller.
+    """(n_range_nodes,) merged edges of the buckets ``first .. stop - 1``, into the caller's arrays.
 
-    Parameters
-    ----------
-    chunks : iterable of EdgeChunk
-        The records, iterated once.
-    buckets : Buckets
-        The count of them.
-    first, stop : int
-        Which buckets.
-    v, weight : (at least as many as records,) integers and floats
-        Receive higher ends and summed conductances at their front; what follows is scratch.
-
-    Returns
-    -------
-    (n_range_nodes,) int64
-        Merged edges of each node.
-
-    Raises
-    ------
-    ValueError
-        The chunks are not those that were counted.
+    ``v`` and ``weight``, with room for all records, receive higher ends and summed conductances at
+    their front; the rest is scratch. ``chunks`` are iterated once; ValueError if they are not those
+    of ``buckets``.
     """
     starts = row_starts(buckets.counts[first:stop])
     cursor, offset = starts[:-1].copy(), np.empty(starts[-1], np.uint16)
@@ -242,14 +185,14 @@ def merge_into(
 
 
 def row_starts(counts: IntArray) -> Int64Array:
-    """(n_rows + 1,) where the entries of each row begin, given how many it has."""
+    """(n_rows + 1,) position where each row begins, from the number of its entries."""
     starts = np.zeros(counts.size + 1, dtype=np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
 def _columns(chunk: EdgeChunk) -> tuple[IntArray, IntArray, RealArray, RealArray | None]:
-    """Columns of a chunk as the kernels take them, copied only where the type asks for it."""
+    """Columns of a chunk as the kernels take them, copied only to change their type."""
     heads, tails = _kernel_ids("u", chunk.u), _kernel_ids("v", chunk.v)
     weights = _kernel_floats("weight", chunk.weight)
     if not heads.size == tails.size == weights.size:
@@ -284,7 +227,7 @@ def _kernel_floats(name: str, values: npt.ArrayLike) -> RealArray:
 
 
 def _refuse(chunk: EdgeChunk, n_nodes: int) -> NoReturn:
-    """Say which record of a chunk breaks which rule."""
+    """Raise for the record of a chunk that breaks a rule."""
     checked_nodes("u", chunk.u, n_nodes)
     checked_nodes("v", chunk.v, n_nodes)
     weight = _kernel_floats("weight", chunk.weight)

@@ -1,4 +1,4 @@
-"""How to install what Peewit can do without."""
+"""How to install optional dependencies."""
 
 
 def how_to_install(extra: str) -> str:

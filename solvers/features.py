@@ -1,6 +1,6 @@
 """Features of nodes: rows of numbers, dense or sparse, for all nodes or for some.
 
-Models read whole rows in memory, or blocks of them one after another where they must not hold all.
+Models read whole rows in memory, or block after block if they must not hold all.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from peewit.solvers.late_modules import LateModule
 sp = LateModule("scipy.sparse")
 
 BLOCK_BYTES = 1 << 25
-"""Bytes of rows that are looked at together."""
+"""Bytes of rows in one block."""
 
 _SPARSE_ENTRY_BYTES = 12
 _SPARSE_ROW_BYTES = 100 * _SPARSE_ENTRY_BYTES
@@ -37,19 +37,19 @@ class RowSource(Protocol):
         """Whether blocks are scipy.sparse.csr_array; else arrays."""
 
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
-        """All rows in order, some at a time: their places, and the rows, real and finite."""
+        """All rows in order, some at a time: their slice, and the rows, real and finite."""
 
 
 class Rows(RowSource, Protocol):
-    """What models read features from: `FeatureRows`, or a source by `SourceRows`."""
+    """Features as models read them: `FeatureRows`, or a source by `SourceRows`."""
 
     @property
     def nodes(self) -> Int64Array | None:
-        """(n_rows,) dense id of the node of each row, increasing; None where row i is node i."""
+        """(n_rows,) dense id of the node of each row, increasing; None: row i is node i."""
 
     @property
     def row_bytes(self) -> int:
-        """About what one row takes."""
+        """About the bytes of one row."""
 
     def take(self, places: IntArray) -> Any:
         """Some rows, by increasing place, in memory."""
@@ -61,17 +61,8 @@ class Rows(RowSource, Protocol):
 def checked_rows(features: Any, n_nodes: int) -> Rows:
     """``features`` of the nodes 0 .. n_nodes - 1, as models read them.
 
-    Parameters
-    ----------
-    features : FeatureRows, RowSource, (n_nodes, n_columns) array-like or scipy sparse
-        Rows of a source are checked by it as they are read.
-    n_nodes : int
-        Number of nodes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `FeatureRows.of`; a source without one row for each node.
+    A source checks its rows as they are read. Raises as `FeatureRows.of`, or if a source does not
+    have one row for each node.
     """
     is_source = hasattr(features, "blocks") and not isinstance(features, FeatureRows)
     if not is_source:
@@ -88,36 +79,21 @@ def checked_rows(features: Any, n_nodes: int) -> Rows:
 class FeatureRows:
     """Rows of features and the nodes they belong to; build it with `of`.
 
-    Attributes
-    ----------
-    values : (n_rows, n_columns) array or scipy.sparse.csr_array
-        Real and finite, float32 or float64; an array may be a ``numpy.memmap``, which is then
-        read block by block and never copied whole.
-    nodes : (n_rows,) int64, or None
-        Dense id of the node of each row, increasing; None where row i is node i.
+    Values are (n_rows, n_columns), dense or csr_array, real and finite, float32 or float64; a
+    ``numpy.memmap`` is read block by block and never copied whole.
     """
 
     values: Any
-    nodes: Int64Array | None = None
+    nodes: Int64Array | None = None  # (n_rows,) dense ids, increasing; None: row i is node i
 
     @classmethod
     def of(cls, features: Any, n_nodes: int) -> "FeatureRows":
         """``features`` of the nodes 0 .. n_nodes - 1, checked.
 
-        Parameters
-        ----------
-        features : FeatureRows, (n_nodes, n_columns) array-like or scipy sparse
-            Integers and booleans become float64; floats keep their precision.
-        n_nodes : int
-            Number of nodes.
-
-        Raises
-        ------
-        TypeError
-            The entries are not real numbers, or the nodes no integers.
-        ValueError
-            No column, not one row for each node, nodes that do not increase or lie outside
-            [0, n_nodes), or an entry that is not finite.
+        Integers and booleans become float64; floats keep their precision. TypeError if the entries
+        are not real numbers, or the nodes no integers; ValueError for no column, not one row for
+        each node, nodes that do not increase or lie outside [0, n_nodes), or an entry that is not
+        finite.
         """
         given = features if isinstance(features, FeatureRows) else cls(values=features)
         values = _real_rows(given.values)
@@ -154,7 +130,7 @@ class FeatureRows:
 
     @property
     def row_bytes(self) -> int:
-        """About what one row takes."""
+        """About the bytes of one row."""
         if self.is_sparse:
             return max(1, int(self.values.nnz) // max(1, self.n_rows)) * _SPARSE_ENTRY_BYTES
         return self.n_columns * int(self.values.dtype.itemsize)
@@ -169,14 +145,14 @@ class FeatureRows:
         return self.values
 
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
-        """All rows in order, some at a time: their places, and the rows."""
+        """All rows in order, some at a time: their slice, and the rows."""
         step = max(1, n_bytes // self.row_bytes)
         for start in range(0, self.n_rows, step):
             place = slice(start, min(start + step, self.n_rows))
             yield place, self.values[place]
 
     def require_finite(self) -> None:
-        """Raise ValueError where an entry is not finite."""
+        """Raise ValueError if an entry is not finite."""
         for place, block in self.blocks():
             entries = block.data if self.is_sparse else block.ravel()
             finite = np.isfinite(entries)
@@ -204,7 +180,7 @@ class SourceRows:
 
     @property
     def row_bytes(self) -> int:
-        """About what one row takes; of sparse ones a guess where the source does not tell."""
+        """About the bytes of one row; for sparse ones a guess if the source does not tell."""
         if not self.is_sparse:
             return self.n_columns * 4
         n_values = getattr(self._source, "n_values", None)
@@ -213,7 +189,7 @@ class SourceRows:
         return max(1, int(n_values) // max(1, self.n_rows)) * _SPARSE_ENTRY_BYTES
 
     def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
-        """All rows in order, some at a time: their places, and the rows."""
+        """All rows in order, some at a time: their slice, and the rows."""
         return self._source.blocks(n_bytes)
 
     def take(self, places: IntArray) -> Any:
@@ -238,10 +214,7 @@ class SourceRows:
 def checked_points(features: Any, n_columns: int) -> FeatureRows:
     """New points for functions of ``n_columns`` features.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `FeatureRows.of`, or another number of columns.
+    Raises as `FeatureRows.of`, or for another number of columns.
     """
     n_points = features.shape[0] if hasattr(features, "shape") else len(features)
     rows = FeatureRows.of(features, n_points)

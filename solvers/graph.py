@@ -46,7 +46,7 @@ from peewit.solvers.scratch_arrays import scratch_array
 sp = LateModule("scipy.sparse")
 
 LEAST_ORDERED = 1 << 15
-"""Blocks of graphs with fewer nodes are in the cache anyhow."""
+"""Blocks of graphs with fewer nodes are in the cache in any order."""
 
 _SYMMETRY_RTOL = 1e-9
 _DECADES = 1e4
@@ -61,14 +61,14 @@ class Graph(EdgeTable):
     Attributes
     ----------
     adjacency : (n_nodes, n_nodes) scipy.sparse.csr_array
-        Symmetric, float64 (float32 where asked for), sorted indices (int32 while they fit), zero
+        Symmetric, float64 (float32 on request), sorted indices (int32 while they fit), zero
         diagonal, no stored zeros. Its arrays are read-only.
     degree : (n_nodes,) float64
         Row sums of ``adjacency``, summed in float64.
     component : (n_nodes,) int32
         Number of the connected component of each node, 0 .. n_components - 1.
     n_components : int
-        Number of connected components; an isolated node is one.
+        An isolated node is a component.
     """
 
     adjacency: Any
@@ -104,23 +104,9 @@ class Graph(EdgeTable):
     ) -> "Graph":
         """Graph of the edges (u, v, weight) on the nodes 0 .. n_nodes - 1.
 
-        Parameters
-        ----------
-        u, v : (n_records,) integers
-            Endpoints. Parallel records and both orientations sum; ``u == v`` is dropped.
-        weight : (n_records,) floats
-            Conductances, finite and > 0.
-        n_nodes : int
-            Number of nodes, >= 0.
-        dtype : float64 or float32
-            Type of the weights kept.
-
-        Raises
-        ------
-        TypeError
-            ``u``, ``v`` or ``n_nodes`` are not integers.
-        ValueError
-            Unequal lengths, an id outside [0, n_nodes), or a weight that is not finite and > 0.
+        Parallel records and both orientations sum; ``u == v`` is dropped. Weights are conductances,
+        finite and > 0, kept as ``dtype``, float64 or float32. TypeError if ids are not integers;
+        ValueError for unequal lengths, an id outside [0, n_nodes), or a weight out of range.
 
         Notes
         -----
@@ -136,31 +122,15 @@ class Graph(EdgeTable):
     ) -> "Graph":
         """Graph of edge records with conductances ``weight / keep_probability``.
 
-        Parameters
-        ----------
-        chunks : iterable of EdgeChunk
-            The records; iterated twice. Parallel records and both orientations sum, ``u == v`` is
-            dropped, and so are records whose ``keep_probability`` is 0.
-        n_nodes : int
-            Number of nodes, >= 0.
-        dtype : float64 or float32
-            Type of the weights kept.
-
-        Raises
-        ------
-        TypeError
-            ``u``, ``v`` or ``n_nodes`` are not integers.
-        ValueError
-            Unequal lengths, an id outside [0, n_nodes), or a conductance that is not finite and
-            > 0; ``dtype`` is neither type.
+        Chunks are iterated twice. Parallel records and both orientations sum; ``u == v`` and
+        records with a ``keep_probability`` of 0 are dropped. Errors are those of `from_edges`.
 
         Notes
         -----
         Linear in records and nodes. Parallel records are summed in float64, in the order of the
         records, and rounded once to ``dtype``; a float32 graph rounds the records before, too.
-        Memory beyond the result: 2 bytes for each record and 24 for each node, plus scratch for
-        the records of a few rows, and while records are parallel as much as they would take
-        unmerged.
+        Memory beyond the result: 2 bytes for each record and 24 for each node, plus scratch for the
+        records of a few rows, and while records are parallel as much as they would take unmerged.
         """
         n_nodes = operator.index(n_nodes)  # numpy's integers are not all that int is
         if n_nodes < 0:
@@ -192,24 +162,11 @@ class Graph(EdgeTable):
     ) -> "Graph":
         """Graph of merged edges as `edges` lists them, in one linear pass without sorting.
 
-        Parameters
-        ----------
-        batches : iterable of (u, v, weight)
-            Integers and float64, ``u < v``, sorted by u, then v, over all batches; iterated twice.
-        n_nodes : int
-            Number of nodes, >= 0.
-        scratch : Path or None
-            A directory for a large adjacency matrix, see `scratch_array`.
-
-        Raises
-        ------
-        ValueError
-            An edge is out of order, has ``u >= v`` or an id outside [0, n_nodes), or a weight that
-            is not finite and > 0.
-
-        Notes
-        -----
-        Memory beyond the result: 24 bytes for each node.
+        Batches (u, v, weight) are integers and float64, ``u < v``, sorted by u, then v, over all
+        batches; they are iterated twice. ``scratch`` is a directory for a large adjacency matrix,
+        see `scratch_array`. ValueError if an edge is out of order, has ``u >= v`` or an id outside
+        [0, n_nodes), or a weight that is not finite and > 0. Memory beyond the result: 24 bytes for
+        each node.
         """
         if n_nodes < 0:
             raise ValueError(f"n_nodes must be >= 0, got {n_nodes}")
@@ -237,12 +194,8 @@ class Graph(EdgeTable):
     def from_adjacency(cls, matrix: Any) -> "Graph":
         """Graph of a symmetric adjacency matrix (scipy sparse or dense).
 
-        The diagonal is dropped and stored zeros are ignored.
-
-        Raises
-        ------
-        ValueError
-            ``matrix`` is not square, not symmetric, or has an entry that is negative or not finite.
+        The diagonal is dropped and stored zeros are ignored. ValueError if ``matrix`` is not
+        square, not symmetric, or has an entry that is negative or not finite.
         """
         adjacency = sp.csr_array(matrix, dtype=np.float64, copy=True)
         rows, columns = adjacency.shape
@@ -304,16 +257,7 @@ class Graph(EdgeTable):
     def renumbered(self, order: IntArray, dtype: npt.DTypeLike | None = None) -> "Graph":
         """The same graph with node ``order[i]`` as node i; linear, rows stay sorted.
 
-        Parameters
-        ----------
-        order : (n_nodes,) integers
-        dtype : float64, float32 or None
-            Type of the weights; None: as they are.
-
-        Raises
-        ------
-        ValueError
-            ``order`` is not a permutation of the nodes.
+        A ``dtype`` of None keeps that of the weights. ValueError if ``order`` is no permutation.
         """
         rank = np.full(self.n_nodes, -1, dtype=np.int64)
         nodes = checked_nodes("order", order, self.n_nodes)
@@ -330,10 +274,7 @@ class Graph(EdgeTable):
     def subgraph(self, nodes: IntArray) -> "Graph":
         """The graph of some nodes and the edges between them; node ``nodes[i]`` becomes node i.
 
-        Raises
-        ------
-        ValueError
-            ``nodes`` do not increase or lie outside the graph.
+        ValueError if ``nodes`` do not increase or lie outside the graph.
         """
         chosen = checked_nodes("nodes", nodes, self.n_nodes)
         if (np.diff(chosen) <= 0).any():
@@ -349,14 +290,14 @@ class Graph(EdgeTable):
 
     @cached_property
     def weight_in_single(self) -> Float32Array:
-        """(2 * n_edges,) the adjacency matrix's entries in float32, made when first asked for."""
+        """(2 * n_edges,) the adjacency matrix's entries in float32, made on first use."""
         return frozen(self.adjacency.data.astype(np.float32, copy=False))
 
     @cached_property
     def in_single(self) -> "Graph | None":
         """The graph with weights in float32, of the same structure and degrees.
 
-        None where weights are out of its range, see `fits_single`.
+        None if weights are out of its range, see `fits_single`.
         """
         return self.with_weights(self.weight_in_single) if self.fits_single else None
 
@@ -376,18 +317,15 @@ class Graph(EdgeTable):
 
     @cached_property
     def near_in_memory(self) -> "Renumbered | None":
-        """The graph in its `memory_order`, made when first asked for; None where it is small."""
+        """The graph in its `memory_order`, made on first use; None if it is small."""
         if self.n_nodes < LEAST_ORDERED:
             return None
         return self._in_order(memory_order(self.adjacency))
 
     def keep_near(self, order: IntArray) -> None:
-        """Take an order for `near_in_memory` that was found before.
+        """Set an order for `near_in_memory` that was found before.
 
-        Raises
-        ------
-        ValueError
-            ``order`` does not name each node once.
+        ValueError if ``order`` does not name each node once.
         """
         if self.n_nodes >= LEAST_ORDERED:
             nodes = checked_nodes("order", order, self.n_nodes)
@@ -397,19 +335,19 @@ class Graph(EdgeTable):
 
     @property
     def known_order(self) -> Int64Array | None:
-        """The order of `near_in_memory`, where that was asked for and the graph is large."""
+        """The order of `near_in_memory`, if that was made and the graph is large."""
         near = self.__dict__.get("near_in_memory")
         return None if near is None else near.order
 
     def _in_order(self, order: Int64Array) -> "Renumbered":
-        own = replace(self)  # another that shares all arrays: a cycle would outlive its last user
+        own = replace(self)  # a copy that shares all arrays: a cycle would outlive its last user
         return Renumbered(of=own, order=frozen(order))
 
     @cached_property
     def weight_spread(self) -> float:
-        """The largest power r of 1e4 so that edges above a heaviest / r do not join what all do.
+        """The largest power r of 1e4 for which edges above heaviest / r leave more components.
 
-        1 where they do for all of them: light edges beside heavy ones do not count.
+        1 if they never do: light edges beside heavy ones do not count.
         """
         weight = self.adjacency.data
         heaviest = float(weight.max(initial=0.0))
@@ -421,7 +359,7 @@ class Graph(EdgeTable):
         return spread
 
     def components_above(self, least: float) -> tuple[Int32Array, int]:
-        """Components that edges of that weight and more leave, (n_nodes,) as ``component``."""
+        """Components by edges of at least this weight, (n_nodes,), and their number."""
         kept = self.adjacency.data >= least
         others = self.adjacency.indices[kept].astype(np.int64)
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[kept]
@@ -443,12 +381,8 @@ class Graph(EdgeTable):
     def laplacian_product(self, vectors: RealArray) -> FloatArray:
         """The Laplacian times ``vectors``, (n_nodes,) or (n_nodes, k), as float64.
 
-        Differences are summed edge by edge, so that constant vectors give exactly zero.
-
-        Raises
-        ------
-        ValueError
-            ``vectors`` do not have ``n_nodes`` rows.
+        Differences are summed edge by edge, so constant vectors give exactly zero. ValueError if
+        ``vectors`` do not have ``n_nodes`` rows.
         """
         block = np.ascontiguousarray(vectors, dtype=np.float64)
         if block.ndim not in (1, 2) or block.shape[0] != self.n_nodes:
@@ -472,7 +406,7 @@ class Renumbered:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph in that order; its structure is that of `in_single`, where that was made."""
+        """The graph in that order; it shares the structure of `in_single`, if that was made."""
         graph = self.of.renumbered(self.order)
         single = self.__dict__.get("in_single")
         return graph if single is None else single.with_weights(graph.adjacency.data)
@@ -488,5 +422,5 @@ class Renumbered:
         return replace(single, degree=frozen(self.of.degree[self.order]))
 
     def forget_graph(self) -> None:
-        """Give back the memory of `graph`, once nobody else has it; it is made again if need be."""
+        """Release the memory of `graph` unless others hold it; it is made again on demand."""
         self.__dict__.pop("graph", None)

@@ -1,6 +1,6 @@
-"""Hyperparameters: fields of dataclasses that say what they are and which values they take.
+"""Hyperparameters: dataclass fields with a meaning and a rule for their values.
 
-Checks, the request schema and the documentation of estimators come from there.
+Checks, the request schema and the documentation of estimators derive from them.
 """
 
 import math
@@ -15,40 +15,25 @@ _RULE = "rule"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a hyperparameter means and which values it takes.
+    """Meaning and allowed values of a hyperparameter.
 
-    Attributes
-    ----------
-    doc : str
-        One sentence for users.
-    kind : type
-        float, int or bool, a whole number counts as a float; str takes the words alone, or any
-        text where there are none.
-    minimum, above, below : float or None
-        Value >= minimum, > above, < below.
-    words : tuple of str
-        Strings allowed, such as ``auto``; instead of a number unless ``kind`` is str.
-    takes_shares : bool
-        Instead of a word also a mapping of class names to finite numbers > 0.
+    A whole number counts as a float. A ``kind`` of str takes the words alone, or any text without
+    words.
     """
 
-    doc: str
+    doc: str  # one sentence for users
     kind: type[float] | type[int] | type[bool] | type[str] = float
-    minimum: float | None = None
-    above: float | None = None
-    below: float | None = None
-    words: tuple[str, ...] = ()
-    takes_shares: bool = False
+    minimum: float | None = None  # value >= minimum
+    above: float | None = None  # value > above
+    below: float | None = None  # value < below
+    words: tuple[str, ...] = ()  # such as `auto`; besides a number unless `kind` is str
+    takes_shares: bool = False  # also a mapping of class names to finite numbers > 0
 
     def check(self, name: str, value: object) -> None:
         """Accept ``value`` for the hyperparameter ``name``.
 
-        Raises
-        ------
-        TypeError
-            Of another kind: a boolean is no number, and a number no boolean.
-        ValueError
-            A number outside the bounds, or a string that is not one of the words.
+        TypeError for another kind (a boolean is no number, and a number no boolean); ValueError for
+        a number out of bounds or a string that is not one of the words.
         """
         if self.kind is bool:
             if not isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""Interchange: graphs and tables of ours as those of other libraries, the names of nodes kept.
+"""Interchange: our graphs and tables as those of other libraries, with the names of nodes.
 
-Whoever speaks Arrow's PyCapsule interface (polars, duckdb, pandas) takes our objects as they are.
-pyarrow, scipy and the optional libraries load when they are asked for: the client of a server has
-graphs and tables as well, and starts fast.
+Libraries that speak Arrow's PyCapsule interface (polars, duckdb, pandas) read our objects directly.
+pyarrow, scipy and the optional libraries load on first use: the client of a server has graphs and
+tables as well, and starts fast.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ _INSTALLED_BY: Final = {
 
 
 class ArrowTable(ABC):
-    """Base of what others read as a table."""
+    """Base of objects that others read as a table."""
 
     __slots__ = ()
 
@@ -50,21 +50,21 @@ class ArrowTable(ABC):
         return optional("polars").from_arrow(self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: facts and the first rows."""
+        """HTML for a notebook: facts and the first rows."""
         table = self.to_arrow()
         columns = table.slice(0, SHOWN_ROWS).to_pydict()
         return shown(type(self).__name__, self._facts(), columns, table.num_rows)
 
     def _facts(self) -> dict[str, Any]:
-        """What stands above the rows in a notebook."""
+        """Facts above the rows in a notebook."""
         return {}
 
 
 class EdgeTable(ArrowTable):
     """Base of graphs, which others read as a table of edges.
 
-    What has rows for nodes, such as predictions, goes along as ``nodes``: a table that speaks
-    Arrow, with a column ``node``.
+    Rows for nodes, such as predictions, go along as ``nodes``: a table that speaks Arrow, with a
+    column ``node``.
     """
 
     __slots__ = ()
@@ -204,13 +204,7 @@ def edge_index(matrix: Any) -> tuple[Int64Array, Float32Array]:
 
 
 def optional(name: str) -> Any:
-    """A module that may be missing.
-
-    Raises
-    ------
-    ImportError
-        Says how to install it.
-    """
+    """A module that may be missing; raises ImportError that says how to install it."""
     try:
         return import_module(name)
     except ImportError as error:

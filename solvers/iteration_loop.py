@@ -15,22 +15,12 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReport:
-    """Where a run stands.
+    """Progress of a run."""
 
-    Attributes
-    ----------
-    phase : str
-        What is being computed, in words.
-    n_iter, max_iter : int
-        Steps done and the most that will be done.
-    fraction : float
-        Estimated share of the phase that is done, in [0, 1].
-    """
-
-    phase: str
-    n_iter: int
-    max_iter: int
-    fraction: float
+    phase: str  # what is being computed, in words
+    n_iter: int  # steps done
+    max_iter: int  # most steps
+    fraction: float  # estimated share of the phase that is done, in [0, 1]
 
 
 Progress = Callable[[ProgressReport], None]
@@ -38,23 +28,20 @@ Cancelled = Callable[[], bool]
 
 
 class Stopped(Exception):
-    """The caller asked for the run to end; what it holds is the answer so far, if any."""
+    """The caller asked for the run to end; carries the answer so far, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Who is told and who is asked while something runs."""
+    """Callbacks of a run: whom to tell of progress, and whom to ask whether to go on."""
 
     progress: Progress | None = None
     cancelled: Cancelled | None = None
 
     def step(self, phase: str, n_done: int, n_steps: int) -> None:
-        """Tell that ``n_done`` of ``n_steps`` are done, for work that is no `IterativeMethod`.
+        """Report ``n_done`` of ``n_steps``, for work that is no `IterativeMethod`.
 
-        Raises
-        ------
-        Stopped
-            The caller asked for the run to end.
+        Raises `Stopped` if the run is cancelled.
         """
         self.check()
         if self.progress is not None:
@@ -64,7 +51,7 @@ class Watch:
             )
 
     def check(self) -> None:
-        """Raise `Stopped` where the caller asked for the run to end."""
+        """Raise `Stopped` if the run is cancelled."""
         if self.is_cancelled():
             raise Stopped
 
@@ -73,7 +60,7 @@ class Watch:
         return self.cancelled is not None and self.cancelled()
 
     def silent(self) -> "Watch":
-        """One that is asked the same and tells nobody."""
+        """A watch with the same cancellation and without progress."""
         return Watch(cancelled=self.cancelled)
 
     def teller(self, phase: str) -> "Teller":
@@ -83,7 +70,7 @@ class Watch:
     def run(
         self, method: "IterativeMethod[State]", *, max_iter: int, phase: str
     ) -> "Outcome[State]":
-        """`iterate`, told and asked like this."""
+        """`iterate` with this watch."""
         told, asked = self.progress, self.cancelled
         return iterate(method, max_iter=max_iter, phase=phase, progress=told, cancelled=asked)
 
@@ -91,15 +78,15 @@ class Watch:
 UNWATCHED: Final = Watch()
 
 Teller = Callable[[int, int], None]
-"""Told of the steps done and of how many; may raise `Stopped`."""
+"""Called with the steps done and the number of steps; may raise `Stopped`."""
 
 
 def untold(n_done: int, n_steps: int) -> None:
-    """A `Teller` that tells nobody."""
+    """A `Teller` that does nothing."""
 
 
 class IterativeMethod(Protocol[State]):
-    """What the loop needs to know of a method."""
+    """A method as the loop sees it."""
 
     def init(self) -> State:
         """The state before the first step."""
@@ -108,7 +95,7 @@ class IterativeMethod(Protocol[State]):
         """The state after one more step; arrays in it may be reused."""
 
     def terminate(self, state: State) -> Status | None:
-        """How the method ended, or None while it goes on."""
+        """The final status, or None to go on."""
 
     def fraction(self, state: State) -> float:
         """Estimated share of the work that is done, in [0, 1]."""

@@ -1,7 +1,7 @@
 """Labels: which nodes are known, and their class or their number.
 
-Class names are strings or integers, kept as given; models see codes and one-hot targets only.
-Real-valued labels are one column of targets. What models need of both kinds is `Targets`.
+Class names are strings or integers, kept as given; models see only codes and one-hot targets.
+Real-valued labels are one column of targets. `Targets` is the common interface of both kinds.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Targets(Protocol):
         ...
 
     def mean_target(self) -> FloatArray:
-        """(n_columns,) mean row; zeros where nothing is labeled."""
+        """(n_columns,) mean row; zeros without labels."""
         ...
 
 
@@ -55,28 +55,15 @@ class Targets(Protocol):
 class Labels:
     """Known nodes and their classes; build it with `from_pairs`.
 
-    Attributes
-    ----------
-    nodes : (n_labeled,) int64
-        Dense node ids, increasing.
-    classes : (n_labeled,) int64
-        Class of each node as an index into ``class_names``; every class has a node.
-    class_names : tuple of str or int
-        Names in order: integers by value, then strings alphabetically.
-    weights : (n_labeled,) float64 or None
-        How much each label counts, > 0; None where all count the same. Models that do not weigh
-        labels refuse them.
-
-    Raises
-    ------
-    ValueError
-        Nodes not increasing, codes outside the names, or a class without labeled node.
+    ``classes`` are (n_labeled,) indices into ``class_names``. Models without weights refuse labels
+    that have some. Raises ValueError for nodes that do not increase, codes outside the names, or a
+    class without labeled node.
     """
 
-    nodes: Int64Array
+    nodes: Int64Array  # (n_labeled,) dense node ids, increasing
     classes: Int64Array
-    class_names: tuple[ClassName, ...]
-    weights: FloatArray | None = None
+    class_names: tuple[ClassName, ...]  # in order: integers by value, then strings alphabetically
+    weights: FloatArray | None = None  # (n_labeled,) > 0; None: all count the same
 
     def __post_init__(self) -> None:
         if self.nodes.shape != self.classes.shape or self.nodes.ndim != 1:
@@ -104,21 +91,10 @@ class Labels:
 
     @classmethod
     def from_pairs(cls, nodes: npt.ArrayLike, values: Sequence[ClassName] | AnyArray) -> "Labels":
-        """Labels of the given nodes, in any order.
+        """Labels of the given nodes, dense ids >= 0 in any order.
 
-        Parameters
-        ----------
-        nodes : (n_labeled,) integers
-            Dense node ids >= 0, each at most once.
-        values : (n_labeled,) str or int
-            Class of each node.
-
-        Raises
-        ------
-        TypeError
-            Node ids that are not integers; a value that is neither a string nor an integer.
-        ValueError
-            Unequal lengths, a negative node id, or a node labeled twice.
+        TypeError for ids that are not integers, or a value that is neither a string nor an integer;
+        ValueError for unequal lengths, a negative id, or a node labeled twice.
         """
         names = [_class_name(value) for value in values]
         ids, order = _sorted_nodes(nodes, len(names))
@@ -139,7 +115,7 @@ class Labels:
 
     @property
     def n_columns(self) -> int:
-        """Number of classes, as `Targets` calls it."""
+        """Number of classes, for `Targets`."""
         return self.n_classes
 
     @property
@@ -159,16 +135,13 @@ class Labels:
         return self.targets().mean(axis=0) if self.n_labeled else np.zeros(0)
 
     def mean_target(self) -> FloatArray:
-        """The class prior, as `Targets` calls it."""
+        """The class prior, for `Targets`."""
         return self.class_prior()
 
     def subset(self, rows: IntArray) -> "Labels":
         """The labels at some positions, increasing, with the same class names.
 
-        Raises
-        ------
-        ValueError
-            A class would lose its last labeled node.
+        ValueError if a class would lose its last labeled node.
         """
         weights = None if self.weights is None else frozen(self.weights[rows])
         return replace(
@@ -183,21 +156,12 @@ class Labels:
 class RealLabels:
     """Known nodes and their numbers, for regression; build it with `from_pairs`.
 
-    Attributes
-    ----------
-    nodes : (n_labeled,) int64
-        Dense node ids, increasing.
-    values : (n_labeled,) float64
-        Finite.
-
-    Raises
-    ------
-    ValueError
-        Nodes not increasing, unequal lengths, or a value that is not finite.
+    Raises ValueError for nodes that do not increase, unequal lengths, or a value that is not
+    finite.
     """
 
-    nodes: Int64Array
-    values: FloatArray
+    nodes: Int64Array  # (n_labeled,) dense ids, increasing
+    values: FloatArray  # (n_labeled,) finite
 
     def __post_init__(self) -> None:
         if self.nodes.shape != self.values.shape or self.nodes.ndim != 1:
@@ -216,22 +180,10 @@ class RealLabels:
 
     @classmethod
     def from_pairs(cls, nodes: npt.ArrayLike, values: npt.ArrayLike) -> "RealLabels":
-        """Values of the given nodes, in any order.
+        """Finite values of the given nodes, dense ids >= 0 in any order.
 
-        Parameters
-        ----------
-        nodes : (n_labeled,) integers
-            Dense node ids >= 0, each at most once.
-        values : (n_labeled,) numbers
-            Finite.
-
-        Raises
-        ------
-        TypeError
-            Node ids that are not integers, or values that are not real numbers.
-        ValueError
-            Unequal lengths, a negative node id, a node labeled twice, or a value that is not
-            finite.
+        TypeError for ids that are not integers, or values that are not real numbers; ValueError for
+        unequal lengths, a negative id, a node labeled twice, or a value that is not finite.
         """
         given = np.asarray(values)
         if given.size and given.dtype.kind not in "iuf":
@@ -256,7 +208,7 @@ class RealLabels:
         return self.values[:, None].copy()
 
     def mean_target(self) -> FloatArray:
-        """(1,) mean of the values; 0 where nothing is labeled."""
+        """(1,) mean of the values; 0 without labels."""
         return self.targets().mean(axis=0) if self.n_labeled else np.zeros(1)
 
     def subset(self, rows: IntArray) -> "RealLabels":
@@ -267,23 +219,24 @@ class RealLabels:
 def one_against_rest(labels: Labels) -> FloatArray:
     """(n_labeled, n_functions) targets: 1 for the function's own class, else -1.
 
-    Of two classes there is one function, of the second.
+    Two classes have one function, of the second.
     """
     targets = 2.0 * labels.targets() - 1.0
     return targets[:, 1:] if labels.n_classes == 2 else targets
 
 
 def class_scores(values: FloatArray) -> FloatArray:
-    """(n_rows, n_classes) scores of functions: of a single one its negative stands first."""
+    """(n_rows, n_classes) scores of functions: a single one becomes its negative and itself."""
     return np.hstack([-values, values]) if values.shape[1] == 1 else values
 
 
 def can_be_left_out(
     labels: Labels | RealLabels, may_leave_out: BoolArray | None = None
 ) -> BoolArray:
-    """(n_labeled,) of the labels that may be left out, by default all, all but a class's only one.
+    """(n_labeled,) whether each label may be left out: all, but a class's only one.
 
-    Of a class whose labels lie in several folds each may be left out.
+    Of a class whose labels lie in several folds each may be left out. ``may_leave_out`` restricts
+    the labels.
     """
     allowed = np.ones(labels.n_labeled, bool) if may_leave_out is None else may_leave_out
     if isinstance(labels, RealLabels):
@@ -299,11 +252,10 @@ def deal_folds(
     seed: int,
     may_leave_out: BoolArray | None = None,
 ) -> tuple[Int64Array, tuple[ClassName, ...]]:
-    """(n_labeled,) fold of each label, -1 for those never left out; and classes of such alone.
+    """(n_labeled,) fold of each label, -1 for those never left out; and classes with only those.
 
-    Labels lie in the order of their classes or numbers, at random within a class, and are dealt
-    out in turn; so no fold holds a class whole. Those that ``may_leave_out``, (n_labeled,) bool,
-    does not name are in no fold.
+    Labels are dealt out in the order of their classes or numbers, at random within a class, so no
+    fold holds a class whole. Labels outside ``may_leave_out``, (n_labeled,) bool, are in no fold.
     """
     if n_folds < 2:
         raise ValueError(f"the number of folds must be at least 2, got {n_folds}")

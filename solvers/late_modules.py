@@ -1,7 +1,7 @@
-"""Modules that load when something of them is first used.
+"""Modules that load on first use.
 
-scipy's and pyarrow's take a tenth of a second each. What only names a graph, a store or a model
-needs none of them.
+scipy's and pyarrow's take a tenth of a second each; code that only names a graph, a store or a
+model needs none of them.
 """
 
 import sys
@@ -11,13 +11,7 @@ from typing import Any
 
 
 class LateModule:
-    """A module by its name; attributes are those of the module.
-
-    Parameters
-    ----------
-    name : str
-        As in ``import``.
-    """
+    """A module by its import name; attributes are those of the module."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,14 +25,9 @@ class LateModule:
 def late_names(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package whose names load when they are asked for.
+    """``__getattr__`` and ``__dir__`` of a package whose names load on first use.
 
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    modules : mapping
-        The module of each name.
+    ``modules`` maps each name to its module; ``package`` is the ``__name__``.
     """
     own = vars(sys.modules[package])
 

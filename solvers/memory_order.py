@@ -1,9 +1,9 @@
 """Memory order: an order of nodes in which neighbors are near each other.
 
-A product with the adjacency matrix fetches a row of the block for every entry. Where nodes are
-numbered as they came each of these rows waits for memory, unless the whole block is in the cache;
-in this order most of them are there already, and products are two to five times as fast. Where
-most edges join anything with anything, as in graphs of hubs, no order helps.
+A product with the adjacency matrix fetches a row of the block for every entry. In an arbitrary
+order each fetch waits for memory, unless the whole block is in the cache; in this order most rows
+are there already, and products are two to five times as fast. If edges join everything with
+everything, as in graphs of hubs, no order helps.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from peewit.solvers.late_modules import LateModule
 csgraph = LateModule("scipy.sparse.csgraph")
 
 MOST_CLUSTERED = 2_048
-"""Nodes of a cluster: their rows of a block are in the cache together."""
+"""Nodes of a cluster, whose rows of a block fit in the cache together."""
 
 _N_ROUNDS = 5
 
@@ -26,11 +26,8 @@ def memory_order(adjacency: Any) -> Int64Array:
     """(n_nodes,) the nodes in such an order.
 
     Clusters, found by label propagation, follow each other and have their nodes in the order of
-    reverse Cuthill-McKee, which for long and thin graphs is all that is needed.
-
-    Notes
-    -----
-    About four products with a block of twenty columns, and 40 bytes a node.
+    reverse Cuthill-McKee, which alone suffices for long and thin graphs. About four products with a
+    block of twenty columns, and 40 bytes a node.
     """
     n_nodes = adjacency.shape[0]
     cluster = np.arange(n_nodes, dtype=np.int32)

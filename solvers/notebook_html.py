@@ -1,7 +1,7 @@
-"""What notebooks show of graphs and tables: a few facts and rows in HTML.
+"""HTML of graphs and tables for notebooks: a few facts and rows.
 
 All text is escaped. Colors are the notebook's own, so light and dark themes both fit. It needs the
-standard library alone, as records that travel use it, too.
+standard library alone, as the client's records use it, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, Final
 
 SHOWN_ROWS: Final = 10
-"""Rows that are shown of a table."""
+"""Rows shown of a table."""
 
 _LONGEST: Final = 60
 _CELL: Final = "padding:.1em .8em;border-bottom:1px solid rgba(128,128,128,.35);text-align:left"
@@ -21,17 +21,9 @@ def shown(
     columns: Mapping[str, Sequence[Any]] | None = None,
     n_rows: int = 0,
 ) -> str:
-    """A title, facts, and the first rows of a table.
+    """HTML of a title, facts (None is left out), and the first rows of a table.
 
-    Parameters
-    ----------
-    title : str
-    facts : mapping
-        Shown as name and value; None is left out.
-    columns : mapping of sequences, or None
-        The rows to show, by column; values of equal number.
-    n_rows : int
-        How many there are in all.
+    ``columns`` hold equally many values, the rows to show; ``n_rows`` is the number in all.
     """
     known = {name: value for name, value in facts.items() if value is not None}
     told = " · ".join(f"{escape(name)} <b>{_text(value)}</b>" for name, value in known.items())
@@ -58,7 +50,7 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value for people, escaped and not too long."""
+    """A value for people, escaped and shortened."""
     if value is None:
         return "–"
     if isinstance(value, bool):

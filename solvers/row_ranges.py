@@ -1,4 +1,4 @@
-"""Work divided by rows: who runs the tasks is the caller's business, what they give is not."""
+"""Work divided by rows: the caller chooses who runs the tasks, which does not change results."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,22 +20,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowRanges:
-    """Fixed ranges of rows with about equal numbers of entries.
+    """Fixed ranges of rows with about equal numbers of entries."""
 
-    Attributes
-    ----------
-    cuts : (n_ranges + 1,) int64
-        Range r is ``cuts[r] .. cuts[r + 1] - 1``.
-    parallel : callable
-        Runs one task for each range.
-    """
-
-    cuts: Int64Array
-    parallel: Parallel
+    cuts: Int64Array  # (n_ranges + 1,); range r is `cuts[r] .. cuts[r + 1] - 1`
+    parallel: Parallel  # runs one task for each range
 
     @classmethod
     def of(cls, indptr: IntArray, parallel: Parallel) -> "RowRanges":
-        """Ranges of CSR rows, the same for every ``parallel``; one where there is little work."""
+        """Ranges of CSR rows, the same for every ``parallel``; one if there is little work."""
         work = indptr.astype(np.float64) + np.arange(indptr.size)
         n_ranges = _N_RANGES if work[-1] >= _LEAST_WORK else 1
         cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_ranges + 1))
@@ -45,8 +37,8 @@ class RowRanges:
     def run(self, task: Callable[[int, int], _T], work: float = np.inf) -> list[_T]:
         """Results of ``task(start, stop)`` for every range, in order.
 
-        ``work`` is how many numbers the tasks read and write; a few take longer to hand out than
-        to do, so the caller does them.
+        ``work`` is how many numbers the tasks read and write; small work is done by the caller, as
+        handing it out takes longer.
         """
         cuts = self.cuts.tolist()
         run = self.parallel if work >= _LEAST_SHARED and len(cuts) > 2 else map
@@ -54,6 +46,6 @@ class RowRanges:
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
-    """Rows some at a time, where what is made in passing of all would take much memory."""
+    """Slices of rows, where temporary arrays of all rows would take much memory."""
     for start in range(0, n_rows, _BLOCK_ROWS):
         yield slice(start, start + _BLOCK_ROWS)

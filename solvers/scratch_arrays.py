@@ -1,7 +1,7 @@
-"""Scratch arrays: large arrays in unnamed files, whose memory the system may take back.
+"""Scratch arrays: large arrays in unnamed files, whose memory the system may reclaim.
 
-A graph in the numbering of its user is read once, to be put in an order that is near in memory, and
-seldom afterwards. In a file it costs the process nothing that others would need more.
+A graph in the numbering of its user is read once, to be put in memory order, and seldom afterwards.
+In a file it takes no memory that others need more.
 """
 
 import os
@@ -19,22 +19,17 @@ LEAST_BYTES: Final = 1 << 26
 
 
 def scratch_array(n_entries: int, dtype: npt.DTypeLike, directory: Path | None) -> AnyArray:
-    """A new array of any values.
+    """A new array of arbitrary values.
 
-    Parameters
-    ----------
-    n_entries : int
-    dtype : type
-    directory : Path or None
-        Where its file lies, if it is large. It has no name, and ends with the array. In memory for
-        None, and where the directory takes no such file: it is full, or may not be written to.
+    A large one lies in an unnamed file in ``directory``, which vanishes with the array. It lies in
+    memory if ``directory`` is None, full or not writable.
     """
     n_bytes = n_entries * np.dtype(dtype).itemsize
     if directory is None or n_bytes < LEAST_BYTES:
         return np.empty(n_entries, dtype)
     try:
         with tempfile.TemporaryFile(dir=directory) as file:
-            if hasattr(os, "posix_fallocate"):  # on a full disk, whoever fills a map is killed
+            if hasattr(os, "posix_fallocate"):  # on a full disk, filling a map kills the process
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.asarray(np.memmap(file, dtype, "w+", shape=n_entries))
     except OSError:

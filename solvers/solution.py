@@ -10,11 +10,11 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
-"""How far from the old nodes a grown graph's new ones get a start."""
+"""Distance from the old nodes up to which new nodes of a grown graph get a start."""
 
 
 class Functions(Protocol):
-    """Functions of features that outlive the rows they were found on."""
+    """Functions of features that outlive their training rows."""
 
     @property
     def n_columns(self) -> int:
@@ -23,14 +23,11 @@ class Functions(Protocol):
     def class_scores(self, features: Any) -> FloatArray:
         """(n_points, n_classes) class scores of new points.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.features.checked_points`.
+        Raises as `peewit.solvers.features.checked_points`.
         """
 
     def trimmed(self) -> "Functions":
-        """The same functions without what none of them needs."""
+        """The same functions without rows that none of them needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +37,7 @@ class Decisive:
     Attributes
     ----------
     values : (n_nodes, n_classes)
-        Solutions f of (L + diag(shift)) f = b, each times a number of its class, if need be.
+        Solutions f of (L + diag(shift)) f = b, each scaled by a number of its class, if any.
     shift : (n_nodes,) float64
         In units of weight.
     is_reached, is_free : (n_nodes,) bool
@@ -48,9 +45,9 @@ class Decisive:
     name : str
         What the columns are.
     is_held : bool
-        Whether the shift holds labels where they are; else only differences of f decide.
+        Whether the shift holds labels in place; else only differences of f decide.
     hierarchy : Multigrid or None
-        Of the graph, where there is one.
+        Of the graph, if it exists.
     """
 
     values: RealArray
@@ -64,21 +61,11 @@ class Decisive:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeftOut:
-    """What is predicted of labels by the others.
+    """Predictions of labels by the others."""
 
-    Attributes
-    ----------
-    places : (n_used,) int64
-        Of the labels that were left out, among all.
-    scores : (n_used, n_classes) float64
-        As those of nodes.
-    reachable : (n_used,) bool
-        Whether another label reaches the node.
-    """
-
-    places: Int64Array
-    scores: FloatArray
-    reachable: BoolArray
+    places: Int64Array  # (n_used,) of the left-out labels among all
+    scores: FloatArray  # (n_used, n_classes) on the scale of the nodes' scores
+    reachable: BoolArray  # (n_used,) whether another label reaches the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,24 +77,22 @@ class Solution:
     scores : (n_nodes, n_classes) float64
         Class scores, columns in the order of ``Labels.class_names``; the largest wins.
     reachable : (n_nodes,) bool
-        Whether a labeled node lies in the node's component, or, where the model had features,
-        whether the node has some; elsewhere the class prior is given.
-    status : Status
-        How the linear solves ended.
+        Whether the node's component has a labeled node or, for a model with features, whether the
+        node has some; other nodes get the class prior.
     stats : Mapping
         Figures worth recording: iterations, residual, chosen parameters.
     functions : Functions or None
-        What an inductive model predicts new points with.
+        Of an inductive model, for new points.
     warnings : tuple of str
-        What was computed as asked and is hardly what was wanted, and what to do about it.
+        Doubts about results that were computed as requested, and what to do about them.
     bound : (n_nodes, n_classes) float64 or None
-        On what rounding may have done to each score, where weights lie far apart.
+        On the rounding error of each score, where weights lie far apart.
     densities : (n_nodes, n_classes) float32 or None
-        How often walks from each node stop at labels of each class (K6), of `auto` on the snapshot.
+        How often walks from each node stop at labels of each class (K6), by `auto` on the snapshot.
     decisive : Decisive or None
-        By what the classes of nodes were decided, where that is a linear system.
+        The linear system that decided the classes of nodes, if there is one.
     left_out : LeftOut or None
-        Of labels that the model has left out by itself, where it keeps what it predicts of them.
+        Predictions of labels that the model left out itself, if it keeps them.
     """
 
     scores: FloatArray
@@ -123,24 +108,24 @@ class Solution:
 
 
 Advice: TypeAlias = Literal["threshold", "label more", "label random", "label apart", "other model"]
-"""What is to be done about a warning; each door says how."""
+"""Remedy for a warning; each interface says how to apply it."""
 
 
 class Advised(str):
-    """A warning with what it advises."""
+    """A warning with its remedies."""
 
     __slots__ = ("advice",)
     advice: tuple[Advice, ...]
 
     def __new__(cls, text: str, *advice: Advice) -> Self:
-        """The text, and what it advises in the order of what to try."""
+        """The text, and its remedies in the order in which to try them."""
         made = super().__new__(cls, text)
         made.advice = advice
         return made
 
 
 def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:
-    """Give nodes that no label reaches, in place, what classes are predicted to have of the others.
+    """Give nodes that no label reaches the mean prediction of the others, in place.
 
     The shares among the labels would say more of who labels than of these nodes.
     """
@@ -151,15 +136,10 @@ def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:
 
 
 def grown(solution: Solution, adjacency: Any) -> Solution:
-    """A solution of an older graph, with their neighbors' mean for the nodes that came since.
+    """A solution of an older graph, extended to newer nodes by the mean of their neighbors.
 
-    Parameters
-    ----------
-    solution : Solution
-        Of the first nodes.
-    adjacency : (n_nodes, n_nodes) sparse matrix
-        Of the graph, whose first nodes are those of the solution; new ones that no edge leads to
-        within three steps get 0.
+    ``solution`` is that of the first nodes of ``adjacency``. New nodes without a path of at most
+    three edges to an old one get 0.
     """
     n_old, n_nodes = len(solution.scores), int(adjacency.shape[0])
     n_new = n_nodes - n_old

@@ -17,12 +17,12 @@ class Status(Enum):
 
     @property
     def message(self) -> str:
-        """One sentence: what happened."""
+        """One sentence about what happened."""
         return _MESSAGES[self]
 
     @property
     def advice(self) -> str:
-        """What to try next; empty where nothing is wrong."""
+        """What to try next; empty if nothing is wrong."""
         return _ADVICE[self]
 
 

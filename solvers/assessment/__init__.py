@@ -1,1 +1,1 @@
-"""What judges models: cross-validation, grids of hyperparameters judged by it, a bound on error."""
+"""What judges models and answers: left-out labels, thresholds, agreement, reasons and warnings."""

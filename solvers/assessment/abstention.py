@@ -1,4 +1,4 @@
-"""Abstention: how sure an answer must be for few to be wrong, by labels that were left out."""
+"""Abstention: the certainty that keeps errors few among the answers given, by left-out labels."""
 
 import math
 from dataclasses import dataclass
@@ -15,22 +15,15 @@ _STARTS: Final = (1.0, 2.0, 4.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RiskCurve:
-    """Errors among the surest answers, the surest first.
+    """Errors among the surest answers, the surest first."""
 
-    Attributes
-    ----------
-    certainty : (n_points,) float64
-        Different ones, decreasing: at such a threshold all that are as sure are answered.
-    n_answered, n_wrong : (n_points,) int64
-    """
-
-    certainty: FloatArray
-    n_answered: Int64Array
-    n_wrong: Int64Array
+    certainty: FloatArray  # (n_points,) distinct, decreasing: answers at least as sure are given
+    n_answered: Int64Array  # (n_points,)
+    n_wrong: Int64Array  # (n_points,)
 
     @classmethod
     def of(cls, is_right: BoolArray, certainty: RealArray) -> "RiskCurve":
-        """Of (n,) answers; one sort."""
+        """The curve of (n,) answers; one sort."""
         order = np.argsort(-certainty, kind="stable")
         ranked = certainty[order].astype(np.float64)
         is_last = np.append(ranked[1:] != ranked[:-1], True)[: ranked.size]
@@ -41,11 +34,11 @@ class RiskCurve:
 
     @property
     def error(self) -> FloatArray:
-        """(n_points,) part of the answers that is wrong."""
+        """(n_points,) share of the given answers that is wrong."""
         return np.asarray(self.n_wrong / self.n_answered)
 
     def greatest_error(self, confidence: float) -> FloatArray:
-        """(n_points,) error that is exceeded with a chance of 1 - confidence at most (J14)."""
+        """(n_points,) errors that are exceeded with a chance of at most 1 - confidence (J14)."""
         rest = self.n_answered - self.n_wrong
         found = np.ones(rest.size)
         is_some = rest > 0
@@ -53,24 +46,12 @@ class RiskCurve:
         return found
 
     def threshold_place(self, max_error: float, confidence: float) -> int | None:
-        """Place of the lowest threshold that is known to keep to an error; None of none (J14).
+        """Place of the lowest threshold known to keep errors to ``max_error``, or None (J14).
 
-        Thresholds are tested from a high one to lower ones, up to the first that does not pass. So
-        they are from three starts, each with a third of the chance to be wrong, as one mistake
-        among the surest answers would end a search too early: from as many labels as could pass at
-        all, from twice and from four times as many.
-
-        Parameters
-        ----------
-        max_error : float
-            Part of the answers that may be wrong, in (0, 1).
-        confidence : float
-            In (0, 1).
-
-        Raises
-        ------
-        ValueError
-            One of them lies elsewhere.
+        Thresholds are tested from a high one to lower ones, up to the first that fails. One mistake
+        among the surest answers would end a single search too early, so there are three, each with
+        a third of the chance to be wrong: from as many labels as could pass at all, twice and four
+        times as many. Raises ValueError unless both arguments lie in (0, 1).
         """
         for name, value in (("max_error", max_error), ("confidence", confidence)):
             if not 0.0 < value < 1.0:

@@ -1,7 +1,7 @@
 """Agreement of people who have labeled the same nodes: of two, and of all.
 
 Formulas (J16) to (J18). Rows of ``answers`` are nodes, columns are people; an answer is the number
-of a class, and ``NO_ANSWER`` where somebody was not asked.
+of a class, or ``NO_ANSWER``.
 """
 
 from dataclasses import dataclass
@@ -18,22 +18,17 @@ special = LateModule("scipy.special")
 NO_ANSWER: Final = -1
 
 MOST_CLASSES: Final = 200
-"""Classes that kappa and alpha are told for: their tables have a column for each."""
+"""Most classes for kappa and alpha: their tables have a column for each."""
 
 _N_RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and where it lies.
+    """A figure and its interval.
 
-    Attributes
-    ----------
-    value : float or None
-        None where it is not defined, as of a kappa where all answers are of one class, and of more
-        than `MOST_CLASSES`.
-    low, high : float or None
-        Ends of the interval; None where it cannot be told.
+    ``value`` is None if undefined, such as kappa where all answers are of one class, or with more
+    than `MOST_CLASSES` classes. ``low`` and ``high`` are None if no interval can be computed.
     """
 
     value: float | None
@@ -46,24 +41,12 @@ _UNKNOWN: Final = Estimate(value=None, low=None, high=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairAgreement:
-    """Agreement of two people.
+    """Agreement of two people."""
 
-    Attributes
-    ----------
-    n_nodes : int
-        That both have labeled.
-    n_agreed : int
-        Of these with the same label.
-    observed : Estimate
-        Share of the nodes on which both agree, with Wilson's interval (J16).
-    kappa : Estimate
-        Cohen's, (J17), with the interval of a bootstrap over nodes.
-    """
-
-    n_nodes: int
-    n_agreed: int
-    observed: Estimate
-    kappa: Estimate
+    n_nodes: int  # labeled by both
+    n_agreed: int  # labeled the same by both
+    observed: Estimate  # share of agreed nodes, Wilson's interval (J16)
+    kappa: Estimate  # Cohen's (J17), interval of a bootstrap over nodes
 
 
 def pair_agreement(
@@ -71,19 +54,8 @@ def pair_agreement(
 ) -> PairAgreement:
     """Agreement of two people on the nodes that both have labeled.
 
-    Parameters
-    ----------
-    first, second : (n_nodes,) int64
-        Their answers, `NO_ANSWER` where there is none.
-    confidence : float
-        Chance of the intervals to hold the figure, in (0, 1).
-    seed : int
-        Of the bootstrap.
-
-    Raises
-    ------
-    ValueError
-        ``confidence`` does not lie in (0, 1), or the lengths differ.
+    ``first`` and ``second`` are their (n_nodes,) answers, `NO_ANSWER` for none. ``confidence`` is
+    the coverage of the intervals, in (0, 1); ``seed`` is that of the bootstrap.
     """
     _require_confidence(confidence)
     if first.shape != second.shape:
@@ -107,21 +79,10 @@ def pair_agreement(
 def alpha_agreement(
     answers: Int64Array, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[int, Estimate]:
-    """Krippendorff's alpha of any number of people, for classes (J18), and the nodes it is of.
+    """Number of nodes that count, and Krippendorff's alpha for classes (J18).
 
-    Parameters
-    ----------
-    answers : (n_nodes, n_people) int64
-        Answers, `NO_ANSWER` where there is none. Nodes with fewer than two tell nothing.
-    confidence : float
-        Chance of the interval to hold alpha, in (0, 1); of a bootstrap over nodes.
-    seed : int
-        Of the bootstrap.
-
-    Raises
-    ------
-    ValueError
-        ``confidence`` does not lie in (0, 1).
+    ``answers`` are (n_nodes, n_people), `NO_ANSWER` for none; nodes with fewer than two do not
+    count. The interval, of a bootstrap over nodes, covers alpha with ``confidence``, in (0, 1).
     """
     _require_confidence(confidence)
     is_pairable = np.count_nonzero(answers != NO_ANSWER, axis=1) >= 2
@@ -132,7 +93,7 @@ def alpha_agreement(
 
 
 def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, float]:
-    """Where a share lies of which ``n_hits`` of ``n`` are known, (J16)."""
+    """Interval of a share of which ``n_hits`` of ``n`` were observed (J16)."""
     z = float(special.ndtri((1 + confidence) / 2))
     share, spread = n_hits / n, z * z / n
     middle = (share + spread / 2) / (1 + spread)
@@ -142,7 +103,7 @@ def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Kappa:
-    """What (J17) needs of each kind of node, so that a resample is a product with its counts."""
+    """The terms of (J17) for each kind of node; a resample is a product with their counts."""
 
     n_nodes: Int64Array
     agreed: FloatArray
@@ -171,7 +132,7 @@ class _Kappa:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Alpha:
-    """What (J18) needs of each kind of node: answers of each class, and how many pairs differ."""
+    """The terms of (J18) for each kind of node: answers of each class, and differing pairs."""
 
     n_nodes: Int64Array
     n_answers: FloatArray
@@ -197,13 +158,13 @@ class _Alpha:
 
 
 def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Quotients; not a number where there is one class alone, and chance agrees as well."""
+    """Quotients; nan if there is one class alone, where chance agrees as well."""
     is_defined: BoolArray = below > 1e-12
     return np.where(is_defined, above / np.where(is_defined, below, 1.0), np.nan)
 
 
 def _bootstrapped(figure: _Kappa | _Alpha, confidence: float, seed: int) -> Estimate:
-    """A figure of all nodes, and quantiles of it over nodes drawn with replacement."""
+    """A figure of all nodes, and its quantiles over nodes drawn with replacement."""
     value = float(figure(figure.n_nodes[None].astype(np.float64))[0])
     if np.isnan(value):
         return _UNKNOWN

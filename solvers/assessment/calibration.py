@@ -1,4 +1,4 @@
-"""How true probabilities are, by labels that were left out."""
+"""Calibration: how true probabilities are, by left-out labels."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,29 +8,21 @@ import numpy as np
 from peewit.solvers.arrays import Int64Array, RealArray
 
 N_BINS: Final = 15
-"""By which the calibration error is told."""
+"""Bins of the calibration error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationMetrics:
-    """How true probabilities are.
+    """Calibration error and Brier score of probabilities."""
 
-    Attributes
-    ----------
-    expected_calibration_error : float
-        Mean distance of the largest probability from the share that is right (J12).
-    brier_score : float
-        Mean squared distance from the true class, 0 to 2 (J13).
-    """
-
-    expected_calibration_error: float
-    brier_score: float
+    expected_calibration_error: float  # |largest probability - share right| (J12)
+    brier_score: float  # mean squared distance from the true class, 0 to 2 (J13)
 
     @classmethod
     def of(
         cls, probabilities: RealArray, classes: Int64Array, *, n_bins: int = N_BINS
     ) -> "CalibrationMetrics":
-        """Of (n, n_classes) probabilities and the true classes; nan of none."""
+        """Metrics of (n, n_classes) probabilities and the true classes; nan for none."""
         if not classes.size:
             return cls(expected_calibration_error=float("nan"), brier_score=float("nan"))
         largest = probabilities.max(axis=1).astype(np.float64)

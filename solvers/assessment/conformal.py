@@ -1,8 +1,8 @@
 """Sets of classes that hold the true one with a stated chance, by cross-conformal prediction.
 
-A label that was left out says how badly a true class may look. A class stays in the set of a node
-unless it looks worse there than nearly all true classes did. Folds are compared each with its own
-labels, as the answer with all labels looks better at them than at other nodes.
+Left-out labels show how badly a true class may look. A class stays in the set of a node unless it
+looks worse there than nearly all true classes did. Each fold is compared with its own left-out
+labels, as an answer fits the labels that it was given better than other nodes.
 """
 
 from dataclasses import dataclass, field
@@ -17,23 +17,24 @@ from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.solution import Solution
 
 SetKind = Literal["auto", "by-class", "marginal"]
-"""Of whom sets hold the true class with the chance asked: of the nodes of each class, of all nodes
-together, or as `groups_of` finds."""
+"""Nodes among which sets hold the true class with the requested chance: the nodes of each class,
+all nodes together, or as `groups_of` finds."""
 
 RARE: Final = 0.4
-"""A class with a smaller part than this of its even share of the labels is rare: sets that hold for
-all nodes together hold for few of its own."""
+"""A class with less than this part of its even share of the labels is rare: sets that hold for all
+nodes together hold for few of its own."""
 
 LEAST_ALONE: Final = 20
-"""With fewer labels a class is hardly ever left out of a set, if it is compared with its own."""
+"""A class with fewer labels, compared with its own, is hardly ever left out of a set."""
 
 
 def groups_of(labels: Labels, kind: SetKind, may_leave_out: BoolArray | None = None) -> Int64Array:
     """(n_classes,) number of the group of classes that each is compared with (J9).
 
-    ``auto`` puts all into one, unless one of them is rare: then classes of 20 labels or more are
-    alone, and the others together; but for those of which no label is left out, as of one label:
-    alone they are in every set. Only labels that ``may_leave_out``, (n_labeled,) bool, names count.
+    ``auto`` puts all into one group, unless one of them is rare: then classes of 20 labels or more
+    are alone, and the others together. Classes without a left-out label, such as those of one
+    label, are then alone, too, and so in every set. Only labels in ``may_leave_out``, (n_labeled,)
+    bool, count.
     """
     if kind == "by-class":
         return np.arange(labels.n_classes)
@@ -52,18 +53,11 @@ def groups_of(labels: Labels, kind: SetKind, may_leave_out: BoolArray | None = N
 
 
 def guaranteed_coverage(coverage: float, n_labels: int, n_folds: int) -> float:
-    """Least chance that a set holds the true class, by the theorem (J10); 0 where it says nothing.
+    """Least chance that a set holds the true class, by the theorem (J10); 0 if it says nothing.
 
-    It is of nodes whose class has labels that were left out.
-
-    Parameters
-    ----------
-    coverage : float
-        Asked, in (0, 1).
-    n_labels : int
-        Labels left out, each once, of the group of classes that is meant.
-    n_folds : int
-        Folds that they were left out in.
+    It holds for nodes whose class has left-out labels. ``coverage`` is the requested one, in (0,
+    1); ``n_labels`` counts the left-out labels of the group, each left out once in ``n_folds``
+    folds.
     """
     if not n_labels:
         return 1.0
@@ -74,24 +68,12 @@ def guaranteed_coverage(coverage: float, n_labels: int, n_folds: int) -> float:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ConformalPValues:
-    """How likely a true class is to look as bad as each class does at each node, fold by fold.
+    """Chance of a true class to look as bad as each class does at each node, fold by fold."""
 
-    Attributes
-    ----------
-    labels : Labels
-        Those that are left out in turn.
-    n_nodes : int
-        Nodes of the graph.
-    groups : (n_classes,) int64
-        Classes of the same number are compared with the labels of all of them.
-    score_kind : {"probability", "class score"}
-        Of the model.
-    """
-
-    labels: Labels
+    labels: Labels  # left out in turn
     n_nodes: int
-    groups: Int64Array
-    score_kind: ScoreKind
+    groups: Int64Array  # (n_classes,) classes of one number share their labels
+    score_kind: ScoreKind  # of the model
     _n_worse: Float32Array = field(init=False)
     _n_left_out: Int64Array = field(init=False)
     _n_compared: Int64Array = field(init=False)
@@ -104,17 +86,17 @@ class ConformalPValues:
 
     @property
     def unpromised(self) -> Int64Array:
-        """Classes of no label left out that are compared with others: promised nothing."""
+        """Classes without a left-out label, compared with others': no coverage is guaranteed."""
         return np.flatnonzero((self._n_left_out == 0) & (self.n_compared > 0))
 
     @property
     def n_compared(self) -> Int64Array:
-        """(n_classes,) labels that each was compared with: left out, and reached by others."""
+        """(n_classes,) left-out labels, reached by others, that each class was compared with."""
         of_group = np.bincount(self.groups, self._n_compared).astype(np.int64)
         return frozen(of_group[self.groups])
 
     def add(self, left_out: Int64Array, solution: Solution) -> None:
-        """Take a fold: places of the labels left out, and the answer without them."""
+        """Add a fold: places of the left-out labels, and the answer without them."""
         classes = self.labels.classes[left_out]
         self._n_left_out += np.bincount(classes, minlength=self.labels.n_classes)
         scale = _scale(solution, self.score_kind)
@@ -135,8 +117,8 @@ class ConformalPValues:
     def values(self, reachable: BoolArray) -> Float32Array:
         """(n_nodes, n_classes) p-values (J9); 1 where ``reachable``, (n_nodes,) bool, is False.
 
-        Sets of nodes that labels reach are compared with labels that others reach; those of other
-        nodes hold all classes.
+        Nodes that labels reach are compared with labels that others reach; sets of other nodes hold
+        all classes.
         """
         values: Float32Array = (self._n_worse + np.float32(1.0)) / np.float32(self.n_compared + 1)
         values[~reachable] = 1.0
@@ -144,16 +126,16 @@ class ConformalPValues:
 
 
 def _scale(solution: Solution, score_kind: ScoreKind) -> float:
-    """What class scores of different folds are comparable by."""
+    """Divisor that makes class scores of different folds comparable."""
     if score_kind == "probability":
         return 1.0
     return float(np.sqrt(np.mean(np.square(solution.scores)))) or 1.0
 
 
 def _nonconformity(solution: Solution, rows: Int64Array | slice, scale: float) -> FloatArray:
-    """(n_rows, n_classes) how far each class is behind the best of the others.
+    """(n_rows, n_classes) distance of each class behind the best of the others.
 
-    Nothing speaks against any class where no label reaches: -inf.
+    -inf where no label reaches: nothing speaks against any class there.
     """
     scores = solution.scores[rows]
     second, first = np.partition(scores, -2, axis=1)[:, -2:].T

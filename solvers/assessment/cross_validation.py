@@ -1,8 +1,8 @@
-"""How well a model predicts labels that it was not given: cross-validation over the given labels.
+"""Cross-validation over the given labels: how well a model predicts labels it was not given.
 
-Works for every model by its own `solve`, each fold started from the solution with all labels,
+It works for every model by its own `solve`. Each fold starts from the solution with all labels,
 which changes the work and not the answer. Hyperparameters that the model chooses from the labels
-are chosen in each fold anew, without the labels left out.
+are chosen in each fold anew, without the left-out labels.
 """
 
 from collections.abc import Callable
@@ -21,31 +21,31 @@ from peewit.solvers.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossValidation:
-    """What became of the labels left out.
+    """Results on the left-out labels.
 
     Attributes
     ----------
     figure : str
         ``accuracy`` of classes, ``rmse`` of numbers.
     mean : float
-        Over all labels left out; of numbers the root of the mean squared miss.
+        Over all left-out labels; for numbers the root of the mean squared error.
     folds : tuple of float
         The same of each fold.
     n_left_out : int
-        Labels left out, each once.
+        Left-out labels, each counted once.
     n_unreachable : int
-        Labels left out that no other label reaches: wrong, or predicted the mean of the others.
+        Left-out labels that no other label reaches: wrong, or predicted the mean of the others.
     always_kept : tuple of str or int
         Classes of which no label was left out: with one label, or none that may be.
     status : Status
         The first that is not converged, or converged.
     scores : (n_labeled, n_classes) float32 or None
         Of each label when it was left out, comparable with those of the answer with all labels:
-        class scores of a fold are brought to their root mean square. nan for labels that were never
-        left out, -inf where no other label reaches. None for numbers, and for models whose scores
-        are judged by others than they give.
+        class scores of a fold are scaled to their root mean square. nan for labels that were never
+        left out, -inf where no other label reaches. None for numbers, and for models that are
+        judged by other scores than they give.
     fold : (n_labeled,) int64
-        In which each label was left out; -1 for those that never were.
+        Fold in which each label was left out; -1 for none.
     """
 
     figure: str
@@ -75,34 +75,24 @@ def cross_validate(
     """Predict each label from those of the other folds.
 
     Folds are stratified: of each class, or of numbers of each size, they hold equally many to
-    within one.
+    within one. After a cancelled fold no other begins. Raises ValueError if ``n_folds`` is less
+    than 2 or more than labels can be left out.
 
     Parameters
     ----------
     model : Model
         With ``prepared`` from its `prepare`.
-    prepared
-        Of the graph.
     labels : Labels or RealLabels
-        Those that are given. A class with one label keeps it in every fold.
-    n_folds : int
-        At least 2, at most the number of labels that can be left out.
+        A class with one label keeps it in every fold.
     seed : int
         Deals the labels to folds.
     may_leave_out : (n_labeled,) bool, optional
         Labels to judge by, all by default; the others are given in every fold.
     start : Solution or None
-        With all labels. Not used by models whose answers would show it, and so what they are
-        asked for.
+        With all labels. Not used for models whose answers depend on their start, which would reveal
+        the left-out labels.
     on_fold : callable, optional
-        Given the places of the labels of each fold, and the answer without them.
-    progress, cancelled
-        As in `peewit.solvers.iteration_loop.iterate`. After a cancelled fold no other begins.
-
-    Raises
-    ------
-    ValueError
-        ``n_folds`` is less than 2 or more than labels can be left out.
+        Called with the places of the left-out labels of each fold, and the answer without them.
     """
     left_out_scores = _LeftOutScores.of(model, labels, start)
     model = model.judged
@@ -150,7 +140,7 @@ def cross_validate(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LeftOutScores:
-    """Scores of labels left out, on the scale of the answer with all labels where it has one."""
+    """Scores of left-out labels, on the scale of the answer with all labels if it has one."""
 
     nodes: Int64Array
     scores: Float32Array
@@ -160,7 +150,7 @@ class _LeftOutScores:
     def of(
         cls, model: Model, labels: Labels | RealLabels, answer: Solution | None
     ) -> "_LeftOutScores | None":
-        """None where there is nothing to keep."""
+        """Scores to fill; None if there is nothing to keep."""
         if not isinstance(labels, Labels) or model.judged.score_kind != model.score_kind:
             return None
         is_probability = model.score_kind == "probability"
@@ -171,7 +161,7 @@ class _LeftOutScores:
         )
 
     def add(self, solution: Solution, left_out: Int64Array) -> None:
-        """Take those of a fold."""
+        """Add those of a fold."""
         nodes = self.nodes[left_out]
         scale = _root_mean_square(solution) if self.scale else 0.0
         factor = self.scale / scale if self.scale and scale else 1.0
@@ -185,7 +175,7 @@ def _root_mean_square(solution: Solution) -> float:
 
 
 def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -> FloatArray:
-    """Of each label left out: 1 where its class is missed, or the squared miss."""
+    """For each left-out label: 1 if its class is missed, or the squared error."""
     nodes = labels.nodes[rows]
     if isinstance(labels, RealLabels):
         squares: FloatArray = np.square(solution.scores[nodes, 0] - labels.values[rows])

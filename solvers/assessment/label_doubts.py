@@ -1,4 +1,4 @@
-"""How much the other labels contradict each, by what it was predicted when it was left out."""
+"""Label doubts: how much the other labels contradict each label, by its left-out prediction."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ class LabelDoubts:
     Attributes
     ----------
     classes : (n_labels,) int64
-        That were given.
+        As given.
     order : (n_reached,) int64
-        Labels that others reach, the most doubtful first: of probabilities the one whose class was
-        least probable, of class scores the one furthest behind.
+        Labels that others reach, the most doubtful first: by probabilities the one whose class was
+        least probable, by class scores the one furthest behind.
     behind : (n_labels,) float32
         Score of the best other class minus that of the given one, above 0 where the others
-        contradict it; -inf of labels that no other reaches, or that were never left out.
+        contradict it; -inf for labels that no other reaches, or that were never left out.
     """
 
     classes: Int64Array
@@ -30,7 +30,7 @@ class LabelDoubts:
 
     @classmethod
     def of(cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind) -> "LabelDoubts":
-        """From scores left out, (n_labels, n_classes), as of `CrossValidation.scores`."""
+        """Doubts from (n_labels, n_classes) left-out scores, as of `CrossValidation.scores`."""
         reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
         given = np.arange(reached.size), classes[reached]
         others = scores[reached]
@@ -48,7 +48,7 @@ class LabelDoubts:
         return self.behind > 0.0
 
     def dropped(self, n_most: int) -> BoolArray:
-        """(n_labels,) the first so many of the contradicted ones; a class keeps its last label."""
+        """(n_labels,) the first ``n_most`` contradicted ones; a class keeps its last label."""
         n_left = np.bincount(self.classes)
         is_dropped = np.zeros(self.classes.size, bool)
         n_dropped = 0

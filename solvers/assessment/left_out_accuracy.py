@@ -1,8 +1,7 @@
-"""How often labels left out are predicted right, and between what that lies for all nodes.
+"""Accuracy on left-out labels, and an interval for the accuracy at all nodes.
 
-The interval is that of Clopper and Pearson with .7 of the labels in place of all (J20): weights are
-fitted on the same labels and folds are not independent, so that the plain one holds less often than
-it says.
+The interval is that of Clopper and Pearson for .7 of the labels (J20): weights are fitted on the
+same labels and folds are not independent, so the plain interval would cover too seldom.
 """
 
 from dataclasses import dataclass
@@ -19,33 +18,23 @@ special = LateModule("scipy.special")
 CONFIDENCE: Final = 0.95
 EFFECTIVE_SHARE: Final = 0.7
 LEAST_RANDOM: Final = 50
-"""Labels left out that were drawn at random, from which on they speak of all nodes."""
+"""Left-out labels, drawn at random, from which they speak for all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutAccuracy:
-    """What labels left out say.
+    """Accuracy on left-out labels, beside that of the commonest class.
 
-    Attributes
-    ----------
-    accuracy : float
-        Share of them that were predicted right.
-    n_left_out : int
-    low, high : float or None
-        Ends of the interval that holds the accuracy at all nodes with a chance of 95 %; None where
-        the labels are no random sample, or nobody knows.
-    commonest : str or int
-        The class of most labels.
-    commonest_share : float
-        Share of the labels asked that are of it: so often is right who always says it.
+    ``low`` and ``high`` are the ends of the 95 % interval of the accuracy at all nodes; None unless
+    the labels are known to be a random sample.
     """
 
-    accuracy: float
+    accuracy: float  # share of left-out labels that were predicted right
     n_left_out: int
     low: float | None
     high: float | None
-    commonest: ClassName
-    commonest_share: float
+    commonest: ClassName  # the class of most labels
+    commonest_share: float  # its share of the labels: the accuracy of always predicting it
 
     @classmethod
     def of(
@@ -57,9 +46,9 @@ class LeftOutAccuracy:
         is_random: bool,
         classes: Int64Array | None = None,
     ) -> "LeftOutAccuracy":
-        """From a figure, with an interval where the labels left out are a random sample.
+        """From a figure, with an interval if the left-out labels are a random sample.
 
-        Their ``classes`` tell how often one class would be right; by default those of all labels.
+        ``classes`` are the labels that `commonest_share` counts; by default all.
         """
         classes = labels.classes if classes is None else classes
         counts = np.bincount(classes, minlength=labels.n_classes)

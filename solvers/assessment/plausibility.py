@@ -1,10 +1,10 @@
-"""What in labels, predicted shares and left-out accuracy makes an answer doubtful, in sentences.
+"""Warnings about an answer, in sentences: by labels, predicted shares and left-out accuracy.
 
-Everything is read from counts, whatever the model. Decision: a warning needs a difference beyond
-chance that is also large enough to matter. Context: the shares of labels speak for the nodes only
-where labels were drawn at random; so many labels of each class, the other usual draw, say nothing
-of them. Consequence: counts as even as a draw by class gives are not compared with the shares
-predicted, and only the near loss of classes is told.
+All are computed from counts, whatever the model. Decision: a warning needs a difference beyond
+chance that is also large enough to matter. Context: label shares speak for the nodes only if labels
+were drawn at random; equally many of each class, the other usual draw, say nothing of them.
+Consequence: counts as even as a draw by class are not compared with the predicted shares; only the
+near loss of a class is reported.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from peewit.solvers.models.left_out.label_sample import DOUBT
 from peewit.solvers.solution import Advice, Advised, Solution
 
 CLOSE_TOGETHER: Final = "the labels lie close together"
-"""How a warning begins that labeled nodes are neighbors (J8)."""
+"""Beginning of the warning that labeled nodes are neighbors (J8)."""
 
 MAX_LISTED: Final = 20
 """Classes whose shares are listed."""
@@ -46,29 +46,20 @@ _MAX_NAMES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComparedShares:
-    """Labels of each class, and nodes without a label that are predicted to be of it.
-
-    Attributes
-    ----------
-    class_names : tuple of str or int
-    n_labels, n_predicted : (n_classes,) int64
-        Nodes that no label reaches are predicted to be of no class.
-    n_compared : (n_classes,) int64
-        Labels that another label reaches.
-    """
+    """Labels of each class, and nodes without a label that are predicted to be of it."""
 
     class_names: tuple[ClassName, ...]
-    n_labels: Int64Array
-    n_compared: Int64Array
-    n_predicted: Int64Array
+    n_labels: Int64Array  # (n_classes,)
+    n_compared: Int64Array  # (n_classes,) labels that another label reaches
+    n_predicted: Int64Array  # (n_classes,) without nodes that no label reaches
 
     @classmethod
     def of(
         cls, labels: Labels, solution: Solution, component: IntArray | None = None
     ) -> "ComparedShares":
-        """Those of an answer; some rows at a time.
+        """Shares of an answer, counted some rows at a time.
 
-        ``component`` is that of each node; None where labels need no edges to reach nodes.
+        ``component`` is that of each node; None if labels reach nodes without edges.
         """
         is_counted = solution.reachable.copy()
         is_counted[labels.nodes] = False
@@ -96,7 +87,7 @@ class ComparedShares:
 
     @property
     def predicted(self) -> FloatArray:
-        """(n_classes,) shares among the nodes without label; zeros where there are none."""
+        """(n_classes,) shares among the nodes without label; zeros if there are none."""
         shares: FloatArray = self.n_predicted / max(1, self.n_predicted.sum())
         return shares
 
@@ -121,24 +112,20 @@ def answer_warnings(
     are_random: bool = False,
     is_thinned: bool = False,
 ) -> Iterator[Advised]:
-    """All that follow, beside those of the model itself.
+    """All warnings on an answer, beside those of the model itself.
 
     Parameters
     ----------
-    labels : Labels
-    graph : Graph
     solution : Solution
-        Its stats may tell of labels that the model left out.
-    shares : ComparedShares
-        Those of ``solution``.
+        Its stats may report labels that the model left out.
     left_out : tuple of float, int and (n_labeled,) bool, optional
-        Accuracy on so many labels left out, of those that may be; else the model's own, if it left
-        any out.
+        Accuracy, number of left-out labels, and which labels may be left out; else the model's own,
+        if it left any out.
     are_random : bool
-        Whether all labels say that they were drawn at random.
+        Whether all labels are marked as drawn at random.
     is_thinned : bool
-        Whether the edges that were dropped decide much: then they explain what shares and labels
-        left out show.
+        Whether dropped edges decide much: they then explain differences in shares and left-out
+        labels.
     """
     if not is_thinned:
         yield from _prediction_warnings(labels, solution, shares, left_out, are_random=are_random)
@@ -153,7 +140,7 @@ def _prediction_warnings(
     *,
     are_random: bool,
 ) -> Iterator[Advised]:
-    """Those of predicted shares and of labels left out; see `answer_warnings`."""
+    """Warnings on predicted shares and left-out labels; see `answer_warnings`."""
     stats = solution.stats
     sample_p_value = stats.get("sample_p_value")
     if sample_p_value is None:
@@ -172,9 +159,9 @@ def share_warnings(
 ) -> Iterator[Advised]:
     """At most one: classes that are nearly lost, or predicted otherwise than labeled.
 
-    Counted are labels that others reach, as predicted are nodes that labels reach. ``scores_agree``
-    says that mean probabilities are near the labels' shares, so that only the choice of the largest
-    can make a difference, ``are_random`` that labels were drawn at random.
+    It counts labels that others reach, and predictions at nodes that labels reach. ``scores_agree``
+    says that mean probabilities are near the labels' shares, so that only choosing the largest can
+    make a difference; ``are_random`` that labels were drawn at random.
     """
     given, predicted = shares.labels, shares.predicted
     n_labels, n_others = int(shares.n_compared.sum()), int(shares.n_predicted.sum())
@@ -244,9 +231,9 @@ def share_warnings(
 def left_out_warnings(
     labels: Labels, accuracy: float, n_left_out: int, may_leave_out: BoolArray | None = None
 ) -> Iterator[Advised]:
-    """One where labels left out are predicted hardly better than by the commonest of all (J7).
+    """One if left-out labels are predicted hardly better than by their commonest class (J7).
 
-    All is those of ``may_leave_out``, (n_labeled,) bool, if it is given.
+    The commonest class is that of ``may_leave_out``, (n_labeled,) bool, or of all labels.
     """
     judged = labels.classes if may_leave_out is None else labels.classes[may_leave_out]
     counts = np.bincount(judged)
@@ -271,7 +258,7 @@ def left_out_warnings(
 
 
 def label_warnings(labels: Labels, graph: Graph) -> Iterator[Advised]:
-    """Where the labels are all of one sort: of one class, in one component, among neighbors."""
+    """Warnings if the labels are all of one class, in one component, or among neighbors."""
     counts = np.bincount(labels.classes)
     n_labels, n_others = labels.n_labeled, labels.n_labeled - int(counts.max())
     is_dominated = counts.max() >= _DOMINANT_SHARE * n_labels and n_others < _FEW_OTHERS
@@ -296,7 +283,7 @@ def label_warnings(labels: Labels, graph: Graph) -> Iterator[Advised]:
 
 
 def drawn_by_class(n_labels: Int64Array) -> bool:
-    """Whether labels are as even over the classes as a draw by class makes them, and chance not."""
+    """Whether labels are as even over the classes as a draw by class, and not by chance."""
     if np.ptp(n_labels) <= 1:
         return True
     mean = n_labels.mean()
@@ -305,13 +292,13 @@ def drawn_by_class(n_labels: Int64Array) -> bool:
 
 
 def _diversity(shares: FloatArray) -> float:
-    """How many classes beside the largest the shares amount to: exp(entropy) - 1."""
+    """Number of classes beside the largest that the shares amount to: exp(entropy) - 1."""
     some = shares[shares > 0]
     return float(np.exp(-some @ np.log(some))) - 1.0
 
 
 def _together(nodes: Int64Array, graph: Graph) -> Iterator[Advised]:
-    """Where labeled nodes are neighbors far more often than nodes drawn at random (J8)."""
+    """A warning if labeled nodes are neighbors far more often than random nodes (J8)."""
     n_labels, n_nodes = nodes.size, graph.n_nodes
     if n_labels < _LEAST_LABELS or n_labels > _MOST_LABELED * n_nodes:
         return

@@ -1,10 +1,10 @@
 """Reasons: which labels speak for the classes of one node, and on which way they are reached.
 
-Walks from the node that stop with probability a at each step stop at labels; how often they do, for
-what walks from anywhere do, is the density of a class (K6). It is linear in the labels, so that
-each has an exact part of it (J15). Walks are followed as far as time allows; what the others would
-add to each class the densities of the nodes tell where they are. Models that are linear in their
-labels can keep what each label adds to their own scores (J19), which is then read.
+Walks from the node stop with probability a at each step. How often they stop at labels of a class,
+per walk from anywhere that does, is the density of the class (K6). It is linear in the labels, so
+each label has an exact part of it (J15). Walks are followed as far as time allows; the densities of
+the nodes where the rest have arrived complete the sum for each class. Models that are linear in
+their labels can keep what each label adds to their scores (J19), which is then read.
 """
 
 from collections.abc import Sequence
@@ -19,36 +19,25 @@ from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.solvers.models.auto.arms import TELEPORT
 
 MOST_EDGES: Final = 1 << 17
-"""Edges that walks go along, and a search for ways again: some ten milliseconds each."""
+"""Most edges for walks, and again for a search of ways: some ten milliseconds each."""
 
 _ENOUGH: Final = 1e-6
-"""Share of the walks that need not be followed."""
+"""Share of the walks that may remain unfinished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reasons:
     """What speaks for the classes of a node.
 
-    Attributes
-    ----------
-    places : (n_found,) int64
-        Labels that were found, as places in what was given, those that add most first.
-    added : (n_found,) float64
-        What each adds to the support of its class; by walks at least.
-    support : (n_classes,) float64
-        Of each class: its density, without those of other nodes that of the labels that were found,
-        or the sum of the shares of its labels.
-    whole : (n_classes,) float64
-        What parts are told of: the support, of shares the sum of their sizes.
-    followed : float
-        Share of the walks that were followed to their end; 1 of shares.
+    ``support`` is the density of each class (without ``densities``, that of the labels found), or
+    the sum of the shares of its labels.
     """
 
-    places: Int64Array
-    added: FloatArray
-    support: FloatArray
-    whole: FloatArray
-    followed: float
+    places: Int64Array  # (n_found,) labels found, among those given; those that add most first
+    added: FloatArray  # (n_found,) to the support of its class; by walks a lower bound
+    support: FloatArray  # (n_classes,)
+    whole: FloatArray  # (n_classes,) unit of parts: the support, or the sum of sizes of shares
+    followed: float  # share of the walks followed to their end; 1 for shares
 
 
 def reasons(
@@ -65,16 +54,14 @@ def reasons(
 
     Parameters
     ----------
-    rows : WalkRows
     node : int
-        Whose walks are followed.
+        Start of the walks.
     nodes, classes : (n_labeled,) int64
         Labeled nodes, each once, and their classes.
-    n_classes : int
     densities : (n_nodes, n_classes) float32, optional
         Of all nodes, by these labels, as `peewit.solvers.models.auto.auto.Auto` has found them.
     most_edges : int
-        Walks go along so many edges.
+        Limit on the edges that walks pass.
     """
     n_nodes = rows.n_nodes
     stopped, left = np.zeros((2, n_nodes))
@@ -115,12 +102,8 @@ def reasons(
 def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int) -> Reasons:
     """What labels add to the scores of a node (J19).
 
-    Parameters
-    ----------
-    shares : (n_labeled,) float32
-        The node's row of `peewit.solvers.models.harmonic.label_shares.LabelShares`.
-    classes : (n_labeled,) int64
-    n_classes : int
+    ``shares`` are the node's (n_labeled,) row of
+    `peewit.solvers.models.harmonic.label_shares.LabelShares`.
     """
     added = shares.astype(np.float64)
     places = np.flatnonzero(added)
@@ -138,9 +121,9 @@ def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int)
 def likeliest_ways(
     rows: WalkRows, node: int, targets: Sequence[int], *, most_edges: int = MOST_EDGES
 ) -> list[list[int] | None]:
-    """The ways that walks from a node most likely go to each target, both ends included.
+    """The likeliest way of walks from a node to each target, both ends included.
 
-    None where the search went along ``most_edges`` edges before it was there.
+    None if the search passed ``most_edges`` edges before it reached the target.
     """
     before: Int32Array = np.empty(rows.n_nodes, np.int32)
     is_settled = np.zeros(rows.n_nodes, bool)

@@ -1,12 +1,12 @@
-"""Share of the labels that the choice of edges decided, told without reading one edge more (B27).
+"""Thinning share: labels that the random choice of edges decided, without reading more edges (B27).
 
-A sparsifier holds each edge with a weight w that coins have made, of relative variance q. Other
-coins would have made other weights, w + dw; to first order the columns f of a linear system
+A sparsifier holds each edge with a random weight w, of relative variance q by its coins. Other
+coins would give other weights, w + dw; to first order the columns f of a linear system
 ``(L + S) f = b`` then move by ``df = -(L + S)^-1 dL f``. One draw of dw, normal of variance w^2 q,
-and one solve of few digits in memory tell which labels that changes: single nodes that lean on few
-edges as well as whole classes that shift. As f holds such a change already, what all edges say is f
-shrunk by it: where coins made nearly all of f, its labels say nothing. It is an estimate: what the
-coins left nothing of, as where hardly more than a spanning forest was kept, it does not see.
+and one solve of few digits in memory show which labels that changes: single nodes that lean on few
+edges as well as whole classes that shift. As f contains such a change already, f is shrunk by it:
+where coins made nearly all of f, its labels say nothing. The estimate misses what the coins erased,
+such as where hardly more than a spanning forest was kept.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,15 +24,15 @@ from peewit.solvers.solution import Decisive
 from peewit.solvers.status import Status
 
 TOO_MUCH: Final = 0.02
-"""Share from which on it is warned of."""
+"""Share above which a warning follows."""
 
 _TELLING: Final = 0.25
-"""A share that is told where more can be: half of the labels were others where .06 was told."""
+"""Least informative share where more is possible: of .06 estimated, half have changed."""
 
 _RTOL: Final = 3e-2
 _MAX_ITER: Final = 1_000
 _COLUMNS: Final = 16
-"""Classes that are solved for together: memory is that of so many."""
+"""Classes solved for together, which bounds the memory."""
 
 
 class ThinnedEdges(NamedTuple):
@@ -46,38 +46,25 @@ class ThinnedEdges(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinningShare:
-    """What other coins would have decided otherwise.
+    """Share of the labels that other coins would change."""
 
-    Attributes
-    ----------
-    share : float
-        Of the labels of reached nodes, in [0, 1].
-    column : str
-        By what: the scores, or a part of the answer where that is made of several.
-    is_most : bool
-        Whether no more can be, as hardly more labels are wrong.
-    is_least : bool
-        Whether more can be, as no spectral error is promised: the coins may have left nothing of
-        what they decided.
-    """
-
-    share: float
-    column: str
-    is_most: bool = False
-    is_least: bool = False
+    share: float  # of the labels of reached nodes, in [0, 1]
+    column: str  # what decides: the scores, or a part of a composite answer
+    is_most: bool = False  # an upper bound: hardly more labels are wrong
+    is_least: bool = False  # a lower bound: without a promised error coins may have erased more
 
     @property
     def is_much(self) -> bool:
-        """Whether it is to be warned of."""
+        """Whether to warn of it."""
         return self.share > TOO_MUCH or (self.is_least and not self.is_most)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the share says nothing of how many it may be."""
+        """Whether the true share may be anything."""
         return self.is_least and not self.is_most and self.share < _TELLING
 
     def where_right(self, accuracy: float) -> "ThinningShare":
-        """The same where so many labels are right at least, and no fewer with all edges (B27)."""
+        """An upper bound where this accuracy holds, and would hold with all edges (B27)."""
         most = 2.0 * (1.0 - accuracy)
         is_lower = most < self.share or (self.is_unknown and most < _TELLING)
         return replace(self, share=most, is_most=True) if is_lower else self
@@ -91,20 +78,18 @@ def thinning_share(
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> ThinningShare | None:
-    """Share of the labels that other coins would change; None where the solve fails or is stopped.
+    """Share of the labels that other coins would change; None if the solve fails or is stopped.
 
     Parameters
     ----------
     decisive : Decisive
-        Columns whose largest tells the class of a node.
+        Columns whose largest entry decides the class of a node.
     graph : Graph
         The sparsifier.
     edges : callable
-        Its edges in parts, each edge once, in the same order whenever it is called.
+        Its edges in parts, each edge once, in the same order in every call.
     seed : int
         Of the other coins.
-    cancelled : callable
-        Asked between steps.
     """
     n_nodes, n_classes = decisive.values.shape
     nothing = ThinningShare(share=0.0, column=decisive.name)
@@ -144,7 +129,7 @@ def thinning_share(
 
 
 def _share_of_signal(decisive: Decisive, change: Float32Array) -> float:
-    """Part of what tells the classes of a usual node apart that its coins did not make."""
+    """Part of the differences between usual nodes that the coins did not make."""
     told: list[FloatArray] = []
     made: list[FloatArray] = []
     for rows in row_blocks(len(change)):

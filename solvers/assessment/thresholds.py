@@ -1,7 +1,7 @@
-"""Thresholds on the score of one class: what each of them finds, and the one that meets a goal.
+"""Thresholds on the score of one class: what each finds, and the one that meets a goal.
 
-A node is of the positive class where its score is at least the threshold. Whose scores decide is
-the caller's matter: labels left out to choose a threshold, nodes with a true label to judge one.
+A node is positive if its score is at least the threshold. The caller chooses the scores: of
+left-out labels to choose a threshold, of nodes with a true label to judge one.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,11 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoreCurve:
-    """Nodes at or above each score, with the best score first.
+    """Numbers of nodes at or above each score, the best score first."""
 
-    Attributes
-    ----------
-    scores : (n_points,) float64
-        Different scores, decreasing; -inf where no label reaches.
-    n_true, n_false : (n_points,) int64
-        Positive and negative nodes whose score is at least that.
-    """
-
-    scores: FloatArray
-    n_true: Int64Array
-    n_false: Int64Array
+    scores: FloatArray  # (n_points,) distinct, decreasing; -inf where no label reaches
+    n_true: Int64Array  # (n_points,) positive nodes with at least that score
+    n_false: Int64Array  # (n_points,) negative ones
 
     @classmethod
     def of(cls, is_positive: BoolArray, scores: RealArray) -> "ScoreCurve":
@@ -45,7 +37,7 @@ class ScoreCurve:
 
     @property
     def n_negative(self) -> int:
-        """The others."""
+        """Negative nodes."""
         return int(self.n_false[-1]) if self.n_false.size else 0
 
     @property
@@ -58,7 +50,7 @@ class ScoreCurve:
 
     @property
     def roc_auc(self) -> float | None:
-        """Chance that a positive node has the higher score, ties by half (J3); None without two."""
+        """Chance that a positive node scores above a negative one, ties half (J3), or None."""
         if self.n_positive == 0 or self.n_negative == 0:
             return None
         above = self.n_true - np.diff(self.n_true, prepend=0) / 2
@@ -68,24 +60,21 @@ class ScoreCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdGoal:
-    """What a threshold is chosen for: recall, precision or cost, and at most one of them.
+    """Goal of a threshold: recall, precision or cost, at most one of them.
+
+    Raises ValueError for a value outside its range, or several goals.
 
     Attributes
     ----------
     min_recall : float or None
-        Least part of the positive nodes to find, in (0, 1]; the precision is then the largest.
+        Least share of the positive nodes to find, in (0, 1]; the precision is then maximal.
     min_precision : float or None
-        Least part of the found nodes to be positive, in (0, 1]; the recall is then the largest.
+        Least share of positive nodes among the found, in (0, 1]; the recall is then maximal.
     cost_fn, cost_fp : float or None
-        Costs of a positive node that is missed and of a negative one that is found, both
-        positive; 1 for the one left out. Their mean over nodes is then the least.
+        Costs of a missed positive and of a found negative node, both positive; None counts as 1
+        beside the other. Their mean over nodes is then minimal.
     positive_share : float or None
-        Part of the nodes that are positive, in (0, 1); that of the nodes at hand when left out.
-
-    Raises
-    ------
-    ValueError
-        A value outside its range, or several goals.
+        Share of positive nodes, in (0, 1); None for that of the curve.
     """
 
     min_recall: float | None = None
@@ -110,7 +99,7 @@ class ThresholdGoal:
 
     @property
     def goals(self) -> tuple[str, ...]:
-        """Names of what is asked for."""
+        """Names of the goals that are set."""
         asked = [
             name for name in ("min_recall", "min_precision") if getattr(self, name) is not None
         ]
@@ -122,14 +111,14 @@ class ThresholdGoal:
         return self.cost_fn is not None or self.cost_fp is not None
 
     def cost(self, recall: FloatArray, false_rate: FloatArray, share: float) -> FloatArray:
-        """Mean cost of a node (J5), where these parts of both kinds are found."""
+        """Mean cost of a node (J5) at this recall and false positive rate."""
         missed = (1.0 if self.cost_fn is None else self.cost_fn) * share * (1.0 - recall)
         alarms = (1.0 if self.cost_fp is None else self.cost_fp) * (1.0 - share) * false_rate
         return missed + alarms
 
 
 def precision_of(recall: FloatArray, false_rate: FloatArray, share: float) -> FloatArray:
-    """Part of the found nodes that are positive (J4); nan where none is found."""
+    """Share of the found nodes that are positive (J4); nan if none is found."""
     hits, alarms = share * recall, (1.0 - share) * false_rate
     with np.errstate(invalid="ignore"):
         precision: FloatArray = hits / (hits + alarms)
@@ -140,13 +129,8 @@ def choose_threshold(curve: ScoreCurve, goal: ThresholdGoal) -> float:
     """The threshold that meets a goal on a curve.
 
     It lies halfway between two scores of the curve, above all of them, or is the least of them; so
-    a threshold is never -inf, and nodes that no label reaches stay below.
-
-    Raises
-    ------
-    ValueError
-        There is no goal, the nodes are all of one sort, or no threshold reaches the recall or the
-        precision.
+    it is never -inf, and nodes that no label reaches stay below. Raises ValueError without a goal,
+    if the nodes are all of one kind, or if no threshold reaches the recall or the precision.
     """
     if not goal.goals:
         raise BadArgument(
@@ -190,7 +174,7 @@ def _require_met(name: str, meets: BoolArray, asked: float, reached: FloatArray)
 
 
 def _between(scores: FloatArray, n_above: int) -> float:
-    """A threshold with so many of the different scores at or above it, which are float32."""
+    """A threshold with ``n_above`` of the distinct float32 scores at or above it."""
     if scores.size == 0:
         return 0.0
     if n_above == 0:

@@ -24,73 +24,44 @@ from peewit.solvers.status import Status
 PHASE: Final = "tuning"
 
 Grid = Mapping[str, Sequence[Any]]
-"""Values to try of each hyperparameter; every combination is."""
+"""Values to try of each hyperparameter, in every combination."""
 
 PENALTIES: Final[Grid] = {
     "norm_penalty": (1e-1, 1e-2, 1e-4, 1e-6),
     "graph_penalty": (1.0, 1e-1, 1e-2, 1e-4),
 }
-"""What is tried by default: the part of the paper's grid that ever wins (section E.4)."""
+"""Default penalties: the part of the paper's grid that ever wins (section E.4)."""
 
 
 UNLABELED_WEIGHTS: Final = (1.0, 0.3, 3.0)
-"""What is tried of transductive machines: between 1 and 10 errors are flat (section F.4)."""
+"""Default values for transductive machines: errors are flat between 1 and 10 (section F.4)."""
 
 _WEIGHT: Final = "unlabeled_weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One point of the grid.
-
-    Attributes
-    ----------
-    parameters : mapping
-        The hyperparameters tried.
-    accuracy : float
-        Share of the labels left out that were predicted right.
-    n_right, n_left_out : int
-        The same in counts.
-    status : Status
-        The first that is not converged, or converged.
-    """
+    """One point of the grid, with its share and number of left-out labels predicted right."""
 
     parameters: Mapping[str, Any]
     accuracy: float
     n_right: int
     n_left_out: int
-    status: Status
+    status: Status  # the first that is not converged, or converged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What became of a grid.
+    """Result of a grid search."""
 
-    Attributes
-    ----------
-    trials : tuple of Trial
-        In the order tried.
-    best : Model
-        The model with the values that are right most often; of equals the one tried first.
-    n_folds : int
-    status : Status
-        Cancelled when the search was cut short; then the best of what was tried.
-    """
-
-    trials: tuple[Trial, ...]
-    best: Model
+    trials: tuple[Trial, ...]  # in the order tried
+    best: Model  # most often right; of equals the one tried first
     n_folds: int
-    status: Status
+    status: Status  # cancelled if the search was cut short; ``best`` is of what was tried
 
 
 def default_grid(model: Model) -> Grid:
-    """What to try of a model when nothing is asked for.
-
-    Raises
-    ------
-    ValueError
-        There is no default for it.
-    """
+    """The grid for a model by default; raises ValueError if there is none."""
     if isinstance(model, LaplacianMachine):
         return PENALTIES
     if isinstance(model, LinearMachine):
@@ -111,11 +82,8 @@ def default_grid(model: Model) -> Grid:
 def grid_models(model: Model, grid: Grid) -> list[tuple[dict[str, Any], Model]]:
     """Every combination of the values, and the model with it.
 
-    Raises
-    ------
-    TypeError, ValueError
-        An empty grid, a name that is no hyperparameter of the model, no values, or a value that
-        breaks its rule.
+    Raises TypeError or ValueError for an empty grid, a name that is no hyperparameter of the model,
+    no values, or a value that breaks its rule.
     """
     known = {parameter.name for parameter in fields(model)}
     if not grid:
@@ -144,29 +112,13 @@ def tune(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> Tuning:
-    """The hyperparameters that predict labels left out best.
+    """The hyperparameters that predict left-out labels best.
 
-    Parameters
-    ----------
-    model : Model
-        Whose other hyperparameters stay as they are; ``prepared`` is from its `prepare`.
-    prepared
-        Of the graph.
-    labels : Labels
-    grid : mapping of str to sequence, or None
-        Values to try of each hyperparameter, best guesses first: of equally good ones the first
-        wins. None for `default_grid`, whose larger penalties stand first.
-    n_folds : int
-        At least 2; fewer are dealt where fewer labels can be left out.
-    seed : int
-        Deals the labels to folds; the same folds for every trial.
-    progress, cancelled
-        As in `peewit.solvers.iteration_loop.iterate`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The grid breaks a rule of `grid_models`, or each class has a single label.
+    ``model`` keeps its other hyperparameters; ``prepared`` is from its `prepare`. In ``grid`` best
+    guesses come first, as the first of equally good values wins; None for `default_grid`, whose
+    larger penalties come first. At least 2 ``n_folds``; fewer are dealt if fewer labels can be left
+    out, the same folds for every trial. Raises as `grid_models`, or if each class has a single
+    label.
 
     Notes
     -----
@@ -219,7 +171,7 @@ def _possible_folds(labels: Labels, n_folds: int) -> int:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Search:
-    """What the trials of one search share; ``last`` is where the next solve starts."""
+    """State shared by the trials of one search; ``last`` is where the next solve starts."""
 
     prepared: Any
     labels: Labels
@@ -247,7 +199,7 @@ class _Search:
         )
 
     def _by_labels(self, model: LaplacianMachine) -> tuple[int, int, Status]:
-        """Labels that the others predict right, of how many, at the labeled nodes alone."""
+        """Left-out labels predicted right, and their number, at the labeled nodes alone."""
         points: Points = self.prepared
         own = points.with_features(self.labels)
         fold, _ = deal_folds(own, self.n_folds, self.seed)
@@ -255,7 +207,7 @@ class _Search:
         return *_n_right(scores, own, fold), status
 
     def _by_path(self, model: TransductiveMachine) -> tuple[int, int, Status]:
-        """The same of one unlabeled weight, of a search that goes through all of them."""
+        """The same for one unlabeled weight, by a search that goes through all of them."""
         any_weight = replace(model, unlabeled_weight=1.0)
         known = next((path for each, path in self.paths if each == any_weight), None)
         if known is None:

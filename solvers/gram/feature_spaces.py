@@ -19,29 +19,21 @@ from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.iteration_loop import Teller, untold
 
 Product = Callable[[RealArray], RealArray]
-"""A matrix by its product with a block of vectors."""
+"""A matrix, given as its product with a block of vectors."""
 
 CHUNK_BYTES = 1 << 26
-"""Least bytes of columns of a feature matrix that the Laplacian is applied to together."""
+"""Least bytes of feature columns to which the Laplacian is applied together."""
 
 
 _FACTOR_RTOL = 1e-12
 
 
 class FeatureMap(ABC):
-    """What the spaces of explicit features share.
+    """Base of the spaces of explicit features."""
 
-    Attributes
-    ----------
-    n_rows, n_coef : int
-        Number of nodes, and of the numbers that a function has.
-    dtype : numpy.dtype
-        Of the features.
-    """
-
-    n_rows: int
-    n_coef: int
-    dtype: Any
+    n_rows: int  # nodes
+    n_coef: int  # numbers of one function
+    dtype: Any  # of the features
 
     @abstractmethod
     def values(self, coef: FloatArray) -> FloatArray:
@@ -61,10 +53,10 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
-        """The functions as something that new points can be put into."""
+        """The functions in a form that takes new points."""
 
     def coefficients(self, functions: Expansion) -> FloatArray | None:
-        """(n_coef, n_functions) of functions as `expansion` gives them; None of others."""
+        """(n_coef, n_functions) of functions as `expansion` gives them; None for others."""
         del functions
         return None
 
@@ -105,13 +97,7 @@ class MatrixMap(FeatureMap):
 class LinearMap(MatrixMap):
     """Functions <w, x> / width of dense or sparse rows; no Gram matrix.
 
-    Parameters
-    ----------
-    kernel : KernelFunction
-        Linear.
-    rows : Rows
-        Of all nodes.
-    dtype : float32 or float64
+    The kernel must be linear; ``rows`` are those of all nodes.
     """
 
     def __init__(self, kernel: KernelFunction, rows: Rows, dtype: Any) -> None:
@@ -148,25 +134,15 @@ class LinearMap(MatrixMap):
 
 
 def symmetric(matrix: FloatArray) -> FloatArray:
-    """The symmetric part: what rounding has left of the symmetry is taken off."""
+    """The symmetric part, which removes the asymmetry left by rounding."""
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
 class GramFactor(MatrixMap):
-    """Features C with C C' = K, from the pivoted Cholesky factorisation of a Gram matrix.
+    """Features C with C C' = K, from the pivoted Cholesky factorization of a Gram matrix.
 
-    Pivots until what is left of the diagonal is below 1e-12 of its maximum: n rank^2 operations
-    at most; LAPACK's ``dpstrf``.
-
-    Parameters
-    ----------
-    gram : DenseGram
-        What is factored.
-
-    Attributes
-    ----------
-    pivots : (rank,) int
-        Nodes whose kernel columns span the space.
+    It pivots until the rest of the diagonal is below 1e-12 of its maximum: n rank^2 operations at
+    most; LAPACK's ``dpstrf``. ``pivots`` are the (rank,) nodes whose kernel columns span the space.
     """
 
     def __init__(self, gram: DenseGram) -> None:

@@ -1,7 +1,7 @@
 """Kernel functions: Gaussian, polynomial and linear, on rows in one unit of length.
 
-Rows are divided by ``width`` once; a block of a Gram matrix is then one matrix product and one
-pass over its entries.
+Rows are divided by ``width`` once; a block of a Gram matrix is then one matrix product and one pass
+over its entries.
 """
 
 from dataclasses import dataclass
@@ -27,21 +27,13 @@ _CACHED_ENTRIES = 1 << 16
 class KernelFunction:
     """A kernel with its parameters; build it with `fitted`.
 
-    Attributes
-    ----------
-    name : {'gaussian', 'polynomial', 'linear'}
-        exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / width^2) / 2)^degree, <x, z> / width^2.
-    width : float
-        Unit of length of the features, > 0.
-    degree : int
-        Of the polynomial.
-    center : (n_columns,) float64, or (0,)
-        Subtracted from rows before a Gaussian of dense rows, which does not change it but for
-        rounding; empty where nothing is.
+    Gaussian: exp(-|x - z|^2 / (2 width^2)); polynomial: ((1 + <x, z> / width^2) / 2)^degree;
+    linear: <x, z> / width^2. ``center`` (n_columns,) is subtracted from dense rows of a Gaussian,
+    which changes it by rounding only; else it is empty.
     """
 
     name: KernelName
-    width: float
+    width: float  # unit of length of the features, > 0
     degree: int
     center: FloatArray
 
@@ -53,9 +45,9 @@ class KernelFunction:
 
         Notes
         -----
-        The width found is 0.7 of the mean distance of two rows for a Gaussian, else the root of
-        the mean squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0. Of the
-        shares that serve digits, news and Gaussian clouds alike (0.35 to 1), 0.7 is in the middle.
+        The width found is 0.7 of the mean distance of two rows for a Gaussian, else the root of the
+        mean squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0. 0.7 is the
+        middle of the shares (0.35 to 1) that serve digits, news and Gaussian clouds alike.
         """
         places = np.arange(rows.n_rows)
         if rows.n_rows > _WIDTH_ROWS:
@@ -76,9 +68,9 @@ class KernelFunction:
         return cls(name=name, width=float(width), degree=degree, center=center)
 
     def scaled(self, values: Any, dtype: Any) -> "ScaledRows":
-        """``values`` in the unit of the kernel, as `block` wants them; sparse ones stay so.
+        """``values`` in the unit of the kernel, as `block` takes them.
 
-        But where a center is subtracted they become dense.
+        Sparse values stay sparse unless a center is subtracted.
         """
         if sp.issparse(values) and self.center.size:
             values = values.toarray()
@@ -86,7 +78,7 @@ class KernelFunction:
             scaled = (sp.csr_array(values) / self.width).astype(dtype)
             half = 0.5 * np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
         else:
-            # in the precision of the features: float32 may hold them in the kernel's unit only
+            # in the precision of the features: float32 may hold them only after scaling
             scaled = np.array(values, order="C")
             if self.center.size:
                 scaled -= self.center.astype(scaled.dtype)
@@ -140,17 +132,10 @@ class KernelFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScaledRows:
-    """Rows in the unit of a kernel; from `KernelFunction.scaled`.
+    """Rows in the unit of a kernel; from `KernelFunction.scaled`."""
 
-    Attributes
-    ----------
-    values : (n_rows, n_columns) array or csr_array
-    half_squares : (n_rows,) array
-        Half of their squared lengths.
-    """
-
-    values: Any
-    half_squares: RealArray
+    values: Any  # (n_rows, n_columns) array or csr_array
+    half_squares: RealArray  # (n_rows,) half of their squared lengths
 
     @property
     def n_rows(self) -> int:

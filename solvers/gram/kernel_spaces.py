@@ -1,4 +1,4 @@
-"""Spaces spanned by the kernel columns of all nodes: the Gram matrix stored, or made in passing."""
+"""Spaces spanned by the kernel columns of all nodes: the Gram matrix stored or made anew."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,27 +14,18 @@ from peewit.solvers.iteration_loop import Teller, untold
 from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
-"""Entries of the Gram matrix that are made together in passing."""
+"""Entries of a block of the Gram matrix that a product makes at a time."""
 
 _BLOCK_ROWS = 512
-"""Most rows of a Gram matrix that are made together; half of a diagonal block is waste."""
+"""Most rows of a block of the Gram matrix; half of a diagonal block is waste."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelSpace:
-    """What the two forms share; products differ.
-
-    Attributes
-    ----------
-    kernel : KernelFunction
-    rows : ScaledRows
-        Features of all nodes.
-    parallel : callable
-        Runs the parts of products.
-    """
+    """Base of the two forms; their products differ."""
 
     kernel: KernelFunction
-    rows: ScaledRows
+    rows: ScaledRows  # features of all nodes
     parallel: Parallel
 
     @property
@@ -62,21 +53,15 @@ class KernelSpace:
         return self.kernel.block(some, some, parallel=self.parallel)
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
-        """The functions in the rows of all nodes."""
+        """The functions, with the rows of all nodes as a basis."""
         return Expansion(kernel=self.kernel, basis=self.rows, coef=coef, intercept=intercept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseGram(KernelSpace):
-    """The Gram matrix in memory.
+    """The Gram matrix in memory."""
 
-    Attributes
-    ----------
-    matrix : (n_rows, n_rows) float32 or float64
-        Exactly symmetric.
-    """
-
-    matrix: RealArray
+    matrix: RealArray  # (n_rows, n_rows) float32 or float64, exactly symmetric
 
     @classmethod
     def of(
@@ -87,7 +72,7 @@ class DenseGram(KernelSpace):
         parallel: Parallel = map,
         teller: Teller = untold,
     ) -> "DenseGram":
-        """Compute it; n^2 d floating-point operations, half of the obvious."""
+        """Compute the matrix; n^2 d floating-point operations, by symmetry."""
         scaled = kernel.scaled(rows.whole(), dtype)
         n_rows = scaled.n_rows
         matrix = np.empty((n_rows, n_rows), dtype)
@@ -120,17 +105,17 @@ class DenseGram(KernelSpace):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockedGram(KernelSpace):
-    """The Gram matrix made anew at every product, a block of rows at a time.
+    """The Gram matrix made anew in every product, a block of rows at a time.
 
-    Memory of one block of `_BLOCK_ENTRIES`; each entry above the diagonal is made once a product,
-    and none of a column whose coefficients are 0.
+    It takes the memory of one block of `_BLOCK_ENTRIES`. A product makes each entry above the
+    diagonal once, and skips columns whose coefficients are 0.
     """
 
     @classmethod
     def of(
         cls, kernel: KernelFunction, rows: Rows, dtype: Any, parallel: Parallel = map
     ) -> "BlockedGram":
-        """Nothing but the rows in the unit of the kernel."""
+        """The space from the scaled rows alone; nothing is computed yet."""
         return cls(kernel=kernel, rows=kernel.scaled(rows.whole(), dtype), parallel=parallel)
 
     def values(self, coef: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ROWS = 4096
 _CHUNK_COPIES = 4
-"""Arrays of the size of a chunk that a product with the Laplacian has at once, and one to spare."""
+"""Arrays of a chunk's size that a product with the Laplacian holds at once, and one to spare."""
 
 _LEAST_EIGENVALUE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 """Relative size below which an eigenvalue of the landmarks' Gram matrix is rounding."""
@@ -26,7 +26,7 @@ class LandmarkMap(FeatureMap):
     """Functions sum_j u_j k(z_j, x) of some basis rows z: Nystrom's approximation of the kernel.
 
     Coefficients are w with u = root w, so that the norm of a function is that of w. Kernel values
-    are kept when they fit, else made again in every pass over the rows.
+    are kept if they fit, else made again in every pass over the rows.
 
     Parameters
     ----------
@@ -38,8 +38,7 @@ class LandmarkMap(FeatureMap):
     dtype : float32 or float64
         Of the kernel values.
     kept_bytes : int
-        Most that kernel values may take to be kept; where they take more, what may be used while
-        the penalty is computed.
+        Limit up to which kernel values are kept; above it, memory for computing the penalty.
     parallel : callable
         Runs the parts of products.
     teller : callable
@@ -94,13 +93,13 @@ class LandmarkMap(FeatureMap):
         return np.asarray(self._root.T @ total)
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
-        """The functions in the landmarks."""
+        """The functions, with the landmarks as a basis."""
         return Expansion(
             kernel=self._kernel, basis=self._basis, coef=self._root @ coef, intercept=intercept
         )
 
     def coefficients(self, functions: Expansion) -> FloatArray | None:
-        """Of functions in the same landmarks: the roots have orthogonal columns."""
+        """Coefficients of functions in the same landmarks: the roots have orthogonal columns."""
         own = self.expansion(np.zeros((self.n_coef, 0)), functions.intercept[:0])
         if functions.basis.n_rows != self._basis.n_rows or not own.begins_with(functions):
             return None
@@ -117,9 +116,9 @@ class LandmarkMap(FeatureMap):
 
         Notes
         -----
-        n m^2 operations for m landmarks, summed in float64: where eigenvalues of their Gram matrix
-        are small, small errors become large. Where kernel values are not kept, they are made once
-        for each chunk of landmarks and once more for each product with a chunk.
+        n m^2 operations for m landmarks, summed in float64: small eigenvalues of their Gram matrix
+        amplify small errors. Kernel values that are not kept are made once for each chunk of
+        landmarks and once more for each product with a chunk.
         """
         n_basis = self._basis.n_rows
         total = np.zeros((n_basis, n_basis))
@@ -136,7 +135,7 @@ class LandmarkMap(FeatureMap):
         return symmetric(self._root.T @ total @ self._root)
 
     def _taken(self, nodes: IntArray) -> Any:
-        """Rows of some nodes, in any order; a source gives them in its own."""
+        """Rows of some nodes, in the order of ``nodes``, which a source may not keep."""
         order = np.argsort(nodes, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)

@@ -1,4 +1,4 @@
-"""Gram plan: the form of a Gram matrix that fits the memory, said before it is computed."""
+"""Gram plan: the form of a Gram matrix that fits the memory, chosen before it is computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,64 +9,41 @@ import numpy as np
 
 GramName = Literal["dense", "blocked", "landmarks", "linear"]
 GRAMS: tuple[GramName, ...] = ("dense", "blocked", "landmarks")
-"""Forms that may be asked for; a linear kernel goes without by itself."""
+"""Forms that a caller may request; a linear kernel needs no Gram matrix."""
 
 PrecisionName = Literal["float32", "float64"]
 PRECISIONS: tuple[PrecisionName, ...] = ("float32", "float64")
 
 _BLOCK_BYTES: Final = 1 << 28
-"""A block of the Gram matrix that is made in passing, with what is computed beside it."""
+"""A block of the Gram matrix made per product, with what is computed beside it."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 
 
 class GramTooLarge(ValueError):
-    """The form that was asked for does not fit; the message names others."""
+    """The requested form does not fit; the message names others that do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramPlan:
-    """A form of the Gram matrix and what it takes.
-
-    Attributes
-    ----------
-    form : {'dense', 'blocked', 'landmarks', 'linear'}
-    dtype : numpy.dtype
-        float32 or float64.
-    n_bytes : int
-        Memory for the form and for the method that works on it.
-    """
+    """A form of the Gram matrix, its dtype and its memory."""
 
     form: GramName
     dtype: np.dtype[np.floating]
-    n_bytes: int
+    n_bytes: int  # for the form and for the method that works on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramRequest:
-    """What is to be stored.
+    """What is to be stored."""
 
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Nodes with features, and numbers in each row.
-    row_bytes : int
-        What a row takes as it is given.
-    is_linear : bool
-        Whether the kernel is linear, so that features serve instead of a Gram matrix.
-    n_landmarks : int
-        Landmarks to be used, if any.
-    is_factored : bool
-        Whether the method factors what it is given: Newton and the dual, not iterations.
-    """
-
-    n_rows: int
-    n_columns: int
-    row_bytes: int
-    is_linear: bool
+    n_rows: int  # nodes with features
+    n_columns: int  # numbers in each row
+    row_bytes: int  # of a row as the caller gives it
+    is_linear: bool  # linear kernel: features serve instead of a Gram matrix
     n_landmarks: int
-    is_factored: bool
+    is_factored: bool  # the method factors the matrix: Newton and the dual, not iterations
 
     def n_bytes(self, form: GramName, precision: PrecisionName) -> int:
         """Memory of a form and of the method that works on it."""
@@ -88,15 +65,10 @@ class GramRequest:
         precision: PrecisionName | Literal["auto"],
         budget_bytes: int,
     ) -> GramPlan:
-        """The form asked for, or the best one that fits.
+        """The requested form, or the best one that fits; raises `GramTooLarge`.
 
-        'auto' is linear for a linear kernel, else dense where that fits, else landmarks;
-        float64 where that fits.
-
-        Raises
-        ------
-        GramTooLarge
-            What was asked for does not fit.
+        'auto' is linear for a linear kernel, else dense if that fits, else landmarks; float64 if
+        that fits.
         """
         best: GramName = "linear" if self.is_linear else "dense"
         forms: tuple[GramName, ...] = (best, "landmarks") if form == "auto" else (form,)
@@ -111,7 +83,7 @@ class GramRequest:
         raise GramTooLarge(self._refusal(forms[0], wanted[-1], budget_bytes))
 
     def _refusal(self, form: GramName, precision: PrecisionName, budget_bytes: int) -> str:
-        """Why a form is refused, and what fits."""
+        """Message that says why a form is refused, and what fits."""
         others: list[tuple[GramName, PrecisionName, str]] = [
             ("dense", "float32", "gram='dense' with precision='float32'"),
             ("landmarks", "float32", "gram='landmarks' (approximate)"),
@@ -130,7 +102,7 @@ class GramRequest:
 
 
 def _shown(n_bytes: int, whole: Callable[[float], int]) -> str:
-    """In GiB to the hundredth, or in MiB: rounded so that what does not fit does not look it."""
+    """Size in GiB to the hundredth, or in MiB, rounded so that a misfit never looks like a fit."""
     if n_bytes >= _GIB:
         return f"{whole(100 * n_bytes / _GIB) / 100:.2f} GiB"
     return f"{whole(n_bytes / _MIB):,} MiB"

@@ -18,21 +18,12 @@ _SAME_ROWS = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Expansion:
-    """Functions f_k(x) = sum_i coef_ik kernel(basis_i, x) + intercept_k, for any x.
-
-    Attributes
-    ----------
-    kernel : KernelFunction
-    basis : ScaledRows
-        Rows that the functions are written in, in the unit of the kernel.
-    coef : (n_basis, n_functions) float64
-    intercept : (n_functions,) float64
-    """
+    """Functions f_k(x) = sum_i coef_ik kernel(basis_i, x) + intercept_k, for any x."""
 
     kernel: KernelFunction
-    basis: ScaledRows
-    coef: FloatArray
-    intercept: FloatArray
+    basis: ScaledRows  # in the unit of the kernel
+    coef: FloatArray  # (n_basis, n_functions)
+    intercept: FloatArray  # (n_functions,)
 
     @property
     def n_columns(self) -> int:
@@ -40,16 +31,9 @@ class Expansion:
         return int(self.basis.values.shape[1])
 
     def values(self, features: Any) -> FloatArray:
-        """The functions at new points, (n_points, n_functions).
+        """(n_points, n_functions) values at new points, (n_points, n_columns) array-like or sparse.
 
-        Parameters
-        ----------
-        features : (n_points, n_columns) array-like or scipy sparse
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.features.checked_points`.
+        Raises as `peewit.solvers.features.checked_points`.
         """
         rows = checked_points(features, self.n_columns)
         values = np.tile(self.intercept, (rows.n_rows, 1))
@@ -75,7 +59,7 @@ class Expansion:
         return bool(difference <= _SAME_ROWS * abs(given).max())
 
     def _unscaled(self, n_rows: int) -> Any:
-        """The first rows of the basis as they were given, but for rounding."""
+        """The first rows of the basis in the original unit, up to rounding."""
         rows = self.basis.values[:n_rows] * self.kernel.width
         return rows + self.kernel.center if self.kernel.center.size else rows
 
@@ -99,7 +83,7 @@ class Space(Protocol):
 
     @property
     def n_coef(self) -> int:
-        """Numbers that a function has."""
+        """Numbers of one function."""
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef, or features @ coef."""
@@ -114,9 +98,9 @@ class Space(Protocol):
         """(n_nodes, n_nodes) kernel between the given nodes."""
 
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
-        """The functions as something that new points can be put into."""
+        """The functions in a form that takes new points."""
 
 
 def block_bytes(rows: Rows, n_others: int) -> int:
-    """Bytes of rows whose block of kernel entries with ``n_others`` has about 2^23."""
+    """Bytes of rows whose block of kernel entries with ``n_others`` has about 2^23 entries."""
     return max(1, _BLOCK_ENTRIES // max(1, n_others)) * rows.row_bytes

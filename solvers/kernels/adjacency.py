@@ -1,8 +1,8 @@
 """Loops that turn edge records into sorted, merged rows, and those into a symmetric CSR matrix.
 
 Everything is counting: records go to buckets of neighboring rows, each bucket (small enough for the
-cache) is sorted by stable counting passes, parallel records are summed in the order they came in.
-Nothing here depends on threads, and no time on the order of the records beyond the caches.
+cache) is sorted by stable counting passes, and parallel records are summed in the order they came
+in. Results do not depend on threads, nor times on the order of records, but for caches.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from peewit.solvers.kernels.compilation import njit
 
 @njit(cache=True, nogil=True, inline="always")
 def conductance_of(weight: Any, keep_probability: Any, record: int) -> Any:
-    """Conductance in float64: the weight, divided by the probability where one is given."""
+    """Conductance in float64: the weight, divided by the probability if there is one."""
     if keep_probability is None:
         return np.float64(weight[record])
     return np.float64(weight[record]) / np.float64(keep_probability[record])  # (B14): a / p
@@ -22,7 +22,7 @@ def conductance_of(weight: Any, keep_probability: Any, record: int) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def is_gone(keep_probability: Any, record: int) -> Any:
-    """Whether the record is marked as thrown away, by a probability of 0."""
+    """Whether the record is marked as dropped, by a probability of 0."""
     if keep_probability is None:
         return False
     return keep_probability[record] == 0.0
@@ -32,11 +32,10 @@ def is_gone(keep_probability: Any, record: int) -> Any:
 def count_records(
     u: Any, v: Any, weight: Any, keep_probability: Any, n_nodes: int, shift: int, counts: Any
 ) -> int:
-    """Add the records to ``counts`` by bucket: 2^shift nodes, the lower end among them.
+    """Add the records to ``counts`` by bucket: 2^shift nodes, which hold the lower end.
 
-    Self-loops and records that are gone do not count. Returns the first record with an end outside
-    [0, n_nodes) or a conductance that is not finite and > 0, and stops there; -1 when there is
-    none.
+    Self-loops and dropped records do not count. Stops at the first record with an end outside [0,
+    n_nodes) or a conductance that is not finite and > 0, and returns it; -1 if there is none.
     """
     for record in range(u.size):
         i = u[record]
@@ -67,12 +66,12 @@ def fill_buckets(
     neighbor: Any,
     value: Any,
 ) -> bool:
-    """Put the records of the buckets from ``first`` on, as many as there are cursors, into them.
+    """Put the records of consecutive buckets into them, from ``first`` on, one bucket a cursor.
 
     Bucket ``first + b`` is filled from ``cursor[b]``, which advances, up to ``limit[b]``. Fills
     ``offset`` (the lower end within its bucket), ``neighbor`` (the higher end) and ``value`` (the
-    conductance). Returns False, and stops, where a bucket overflows: the records are not those that
-    were counted.
+    conductance). Stops and returns False if a bucket overflows: the records are not those that were
+    counted.
     """
     mask = (1 << shift) - 1
     for record in range(u.size):
@@ -108,9 +107,9 @@ def sort_buckets(
     """Sort every bucket by row, then neighbor, and merge equal pairs; all arrays change.
 
     Three stable counting passes per bucket: the two digits of the neighbor, then the row. Equal
-    pairs are summed in float64 in the order of the records and rounded once, when stored. The
-    merged edges move to the front of ``neighbor`` and ``value``; returns how many there are, and
-    fills ``out`` (n_rows,) with how many each row has. Takes scratch for the largest bucket.
+    pairs are summed in float64 in the order of the records and rounded once, when stored. Merged
+    edges move to the front of ``neighbor`` and ``value``; ``out`` (n_rows,) receives the number of
+    each row. Returns their number. Allocates scratch for the largest bucket.
     """
     n_rows = out.size
     n_buckets = bucket_start.size - 1
@@ -136,7 +135,7 @@ def sort_buckets(
         low_digit[:] = 0
         high_digit[:] = 0
         row_end[:] = 0
-        # one reading counts the keys of all three passes: no pass changes how many there are
+        # one reading counts the keys of all three passes, which no pass changes
         for entry in range(start, stop):
             low_digit[neighbor[entry] & mask] += 1
             high_digit[neighbor[entry] >> digit_bits] += 1
@@ -216,7 +215,7 @@ def spread_rows(upper_count: Any, indptr: Any, indices: Any, weight: Any) -> Non
 
 @njit(cache=True, nogil=True)
 def mirror_rows(indptr: Any, cursor: Any, indices: Any, weight: Any) -> None:
-    """Fill the lower half of every row of what `spread_rows` left.
+    """Fill the lower half of every row that `spread_rows` left free.
 
     ``cursor`` must start as ``indptr[:-1]`` and is changed. Rows are taken in order, so lower
     halves come out sorted, and that of a row is full when its turn comes.
@@ -236,9 +235,9 @@ def count_sorted(
 ) -> int:
     """Add edges ``u < v`` to the counts of their rows in the two triangles.
 
-    ``last`` (2,) holds the pair before the first edge and then the last pair. Returns the first
-    edge that does not come after the one before it, has an end outside the range or a weight that
-    is not finite and > 0, and stops there; -1 when there is none.
+    ``last`` (2,) holds the pair before the first edge and then the last pair. Stops at the first
+    edge that is out of order, has an end outside the range or a weight that is not finite and > 0,
+    and returns it; -1 if there is none.
     """
     last_u, last_v = last
     for edge in range(u.size):
@@ -260,9 +259,9 @@ def count_sorted(
 def place_sorted(
     u: Any, v: Any, weight: Any, lower_cursor: Any, upper_cursor: Any, indices: Any, out: Any
 ) -> None:
-    """Write sorted edges to both triangles of a CSR matrix, from the cursors on, which advance.
+    """Write sorted edges to both triangles of a CSR matrix, at the cursors, which advance.
 
-    Fills ``indices`` and ``out``. Sorted edges leave every row sorted.
+    Fills ``indices`` and ``out``; sorted edges leave every row sorted.
     """
     for edge in range(u.size):
         i = u[edge]
@@ -281,8 +280,8 @@ def place_sorted(
 def label_components(indptr: Any, indices: Any, queue: Any, component: Any) -> int:
     """Fill ``component`` (n_nodes,) with the connected components; returns their number.
 
-    Numbered by their smallest nodes. Breadth first, with ``queue`` (n_nodes,) as scratch; ends as
-    soon as every node has a number, in a well-connected graph long before every edge was seen.
+    They are numbered by their smallest nodes. Breadth first, with ``queue`` (n_nodes,) as scratch;
+    ends as soon as every node has a number, long before every edge of a well-connected graph.
     """
     n_nodes = component.size
     component[:] = -1
@@ -296,7 +295,7 @@ def label_components(indptr: Any, indices: Any, queue: Any, component: Any) -> i
         head = n_reached
         n_reached += 1
         while head < n_reached:
-            if n_reached == n_nodes:  # the edges not seen yet join what has a number
+            if n_reached == n_nodes:  # edges not seen yet join numbered nodes
                 return n_components + 1
             row = queue[head]
             head += 1

@@ -1,13 +1,13 @@
-"""Where compiled kernels are kept; loads nothing, for those who ask before numba is imported."""
+"""Directory of compiled kernels; loads nothing, for callers before numba is imported."""
 
 import os
 from pathlib import Path
 
 
 def cache_directory() -> Path | None:
-    """``NUMBA_CACHE_DIR`` if it is set, else a place in the user's cache directory.
+    """``NUMBA_CACHE_DIR`` if it is set, else a folder in the user's cache directory.
 
-    None where the user has no home directory, and nothing is kept.
+    None if the user has no home directory; then nothing is kept.
     """
     named = os.environ.get("NUMBA_CACHE_DIR")
     if named:

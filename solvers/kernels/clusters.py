@@ -13,17 +13,15 @@ def propagate_clusters(
 ) -> None:
     """Move nodes, one after another, to the cluster that most of their neighbors are in.
 
+    At most ``n_rounds`` rounds, fewer once hardly a node moves. Weights do not count.
+
     Parameters
     ----------
-    indptr, indices : CSR arrays
-        Neighbors; weights do not count.
     cluster, size : (n_nodes,) int32
-        Of each node, and how many nodes each cluster has; both change. A node stays where it is
-        unless more of its neighbors are elsewhere.
+        Cluster of each node, and number of nodes of each cluster; both change. A node stays unless
+        more of its neighbors are elsewhere.
     most : int
-        No cluster of so many nodes takes another.
-    n_rounds : int
-        Most rounds; fewer where hardly a node has moved.
+        A cluster of so many nodes takes no more.
     """
     n_nodes = indptr.size - 1
     beside = np.zeros(n_nodes, np.int32)

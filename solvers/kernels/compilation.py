@@ -1,7 +1,7 @@
 """numba's `njit` for the kernels, which loads numba when the first of them is called.
 
-Most processes call none: commands that list, the API between two questions, the parent of a worker.
-numba takes a quarter of a second and 50 MB of each.
+Most processes call none: commands that list, an idle API, the parent of a worker. numba would cost
+each a quarter of a second and 50 MB.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,20 +18,14 @@ _PACKAGE: Final = "peewit."
 
 _lock: Final = RLock()
 _kernels: dict[str, "Kernel"] = {}
-"""Kernels with code of their own, of the modules that were imported so far, by `name_of`."""
+"""Kernels with code of their own, of all modules imported so far, by `name_of`."""
 
 
 class Kernel:
-    """A function that numba gets when it is first called; attributes are those of numba's function.
+    """A function that numba compiles when first called; other attributes are numba's.
 
-    Parameters
-    ----------
-    function : callable
-        To compile.
-    options : dict
-        Of ``numba.njit``.
-    keep : bool
-        Whether its code is kept for other processes.
+    ``options`` are those of ``numba.njit``; ``keep`` says whether its code is kept for other
+    processes.
     """
 
     def __init__(
@@ -57,10 +51,10 @@ class Kernel:
         return _loaded, (self._function.__module__, self._function.__name__)
 
     def compiled(self) -> Any:
-        """The function that numba makes, now unless it is there.
+        """The function that numba makes, now unless it exists.
 
-        numba has to see its like wherever the code of a kernel names another kernel, so these take
-        the place of ours in the module.
+        numba must see its own functions wherever the code of a kernel names another kernel, so
+        these replace ours in the module.
         """
         with _lock:
             if self._compiled is None:
@@ -77,11 +71,11 @@ class Kernel:
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
-    """Decorator of a function to compile: numba's, later and with code that is kept."""
+    """Decorator of a function to compile: like numba's, but later and with kept code."""
 
     def kernel_of(function: Function) -> Function:
         kernel = Kernel(function, options, keep=cache)
-        if cache and options.get("inline") != "always":  # that has no code of its own
+        if cache and options.get("inline") != "always":  # else it has no code of its own
             _kernels[name_of(function)] = kernel
         return cast("Function", kernel)
 
@@ -89,7 +83,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
 
 
 def load_numba() -> None:
-    """Load it now, where there is time, rather than with the first call of a kernel."""
+    """Load numba now, while there is time, rather than at the first call of a kernel."""
     import_module("peewit.solvers.kernels.kept_code")
 
 
@@ -99,7 +93,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def n_kept() -> dict[str, int]:
-    """For how many combinations of types each kernel is kept, of the modules imported so far."""
+    """Number of type combinations kept for each kernel, of the modules imported so far."""
     caches: dict[str, Any] = {
         name: getattr(kernel.compiled(), "_cache", None) for name, kernel in list(_kernels.items())
     }
@@ -107,7 +101,7 @@ def n_kept() -> dict[str, int]:
 
 
 def not_kept(names: Iterable[str]) -> set[str]:
-    """Those of some kernels of which nothing is kept; their modules are imported."""
+    """Names of kernels of which nothing is kept; imports their modules."""
     for module in {name.rpartition(".")[0] for name in names}:
         import_module(_PACKAGE + module)
     kept = n_kept()
@@ -116,9 +110,9 @@ def not_kept(names: Iterable[str]) -> set[str]:
 
 @contextmanager
 def told_of_compilations(tell: Callable[[str], object]) -> Iterator[None]:
-    """Call ``tell`` with the name of each kernel that is compiled in the block, before it is.
+    """Call ``tell`` with the name of each kernel before it is compiled in the block.
 
-    One that was kept is not compiled, and those of what numba itself is made of do not count.
+    Kernels loaded from kept code and numba's own functions do not count.
     """
     from peewit.solvers.kernels.kept_code import told  # noqa: PLC0415 - loads numba
 
@@ -131,12 +125,12 @@ def told_of_compilations(tell: Callable[[str], object]) -> Iterator[None]:
 
 
 def _loaded(module: str, name: str) -> Any:
-    """A kernel of a module, for a process that is sent its name."""
+    """A kernel by its name, for a process that unpickles it."""
     return getattr(import_module(module), name)
 
 
 def _names(code: CodeType) -> set[str]:
-    """What code and the code within it name."""
+    """Names that code and the code within it refer to."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

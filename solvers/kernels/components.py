@@ -33,7 +33,7 @@ def join_edges(u: Any, v: Any, parent: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def number_components(parent: Any, component: Any) -> int:
-    """Fill ``component`` with numbers from 0 by first node; returns how many there are."""
+    """Fill ``component`` with numbers from 0 by first node; returns their number."""
     n_components = 0
     for node in range(parent.size):
         root = find_root(parent, node)

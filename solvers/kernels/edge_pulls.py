@@ -9,12 +9,7 @@ from peewit.solvers.kernels.compilation import njit
 def add_pulls(u: Any, v: Any, weight: Any, values: Any, out: Any) -> None:
     """Add to ``out`` the Laplacian of some edges times ``values``, both (n_nodes, n_columns).
 
-    Parameters
-    ----------
-    u, v : (n_edges,) int32
-    weight : (n_edges,) float64
-        Of either sign.
-    values, out : (n_nodes, n_columns) float64
+    ``u`` and ``v`` are int32, all else float64; weights may be negative.
     """
     for edge in range(u.size):
         first, second, factor = u[edge], v[edge], weight[edge]

@@ -7,11 +7,11 @@ from peewit.solvers.kernels.compilation import njit
 
 @njit(cache=True, nogil=True)
 def eliminate(weight: Any, pivot: Any) -> None:
-    """Eliminate all nodes but the last, in order; ``weight`` becomes what each passes on.
+    """Eliminate all nodes but the last, in order; ``weight`` becomes the shares they pass on.
 
-    ``weight`` (n, n) has the conductances above its diagonal, ``pivot`` (n,) is filled with the
-    degrees that nodes are eliminated with. A degree is summed from its edges, never reduced: so
-    every number keeps its digits, however far apart the conductances are.
+    ``weight`` (n, n) has the conductances above its diagonal; ``pivot`` (n,) is filled with the
+    degrees at elimination. A degree is summed from its edges, never reduced, so every number keeps
+    its digits, however far apart the conductances are.
     """
     n_nodes = pivot.size
     pivot[n_nodes - 1] = 0.0
@@ -36,7 +36,7 @@ def eliminate(weight: Any, pivot: Any) -> None:
 def potentials(share: Any, pivot: Any, block: Any) -> None:
     """Replace sources >= 0 in ``block`` (n, k) by their potentials above the last node, in place.
 
-    ``share`` and ``pivot`` are what `eliminate` leaves; no digit is lost here, either.
+    ``share`` and ``pivot`` are the output of `eliminate`; no digit is lost here, either.
     """
     n_nodes, n_columns = block.shape
     for node in range(n_nodes - 1):

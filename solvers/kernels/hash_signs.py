@@ -13,7 +13,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 @njit(cache=True, nogil=True, inline="always")
 def mix64(value: Any) -> Any:
-    """The finaliser of splitmix64: a bijection of 64-bit words that scatters every bit."""
+    """The finalizer of splitmix64: a bijection of 64-bit words that scatters every bit."""
     value = (value ^ (value >> np.uint64(30))) * _FIRST
     value = (value ^ (value >> np.uint64(27))) * _SECOND
     return value ^ (value >> np.uint64(31))

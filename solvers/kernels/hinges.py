@@ -1,6 +1,6 @@
 """Sums of squared hinges on both sides of a margin, a_i (1 - o)_+^2 + b_i (1 + o)_+^2.
 
-A row that has one label has one of the two costs; one that may have either label has both.
+A row with one label has one of the two costs; a row that may have either label has both.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from peewit.solvers.kernels.compilation import njit
 def bends(positive: Any, negative: Any, outputs: Any, cost: Any, pull: Any) -> None:
     """Fill the parabola of half the sum of the losses, sum of (cost o^2 - 2 pull o) / 2 + constant.
 
-    ``cost`` and ``pull`` are 0 where no hinge is bent.
+    ``cost`` and ``pull`` are 0 where no hinge is active.
     """
     for row in range(outputs.size):
         output = outputs[row]
@@ -47,12 +47,12 @@ def slope_along(
 
 @njit(cache=True, nogil=True)
 def stays(positive: Any, negative: Any, outputs: Any, moved: Any, slack: float) -> bool:
-    """Whether no hinge that costs something is bent at ``moved`` and not before, or no longer.
+    """Whether the hinges with a cost are active at ``moved`` exactly where they were before.
 
     To within ``slack`` of the margin.
     """
     for row in range(outputs.size):
-        # (F3): each hinge has to be bent on both sides of the step, or on neither
+        # (F3): each hinge has to be active at both ends of the step, or at neither
         if positive[row] > 0.0:
             if outputs[row] < 1.0:
                 if moved[row] > 1.0 + slack:

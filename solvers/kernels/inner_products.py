@@ -1,6 +1,6 @@
 """Inner products and combinations of tall blocks, and Gaussian sums over the edges of a graph.
 
-Sums over rows run in fixed chunks, so that they depend on nothing but the number of rows.
+Sums over rows run in fixed chunks, so they depend only on the number of rows.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def subtract_combination(block: Any, basis: Any, coefficients: Any) -> None:
 def gaussian_edge_sums(indptr: Any, indices: Any, weight: Any, seed: Any, out: Any) -> None:
     """Fill ``out`` (n_nodes, k) with B^T diag(weight)^(1/2) g, g independent standard normals.
 
-    Its covariance is the Laplacian. Numbers come from hashes of (seed, CSR entry, column), two of
+    Its covariance is the Laplacian. Numbers come from hashes of (seed, CSR entry, column), two from
     each by the method of Box and Muller.
     """
     out[:, :] = 0.0

@@ -1,8 +1,8 @@
 """Fused steps of Jacobi-preconditioned Chebyshev iteration, all right-hand sides at once.
 
 Products with a large sparse matrix wait for memory, and a row of 28 float32 costs hardly more to
-fetch than one of 8: all columns go through together, and rows are divided among threads instead
-(every row is computed alike whoever does it).
+fetch than one of 8. So all columns go through together, and threads divide the rows (the result of
+a row does not depend on its thread).
 """
 
 from typing import Any

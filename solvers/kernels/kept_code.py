@@ -1,8 +1,8 @@
 """Kept code: numba's compiled code of the kernels, once for a user and an installation.
 
-numba's own cache fails where its directory cannot be written, does not see that a kernel calls one
-of another file that has changed, and lets two processes that compile one kernel for different types
-at once take the code of the one for that of the other.
+numba's own cache fails if its directory is read-only, does not notice changes of kernels in other
+files that a kernel calls, and may mix up the code of two processes that compile one kernel for
+different types at once.
 """
 
 import fcntl
@@ -24,49 +24,40 @@ _LOCK: Final = "lock"
 
 
 def compiled(function: Callable[..., Any], options: dict[str, Any], *, keep: bool) -> Any:
-    """What numba makes of a function, with code that is kept where it can be.
+    """A function as numba compiles it, with code that is kept if ``keep`` and possible.
 
-    It is the function itself under ``NUMBA_DISABLE_JIT``.
-
-    Parameters
-    ----------
-    function : callable
-        Python's function.
-    options : dict
-        Of ``numba.njit``.
-    keep : bool
-        Whether its code is kept.
+    It is the function itself under ``NUMBA_DISABLE_JIT``. ``options`` are those of ``numba.njit``.
     """
     kernel: Any = numba.njit(**options)(function)
-    is_compiled = hasattr(kernel, "enable_caching")  # not under NUMBA_DISABLE_JIT
+    is_compiled = hasattr(kernel, "enable_caching")  # false under NUMBA_DISABLE_JIT
     if keep and is_compiled and cache_directory() is not None:
-        kernel._cache = KernelCache(function)  # as that does, with numba's cache
+        kernel._cache = KernelCache(function)  # as numba's cache=True does
     return kernel
 
 
 @contextmanager
 def told(tell: Callable[[Callable[..., Any]], object]) -> Iterator[None]:
-    """Call ``tell`` with each function that is compiled in the block, before it is."""
+    """Call ``tell`` with each function before it is compiled in the block."""
     with install_listener("numba:compile", _Teller(tell)):
         yield
 
 
 class _Teller(Listener):
-    """Hears of compilations in this process."""
+    """Listener to compilations in this process."""
 
     def __init__(self, tell: Callable[[Callable[..., Any]], object]) -> None:
         self._tell = tell
 
     def on_start(self, event: Event) -> None:
-        """Tell it."""
+        """Call ``tell``."""
         self._tell(event.data["dispatcher"].py_func)
 
     def on_end(self, event: Event) -> None:
-        """Nothing to tell."""
+        """Do nothing."""
 
 
 class _Place:
-    """Where numba keeps a function and how it knows that it has changed: numba's cache locator."""
+    """numba's cache locator: where a function is kept, and a stamp of its sources."""
 
     def __init__(self, function: Any, file: str) -> None:
         self._py_file = file
@@ -93,7 +84,7 @@ class _Place:
         return _sources(self._folder)
 
     def get_disambiguator(self) -> str:
-        """What tells functions of one name and file apart."""
+        """Distinguishes functions of one name and file."""
         return str(self._lineno)
 
 
@@ -102,10 +93,10 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class KernelCache(FunctionCache):
-    """Compiled code of one kernel on disk, for processes that read and write at once.
+    """Compiled code of one kernel on disk, for concurrent readers and writers.
 
-    Where nothing can be read, the kernel is compiled; where nothing can be written, every process
-    compiles its own, which `peewit doctor` tells.
+    A kernel that cannot be read is compiled; if nothing can be written, every process compiles its
+    own, which `peewit doctor` reports.
     """
 
     _impl_class = _Implementation
@@ -119,7 +110,7 @@ class KernelCache(FunctionCache):
             return None
 
     def n_kept(self) -> int:
-        """For how many combinations of types there is code."""
+        """Number of type combinations with code."""
         try:
             with _locked(self.cache_path, os.O_RDONLY, fcntl.LOCK_SH):
                 return len(self._cache_file._load_index())
@@ -127,7 +118,7 @@ class KernelCache(FunctionCache):
             return 0
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types if that is possible."""
+        """Keep the code for these types if possible."""
         try:
             self._impl.locator.ensure_cache_path()
             with _locked(self.cache_path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX):
@@ -138,7 +129,7 @@ class KernelCache(FunctionCache):
 
 @contextmanager
 def _locked(directory: str, flags: int, kind: int) -> Iterator[None]:
-    """One process writes index and code of a directory while none reads them."""
+    """Lock of a directory: one process writes index and code while none reads them."""
     lock = os.open(Path(directory, _LOCK), flags, 0o600)
     try:
         fcntl.flock(lock, kind)

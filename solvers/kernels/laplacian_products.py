@@ -1,12 +1,12 @@
 """Products of a shifted Laplacian with a block of vectors, and the vector steps of iterations.
 
-Blocks are C-contiguous (n_rows, n_columns). Every column is summed in an order that depends on
-nothing but the number of rows, so results do not depend on threads or on the other columns.
+Blocks are C-contiguous (n_rows, n_columns). Every column is summed in an order that depends only on
+the number of rows, so results do not depend on threads or on the other columns.
 
-Loops over one column count without signs, which saves the checks for negative indices. Those over
-the entries of a row have a second way out, for ids that no graph has: it keeps the compiler from
-unrolling them. Unrolled, they end in places that processors cannot foretell, and take 1.5 times as
-long on rows of ten to twenty entries.
+Loops over one column use unsigned counters, which saves checks for negative indices. Loops over the
+entries of a row have a second exit, for ids that no graph has: it keeps the compiler from unrolling
+them. Unrolled, their exits are hard to predict for processors, and they take 1.5 times as long on
+rows of ten to twenty entries.
 """
 
 from typing import Any
@@ -31,9 +31,9 @@ def laplacian_rows(
 ) -> None:
     """Fill ``out[start:stop]`` with sum_j weight_ij (block_i - block_j) + shift_i block_i.
 
-    The difference form maps constants to exactly zero whatever the range of the weights. One
-    column, two and four have loops of their own, whose sums stay in registers: 1.6 to 2.4 times
-    as fast.
+    The difference form maps constants to exactly zero whatever the range of the weights. One, two
+    and four columns have loops of their own, whose sums stay in registers: 1.6 to 2.4 times as
+    fast.
     """
     n_columns = block.shape[1]
     if n_columns == 1:
@@ -144,7 +144,7 @@ def mean_rows(
     """Fill ``out[start:stop]`` with inverse_i sum_j weight_ij block_j, which are means.
 
     An empty row keeps its values; ``shift`` is zeros. Up to four columns take the difference form
-    of `laplacian_rows`; more are summed directly, in float32 1.4 times as fast.
+    of `laplacian_rows`; more are summed directly, 1.4 times as fast in float32.
     """
     n_columns = block.shape[1]
     if n_columns <= _MOST_IN_REGISTERS:
@@ -179,7 +179,7 @@ def class_mean_rows(
     start: int,
     stop: int,
 ) -> None:
-    """`mean_rows` of the indicators of classes: reads a byte of each neighbor in place of a row."""
+    """`mean_rows` of the indicators of classes: reads a byte of each neighbor instead of a row."""
     for row in range(start, stop):
         for column in range(out.shape[1]):
             out[row, column] = 0.0

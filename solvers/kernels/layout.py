@@ -1,7 +1,7 @@
 """Steps of a layout in the plane: neighbors attract, strangers repel; discs are placed in rings.
 
-Randomness is a hash of a key, of the step and of the node, so that a step does not depend on how
-its rows are divided between threads.
+Random numbers hash a key, the step and the node, so a step does not depend on how its rows are
+divided between threads.
 """
 
 import math
@@ -44,15 +44,14 @@ def move_rows(
     cumulative : (n_entries,) float32
         Sums of the weights of a row up to each of its entries.
     component : (n_nodes,) int32
-        Of each node.
     members, first_member : (n_nodes,), (n_components + 1,) int
-        The nodes by component, and where each begins.
+        The nodes by component, and the place where each component begins.
     points, out : (n_nodes, 2) float32
         Before and after the step.
     rate : float32
-        Length of the step, up to 1 / 2: two nodes that attract each other meet at most.
+        Length of the step, up to 1 / 2, where two nodes that attract each other meet.
     n_strangers : int
-        Nodes of the same component that each is repelled by.
+        Nodes of the same component that repel each node.
     key : uint64
         Of this step.
     """
@@ -94,12 +93,8 @@ def move_rows(
 def place_in_rings(radius: Any, centers: Any) -> None:
     """Fill ``centers`` so that no two discs overlap: the first in the middle, rings around it.
 
-    Parameters
-    ----------
-    radius : (n_discs,) float64
-        From the largest to the smallest, positive.
-    centers : (n_discs, 2) float64
-        Is filled.
+    ``radius`` is (n_discs,), positive and from the largest to the smallest; ``centers`` (n_discs,
+    2).
     """
     n_discs = radius.size
     inner, disc = 0.0, 0

@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix near some nodes: which they are, and the matrix that they make."""
+"""Rows of a sparse matrix near some nodes, and the matrix between them."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from peewit.solvers.kernels.compilation import njit
 
 @njit(cache=True, nogil=True)
 def near_rows(indptr: Any, indices: Any, place: Any, found: Any, n_found: Any, most: Any) -> Any:
-    """How many rows lie nearest to the first ``n_found`` of ``found``, by breadth-first search.
+    """Number of rows nearest to the first ``n_found`` of ``found``, by breadth-first search.
 
     They are appended to ``found``, (n_rows,) of any values, while they hold at most ``most``
-    entries; ``place`` (n_rows,) int32 becomes where each lies there, -1 of the others.
+    entries; ``place`` (n_rows,) int32 becomes the place of each row there, -1 for the others.
     """
     place[:] = -1
     n_entries = 0

@@ -5,7 +5,7 @@ from typing import Any
 
 from peewit.solvers.kernels.compilation import njit
 
-_DECAY = 0.25  # of how many walks must wait for each edge, from round to round
+_DECAY = 0.25  # of the walks that must wait for each edge, from round to round
 
 
 @njit(cache=True, nogil=True)
@@ -22,14 +22,14 @@ def follow_walks(
     is_waiting: Any,
     visited: Any,
 ) -> Any:
-    """Follow walks from ``start`` until ``most`` edges were gone along or ``enough`` are left.
+    """Follow walks from ``start`` over at most ``most`` edges, until ``enough`` of them are left.
 
-    A walk stops with probability ``teleport`` at each node, else it goes to a neighbor; what a row
-    of ``probability`` lacks to 1 is that it stays. Where many wait for each edge they are followed
+    A walk stops with probability ``teleport`` at each node, else it goes to a neighbor; it stays
+    with what a row of ``probability`` lacks to 1. Nodes with many waiting walks per edge come
     first. ``stopped`` and ``left``, (n_nodes,) float64 zeros, become the share of the walks that
-    stopped at each node, and of those that are there and were not followed further; ``is_waiting``
-    (n_nodes,) bool is False before and after; ``visited`` (n_nodes,) int32 becomes the nodes that
-    they came by, whose number is returned.
+    stopped at each node, and of those that wait there unfollowed. ``is_waiting`` (n_nodes,) bool is
+    False before and after. ``visited`` (n_nodes,) int32 becomes the visited nodes, whose number is
+    returned.
     """
     left[start] = 1.0
     visited[0] = start
@@ -54,7 +54,7 @@ def follow_walks(
             left[node] = 0.0
             for entry in range(indptr[node], indptr[node + 1]):
                 moves += probability[entry]
-            # those that stay are there again, as often as it takes
+            # a geometric sum: those that stay may stop, leave or stay again
             amount /= 1.0 - (1.0 - teleport) * (1.0 - moves)
             stopped[node] += teleport * amount
             remaining -= teleport * amount
@@ -89,11 +89,11 @@ def likeliest_paths(
     is_settled: Any,
     before: Any,
 ) -> None:
-    """Likeliest way from ``start`` to each of ``targets``.
+    """Find the likeliest way from ``start`` to each of ``targets``; ends after ``most`` edges.
 
-    ``before`` (n_nodes,) int32 becomes the node before each that was reached, on its way;
-    ``likelihood`` (n_nodes,) float64 zeros that of the way, and ``is_settled`` (n_nodes,) bool of
-    False whether no better one is left. The search ends after ``most`` edges.
+    ``before`` (n_nodes,) int32 becomes the node before each reached node on its way, ``likelihood``
+    (n_nodes,) float64 zeros the likelihood of the way, and ``is_settled`` (n_nodes,) bool of False
+    whether no better way is possible.
     """
     likelihood[start] = 1.0
     before[start] = start

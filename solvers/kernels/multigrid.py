@@ -18,8 +18,8 @@ _ROWS_IN_CACHE = 256
 def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
     """Fill ``aggregate`` with the number of every node's aggregate, -1 for nodes without edges.
 
-    Nodes in turn take the free neighbor with the heaviest edge; those that find none join the
-    aggregate of their heaviest neighbor. Returns the number of aggregates, at most half of the
+    Nodes in turn take the free neighbor with the heaviest edge; nodes without a free neighbor join
+    the aggregate of their heaviest one. Returns the number of aggregates, at most half of the
     nodes.
     """
     n_nodes = aggregate.size
@@ -36,7 +36,7 @@ def pair_up(indptr: Any, indices: Any, weight: Any, aggregate: Any) -> int:
         if partner >= 0:
             aggregate[node] = aggregate[partner] = n_aggregates
             n_aggregates += 1
-    # those left over have no free neighbor: they make aggregates of three and more
+    # the rest have no free neighbor: they make aggregates of three and more
     for node in range(n_nodes):
         if aggregate[node] < 0:
             heaviest, partner = 0.0, -1
@@ -100,7 +100,7 @@ def renumber_rows(
     new_indices: Any,
     new_weight: Any,
 ) -> None:
-    """Fill the new CSR arrays: node i of the new numbering was node ``order[i]``; sorted rows.
+    """Fill the new CSR arrays with sorted rows: new node i was node ``order[i]``.
 
     ``rank`` is the inverse of ``order``.
     """
@@ -122,7 +122,7 @@ def renumber_rows(
 
 @njit(cache=True, nogil=True)
 def largest_entry(block: Any) -> Any:
-    """The largest |block_ij|, nan passed over; 0 where there is none."""
+    """The largest |block_ij|, without nan; 0 if there is none."""
     largest = np.float64(0.0)
     for row in range(block.shape[0]):
         for column in range(block.shape[1]):

@@ -6,10 +6,10 @@ from peewit.solvers.kernels.compilation import njit
 
 @njit(cache=True, nogil=True)
 def mark_mutual(neighbors: IntArray, first: int, is_mutual: BoolArray) -> None:
-    """Whether each neighbor of some rows lists the row: ``is_mutual`` (n_some, k) is filled.
+    """Fill ``is_mutual`` (n_some, k): whether each neighbor of a row lists the row.
 
-    ``neighbors`` (n_rows, k) holds the lists of all rows, -1 where there is no neighbor; the rows
-    are ``first`` and those that follow.
+    ``neighbors`` (n_rows, k) holds the lists of all rows, -1 for no neighbor; the rows are
+    ``first`` and those that follow.
     """
     n_some, k = is_mutual.shape
     for some in range(n_some):

@@ -26,7 +26,7 @@ def project_rows(
 ) -> None:
     """Fill rows of B' W^(1/2) Q (n_nodes, k <= 64) from CSR rows whose entries carry sign keys.
 
-    B has +1 at the end with the smaller number ``node[row]``. Q = signs * ``scale``, those of the
+    B has +1 at the end with the smaller number ``node[row]``. Q = signs * ``scale``, the signs of
     probes from 64 * ``word`` on.
     """
     n_columns = out.shape[1]

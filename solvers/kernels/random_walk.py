@@ -1,12 +1,11 @@
-"""Passes over the normalised adjacency matrix of a graph, N = D^-1/2 W D^-1/2.
+"""Passes over the normalized adjacency matrix of a graph, N = D^-1/2 W D^-1/2.
 
 Two are a step of Lanczos for the spectrum of 1 - N. The last is a step of the random walk from many
 random vectors z at once: the mean over random signs of ``(N^k z)_u (N^(j - k) z)_u`` is the
-probability that j steps return to u. There a block N^k z has one byte for a number, in units of
-1 / 32: their root mean square is at most 1, so that hardly one is cut. They are rounded up or down
-in the proportion of what is lost or gained, so that sums over many neighbors lose nothing: to the
-nearest, ten thousand leaves of a hub would all hold zeros. Such products wait for memory; with 4
-bytes for a number they took twice as long at 200,000 nodes.
+probability that j steps return to u. A block N^k z stores a number in one byte, in units of 1 / 32:
+their root mean square is at most 1, so hardly one is cut. Rounding is up or down at random, without
+bias, so that sums over many neighbors lose nothing: to the nearest, ten thousand leaves of a hub
+would all hold zeros. Such products wait for memory, and bytes halve their time.
 """
 
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from peewit.solvers.kernels.compilation import njit
 
 UNIT = np.float32(32.0)
-"""What stands for 1 in a block of bytes."""
+"""The number 1 in a block of bytes."""
 
 _LARGEST = np.float32(127.0)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -51,7 +50,7 @@ def walk_rows(
     start: int,
     stop: int,
 ) -> None:
-    """One step on the rows ``start .. stop - 1``: after = N before, and what returned is counted.
+    """One step on the rows ``start .. stop - 1``: after = N before; counts the returns.
 
     Parameters
     ----------
@@ -60,12 +59,12 @@ def walk_rows(
     before, after : (n_nodes, k) int8
         Blocks in units of 1 / 32; rows of ``after`` are filled.
     odd_factor, even_factor : float
-        What the means over columns of after * before and of after^2, both return probabilities,
-        count in ``returns``; where noise makes one negative it counts as zero.
+        Weights in ``returns`` of the means over columns of after * before and of after^2, both
+        return probabilities; a mean that noise makes negative counts as zero.
     returns : (n_nodes,) float64
         Is added to.
     salt : uint64
-        Of the rounding; another one each step.
+        Of the rounding; different in each step.
     """
     n_columns = before.shape[1]
     total = np.empty(n_columns, np.float32)
@@ -78,7 +77,7 @@ def walk_rows(
             for column in range(n_columns):
                 total[column] += value * np.float32(before[other, column])
         odd = even = np.float32(0.0)
-        # the multiples of an irrational number are spread evenly: all that the rounding needs
+        # multiples of an irrational number are spread evenly, which suffices for rounding
         place = (np.uint64(row) ^ salt) * _GOLDEN
         for column in range(n_columns):
             # (B17): N^t z with N^(t-1) z returns in 2 t - 1 steps, with itself in 2 t
@@ -106,12 +105,8 @@ def lanczos_rows(
 ) -> Any:
     """First half of a step of two Lanczos processes on the rows ``start .. stop - 1``.
 
-    previous = scale * (1 - N) current - coupling * previous, column by column, in place.
-
-    Returns
-    -------
-    (2,) float64
-        Sums over the rows of scale * current * previous, the Rayleigh quotients' parts.
+    previous = scale * (1 - N) current - coupling * previous, column by column, in place. Returns
+    (2,) float64 sums over the rows of scale * current * previous, parts of the Rayleigh quotients.
     """
     first_sum = second_sum = 0.0
     first_scale, second_scale = scale[0], scale[1]
@@ -138,10 +133,7 @@ def lanczos_rows(
 def orthogonalize_rows(block: Any, current: Any, factor: Any, start: int, stop: int) -> Any:
     """Second half: block -= factor * current, (n_nodes, 2) both, in place.
 
-    Returns
-    -------
-    (2,) float64
-        Sums over the rows of block^2.
+    Returns (2,) float64 sums over the rows of block^2.
     """
     first_sum = second_sum = 0.0
     first_factor, second_factor = factor[0], factor[1]
@@ -159,8 +151,8 @@ def orthogonalize_rows(block: Any, current: Any, factor: Any, start: int, stop: 
 def project_roots(block: Any, root: Any, component: Any, total: Any, sums: Any) -> None:
     """Make (n_nodes, 2) columns orthogonal to D^1/2 on every component, in place.
 
-    ``root`` is diag(D^1/2), ``total`` (n_components,) the sums of D, infinite where nothing is to
-    be done; ``sums`` (n_components, 2) float64 are scratch.
+    ``root`` is diag(D^1/2), ``total`` (n_components,) the sums of D, infinite to leave a component
+    unchanged; ``sums`` (n_components, 2) float64 is scratch.
     """
     sums[:] = 0.0
     for row in range(root.size):

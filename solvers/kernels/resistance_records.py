@@ -39,9 +39,9 @@ def spread_over_edges(
     low: int,
     high: int,
 ) -> None:
-    """Add weighted values and weights of the neighbors of the nodes ``low .. high - 1``.
+    """Add to ``sums`` and ``totals`` the weighted values and the weights of neighbors.
 
-    ``sums`` and ``totals`` take them. Only every ``stride``-th edge is followed.
+    Only for the nodes ``low .. high - 1``, and along every ``stride``-th edge.
     """
     for edge in range(0, u.size, stride):
         i = u[edge]
@@ -56,7 +56,7 @@ def spread_over_edges(
 
 @njit(cache=True, nogil=True)
 def count_ends(u: Any, v: Any, rank: Any, n_entries: Any) -> None:
-    """Add to ``n_entries`` (n_nodes,) how many records end at each rank, loops left out."""
+    """Add to ``n_entries`` (n_nodes,) how many records end at each rank, without loops."""
     for record in range(u.size):
         if u[record] != v[record]:
             n_entries[rank[u[record]]] += 1
@@ -103,8 +103,8 @@ def estimated_resistances(
 ) -> None:
     """Fill ``out`` with 1/d_u + 1/d_v - 2 w / (d_u d_v) + ||vectors_u - vectors_v||^2.
 
-    ``conductance`` is w, one number or one for each pair. Infinite where the components differ,
-    zero where u = v.
+    ``conductance`` is w, one number or one for each pair. Infinite if the components differ, zero
+    if u = v.
     """
     n_columns = vectors.shape[1]
     for pair in range(u.size):

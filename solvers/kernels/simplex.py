@@ -11,7 +11,7 @@ from peewit.solvers.kernels.compilation import njit
 def project_row(row: Any, sorted_row: Any) -> None:
     """Replace ``row`` by the nearest point with entries >= 0 and sum 1; the second is scratch.
 
-    Sorts by insertion: rows are as long as there are classes.
+    It sorts by insertion, as rows are only as long as the number of classes.
     """
     n_columns = row.size
     for column in range(n_columns):

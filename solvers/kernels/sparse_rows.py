@@ -1,7 +1,7 @@
-"""Products with CSR rows, scaled and with a constant feature, that make no copy of the matrix.
+"""Products with CSR rows, scaled and with a constant feature, without a copy of the matrix.
 
 Row i stands for (scale_i x_i, bias): weights have one entry more than the matrix has columns. Rows
-that are not asked for are not read.
+that are not needed are not read.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def adjoint_rows(
     start: int,
     stop: int,
 ) -> None:
-    """Add the rows ``start`` to ``stop``, each times its residual, to ``out``."""
+    """Add to ``out`` the rows ``start .. stop - 1``, each times its residual."""
     moved = 0.0
     for row in range(start, stop):
         if residual[row] != 0.0:
@@ -69,7 +69,7 @@ def normal_rows(
     start: int,
     stop: int,
 ) -> None:
-    """Fill ``products`` with those of the rows that have a cost, and add X' cost X direction.
+    """Fill ``products`` of the rows with a cost, and add X' cost X direction to ``out``.
 
     The second product with a row follows the first while the row is in the cache.
     """
@@ -89,7 +89,7 @@ def normal_rows(
 
 @njit(cache=True, nogil=True, inline="always")
 def _product(indptr: Any, indices: Any, data: Any, row: int, weights: Any) -> float:
-    """One row times the weights, by four sums that do not wait for each other."""
+    """One row times the weights, by four independent sums."""
     entry, stop = np.uintp(indptr[row]), np.uintp(indptr[row + 1])
     t0 = t1 = t2 = t3 = 0.0
     while entry + _THREE < stop:

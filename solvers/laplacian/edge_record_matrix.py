@@ -1,6 +1,6 @@
 """Edge records as equations: checked, as a matrix in float32, and as right-hand sides of probes.
 
-The order of the matrix's rows is free; products are fastest in `locality_order`.
+Matrix rows may have any order; products are fastest in `locality_order`.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ _ORDER_STEPS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EdgeRecords:
-    """Checked records of a graph, loops among them."""
+    """Checked edge records of a graph, loops included."""
 
     u: IntArray
     v: IntArray
@@ -88,10 +88,9 @@ class EdgeRecords:
 def locality_order(records: EdgeRecords, seed: int, parallel: Parallel) -> IntArray:
     """(n_nodes,) nodes in an order in which neighbors stand close together.
 
-    They are sorted by a random vector that was averaged over neighbors a few times, which makes it
-    nearly constant on communities. Products then find most of what they need in the cache: 4 times
-    the speed on communities of 1,000 nodes among 200,000, nothing lost but the sorting on a random
-    graph. A tenth of the edges of a dense graph tell as much as all.
+    Nodes are sorted by a random vector that was averaged over neighbors a few times, so that it is
+    nearly constant on communities; products then find most of what they need in the cache. A dense
+    graph is averaged over a sample of its edges.
     """
     n_nodes = records.n_nodes
     rng = np.random.default_rng(seed & UINT64_MASK)
@@ -115,7 +114,7 @@ def _over_halves(task: Callable[[int, int], None], n_nodes: int, parallel: Paral
 def record_matrix(
     records: EdgeRecords, node: IntArray, ridge: float, parallel: Parallel
 ) -> ShiftedLaplacian:
-    """L + ridge I in float32, row r that of ``node[r]``; parallel records are entries each."""
+    """L + ridge I in float32; row r belongs to ``node[r]``, parallel records are entries each."""
     n_nodes, ids = records.n_nodes, index_dtype(2 * records.u.size, records.n_nodes)
     rank = _rank(node, ids)
     indptr = np.zeros(n_nodes + 1, ids)
@@ -162,9 +161,9 @@ def right_hand_sides(
     seed: int,
     n_probes: int,
 ) -> Float32Array:
-    """Columns of B' W^(1/2) Q (B8), and of ridge^(1/2) Q' for the ridge, with zeros behind them.
+    """(n_nodes, next multiple of 32) float32 columns of B' W^(1/2) Q (B8), padded with zeros.
 
-    (n_nodes, next multiple of 32) float32.
+    A ridge adds ridge^(1/2) Q'.
     """
     rank = _rank(node, index_dtype(operator.indices.size, node.size))
     key = np.empty(operator.indices.size, records.key.dtype)

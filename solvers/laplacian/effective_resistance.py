@@ -1,18 +1,15 @@
-"""Effective resistances: what the degrees tell exactly, and a random projection for the rest.
+"""Effective resistances: two terms from the degrees, exact, and a random projection for the rest.
 
 ``R = b'D^-1 b + b'D^-1 A D^-1 b + ||W^(1/2) B L^+ A D^-1 b||^2`` with ``b = chi_u - chi_v``, since
 ``L^+ = D^-1 + D^-1 A L^+`` up to constants. The first two terms are known,
 ``1/d_u + 1/d_v - 2w/(d_u d_v)``; the third is projected (B8), (B16), from the smoothed solutions
-``D^-1 A Z``. Where the graph is well connected the third is small and with it the noise: a standard
-deviation of .4 % with 28 probes on a random graph of degree 60, where the projection of all of R
-has 27 %. At a bottleneck it is all there is. The sign of a record in a probe is a keyed hash, so a
-record that is embedded again and again meets the same signs (the rule that keeps resparsification
-from ratcheting, section B.6).
+``D^-1 A Z``. On a well connected graph the third term is small and its noise with it; at a
+bottleneck it is all there is. The sign of a record in a probe is a keyed hash, so a record that is
+embedded again meets the same signs (which keeps resparsification from ratcheting, section B.6).
 
-Decision: Chebyshev iteration inside checked spectral bounds, not a residual of conjugate
-gradients. With two communities of 10,000 nodes and 5 edges between them, conjugate gradients
-reach a residual of 1e-4 with those edges' resistances at 8 % of the truth, because their direction
-is a 1e-5 part of the right-hand sides. Consequence: every edge is estimated equally well.
+Decision: Chebyshev iteration inside checked spectral bounds, not conjugate gradients to a residual.
+An edge between two communities is a tiny part (1e-5) of the right-hand sides, so a small residual
+can leave its resistance far off. Consequence: every edge is estimated equally well.
 """
 
 from collections.abc import Mapping
@@ -71,6 +68,8 @@ _JACOBI_LANCZOS_STEPS = 80
 class Embedding:
     """Points whose squared distances estimate the projected term of effective resistances.
 
+    Never drop edges by estimates of an embedding whose ``status`` is not converged.
+
     Attributes
     ----------
     vectors : (n_nodes, n_probes) float32
@@ -78,10 +77,7 @@ class Embedding:
     inverse_degree : (n_nodes,) float32
         1 / (weighted degree + ridge); zero at isolated nodes without ridge.
     component : (n_nodes,) int32
-        Components of the graph embedded; resistance between two of them is infinite.
-    status : Status
-        Of the linear solves. Estimates of an embedding that did not converge are not to be used
-        for dropping anything.
+        Resistance between two components is infinite.
     stats : Mapping
         ``n_iter``; ``residual``, the largest of any column in the preconditioner's norm;
         ``preconditioner``; ``condition``, of the preconditioned Laplacian.
@@ -123,18 +119,18 @@ def resistance_embedding(
 ) -> Embedding:
     """Embedding of the graph of the given records, one Laplacian solve per probe.
 
-    In the mean over signs every resistance lies within (1 +- rtol)^2 of the truth.
+    In the mean over signs every resistance lies within (1 +- rtol)^2 of the truth. The result does
+    not depend on ``parallel``, whose threads also ask ``cancelled``.
 
     Parameters
     ----------
     u, v, weight : (n_records,)
-        Edge records; parallel records stay separate, each with its own signs, and loops are
-        ignored. ``weight`` is the conductance a record has now (weight / keep_probability).
+        Parallel records stay separate, each with its own signs; loops are ignored. ``weight`` is
+        the present conductance of a record (weight / keep_probability).
     sign_key : (n_records,) uint64 or uint32
-        What names a record for ever; equal keys get equal signs.
-    n_nodes, n_probes : int
-        Size of the embedding; the relative standard deviation of the projected term is
-        sqrt(2 / n_probes).
+        Permanent name of a record; equal keys get equal signs.
+    n_probes : int
+        The relative standard deviation of the projected term is sqrt(2 / n_probes).
     seed : int
         Of the signs; the same for every embedding of one stream.
     ridge : float
@@ -144,19 +140,8 @@ def resistance_embedding(
     max_iter : int
         Limit on the steps, of the spectral bounds and of the solve each.
     preconditioner : {"auto", "jacobi", "approx-chol"}
-        ``auto`` takes Jacobi, in float32, where the spectrum of the normalised Laplacian reaches
-        down to 0.015 at most (Chebyshev then needs at most 40 steps), else approximate Cholesky
-        in float64.
-    cancelled, progress
-        As in `peewit.solvers.iteration_loop.iterate`; asked from the threads of ``parallel``.
-    parallel : callable
-        ``map`` of a thread pool; the result does not depend on it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `Graph.from_edges`; keys of another type or length; ``n_probes`` < 1; ``ridge`` < 0;
-        ``rtol`` outside (0, 1); no such preconditioner.
+        ``auto`` takes Jacobi, in float32, where the normalized Laplacian has no non-zero eigenvalue
+        below 0.015 (Chebyshev then needs at most 40 steps), else approximate Cholesky in float64.
 
     References
     ----------
@@ -182,7 +167,7 @@ def resistance_embedding(
 class ResistanceSystem:
     """The equations behind resistances: built once, then asked for a spectral gap or an embedding.
 
-    Its arguments are those of `resistance_embedding`.
+    Takes the arguments of `resistance_embedding`.
     """
 
     def __init__(
@@ -223,7 +208,7 @@ class ResistanceSystem:
     def spectral_gap(self) -> float:
         """Lower estimate of the smallest non-zero eigenvalue of ``D^-1 (L + ridge I)``.
 
-        Zero where it lies below 0.015 or was not found in a few steps.
+        Zero if it lies below 0.015 or was not found in a few steps.
         """
         bounds = self._tried_bounds()
         return bounds.lowest if bounds.status is Status.CONVERGED else 0.0
@@ -231,16 +216,12 @@ class ResistanceSystem:
     def local_bounds(self) -> FloatArray | None:
         """(n_nodes,) s with ``R_uv <= s_u / d_u + s_v / d_v`` for two nodes of a component (B17).
 
-        With P the random walk, ``R_uv = sum_j b' D^-1 (A D^-1)^j b``, whose terms are at most
-        ``P^j(u, u) / d_u + P^j(v, v) / d_v``; what follows the first 2 k of them is at most
-        ``1 / lambda`` times the next, lambda the spectral gap. So s_u is the sum of the first 2 k
-        return probabilities and of the next one over lambda, here with k = 3. They are estimated
-        by 32 random vectors, to about a quarter of what they exceed 1 by.
-
-        Returns
-        -------
-        (n_nodes,) float64 or None
-            None where no spectral gap was found, or was given up below 0.015.
+        None without a spectral gap of at least 0.015. With P the random walk,
+        ``R_uv = sum_j b' D^-1 (A D^-1)^j b``, whose terms are at most
+        ``P^j(u, u) / d_u + P^j(v, v) / d_v``; the terms after the first 2 k are together at most
+        ``1 / lambda`` times the next one, lambda the spectral gap. So s_u is the sum of the first 2
+        k return probabilities and of the next one over lambda, here with k = 3. 32 random vectors
+        estimate their excess over 1 to about a quarter.
         """
         gap = self.spectral_gap()
         if gap <= 0.0:
@@ -249,9 +230,9 @@ class ResistanceSystem:
         return self._walk().returns(_WALK_STEPS, last_factor=1.0 / gap, seed=seed)
 
     def clusters(self, most: int, *, n_rounds: int, start: Int32Array | None = None) -> Int32Array:
-        """(n_nodes,) clusters of at most so many nodes, by label propagation, each connected.
+        """(n_nodes,) connected clusters of at most ``most`` nodes, by label propagation.
 
-        It begins with clusters of before, ``start``, or with single nodes.
+        Propagation starts from the clusters ``start``, or from single nodes.
         """
         records, n_nodes = self._records, self._records.n_nodes
         cluster = np.arange(n_nodes, dtype=np.int32) if start is None else start.copy()
@@ -265,9 +246,9 @@ class ResistanceSystem:
         return number
 
     def embedding(self, *, n_probes: int, rtol: float = 1e-2) -> Embedding:
-        """Embedding of the graph, see `resistance_embedding`; the last thing to be asked.
+        """Embedding of the graph, see `resistance_embedding`; call it last.
 
-        What the system holds is let go when it is no longer needed.
+        It releases the matrix and the records of the system as soon as they are not needed.
         """
         if n_probes < 1:
             raise ValueError(f"n_probes must be >= 1, got {n_probes}")
@@ -346,7 +327,7 @@ class ResistanceSystem:
         )
 
     def _by_cholesky(self) -> "_Conditioned":
-        """The Laplacian with approximate Cholesky and the spectrum of the two, found twice."""
+        """The Laplacian with approximate Cholesky and their spectrum, estimated from two starts."""
         self._normalized = None
         operator = _in_float64(self._matrix)
         preconditioner = ApproximateCholesky(operator)
@@ -396,7 +377,7 @@ class ResistanceSystem:
         rhs: Float32Array,
         rtol: float,
     ) -> tuple[Float32Array, Status, int, float]:
-        """The same for the other preconditioners, in float64, a few columns at a time."""
+        """The same for other preconditioners, in float64, a few columns at a time."""
         operator = system.operator
         inverse = inverse_diagonal.astype(np.float64)
         smooth = operator.indptr, operator.indices, operator.weight, inverse
@@ -423,7 +404,7 @@ class ResistanceSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Conditioned:
-    """A Laplacian, the preconditioner chosen for it, and how well that fits."""
+    """A Laplacian, its preconditioner, and the spectral bounds of the two."""
 
     operator: ShiftedLaplacian
     preconditioner: Preconditioner
@@ -431,7 +412,7 @@ class _Conditioned:
 
 
 def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:
-    """The same matrix in float64, its diagonal exactly the row sums and the shift."""
+    """The same matrix in float64, its diagonal exactly the row sums plus the shift."""
     data = operator.weight.astype(np.float64)
     shift = operator.shift.astype(np.float64)
     degree = np.empty(operator.n_nodes)
@@ -442,7 +423,7 @@ def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:
 
 
 def _worst(statuses: list[Status]) -> Status:
-    """Cancelled before anything else, converged only where all are."""
+    """Cancelled if any is; converged only if all are."""
     failed = [status for status in statuses if status is not Status.CONVERGED]
     if not failed:
         return Status.CONVERGED
@@ -455,27 +436,19 @@ def edge_resistance(
     v: npt.ArrayLike,
     conductance: npt.ArrayLike = 0.0,
 ) -> Float32Array:
-    """Estimated effective resistance between u and v, infinite across components.
+    """(n_pairs,) float32 estimated effective resistances, infinite across components.
+
+    The unit is 1 / weight.
 
     Parameters
     ----------
     embedding : Embedding
-        Of the graph the resistances are asked of.
+        Of the graph that has the resistances.
     u, v : (n_pairs,) integers
         Nodes of the embedding.
     conductance : float or (n_pairs,) floats
-        Weight between u and v in that graph, parallel records summed. Less than there is, as 0 by
-        default, makes the estimate too large by ``2 w / (d_u d_v)``, never too small.
-
-    Returns
-    -------
-    (n_pairs,) float32
-        Unit 1 / weight.
-
-    Raises
-    ------
-    ValueError
-        Unequal lengths, or a node outside the embedding.
+        Weight between u and v in that graph, parallel records summed. A smaller value, such as the
+        default 0, makes the estimate too large by ``2 w / (d_u d_v)``, never too small.
     """
     heads = checked_nodes("u", u, embedding.n_nodes)
     tails = checked_nodes("v", v, embedding.n_nodes)

@@ -1,9 +1,9 @@
 """Error bounds: how far each entry of a solution may be from the truth, from its residual alone.
 
-A residual is a current that should not flow. What it does to the potential of a node is at most
-what it would do if all of it met the resistance of the lighter of the two ways to the ground, its
-own or the node's. A single path is never better than the graph (B5): so one shortest path for each
-node bounds every error, without another solve.
+A residual is a current that should not flow. It changes the potential of a node by at most the
+current times the smaller of two resistances to the ground, its own and the node's. A single path
+never has less resistance than the graph (B5), so one shortest path per node bounds every error,
+without another solve.
 """
 
 from typing import Final
@@ -24,18 +24,9 @@ _NO_LENGTH: Final = 1e-300
 def error_bounds(
     graph: Graph, x: FloatArray, rhs: FloatArray, *, scale: float, shift: FloatArray
 ) -> FloatArray:
-    """(n_nodes, k) bounds on what is wrong with a solution of (scale L + diag(shift)) x = rhs.
+    """(n_nodes, k) bounds on the error of a solution of (scale L + diag(shift)) x = rhs.
 
-    Parameters
-    ----------
-    graph : Graph
-    x, rhs : (n_nodes, k) float64
-        On components without shift ``x`` has zero mean, and what the sum of ``rhs`` is off by is
-        taken out.
-    scale : float
-        > 0.
-    shift : (n_nodes,) float64
-        >= 0.
+    On components without shift ``x`` has zero mean, and the sum of ``rhs`` is projected out.
 
     Notes
     -----
@@ -69,7 +60,7 @@ def error_bounds(
 
 
 def _resistances(graph: Graph, scale: float, shift: FloatArray) -> FloatArray:
-    """(n_nodes,) resistance of the best path of each node to the ground."""
+    """(n_nodes,) resistance of the best path from each node to the ground."""
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency
     lengths = sp.csr_array(

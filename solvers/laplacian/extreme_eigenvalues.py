@@ -1,9 +1,9 @@
 """Extreme eigenvalues of L_H^+ L_G by block Lanczos in the L_H inner product, with bounds.
 
 The caller multiplies by L_G, which may be too large for memory; everything else happens here. In
-this module V_1 ... V_k are blocks of columns that are orthonormal in the inner product of H,
-A = L_H^+ L_G, T = V^T L_G V the projected matrix and theta its eigenvalues, the Ritz values. These
-are Rayleigh quotients, so they lie inside the spectrum of A however inexact the solves are.
+this module V_1 ... V_k are blocks of columns that are orthonormal in the inner product of H, A =
+L_H^+ L_G, T = V^T L_G V the projected matrix and theta its eigenvalues, the Ritz values. These are
+Rayleigh quotients, so they lie inside the spectrum of A however inexact the solves are.
 
 **Outer bounds.** For an eigenpair (lambda, x) of A, x of norm 1, A V = V T + V_{k+1} B E_k^T + F
 gives, multiplied by x^T L_H from the left and (lambda - T)^{-1} E_1 from the right,
@@ -12,13 +12,12 @@ gives, multiplied by x^T L_H from the left and (lambda - T)^{-1} E_1 from the ri
 
     (1)  |V_1^T L_H x| <= |B E_k^T R E_1| + sum_j |F_j| |E_j^T R E_1| ,   R = (lambda - T)^{-1} .
 
-The left side is how much of x the start block held. That block spans a random subspace without
-preferred direction, so that the square of the left side has the Beta(p/2, (d - p)/2) distribution
-for p vectors in dimension d. Where the right side is below its quantile there is no eigenvalue,
-but for the probability of the quantile. This is the argument of van Dorsselaer, Hochstenbach and
-van der Vorst for one vector and exact products, there with the Lanczos polynomial, whose
-inverse the right side is; the event speaks of the start alone, so the bounds of all steps hold
-together.
+The left side is the part of x in the start block. The block spans a random subspace without
+preferred direction, so the square of the left side has the Beta(p/2, (d - p)/2) distribution for p
+vectors in dimension d. If the right side is below a quantile of it, lambda is no eigenvalue, up to
+the probability of that quantile. Van Dorsselaer, Hochstenbach and van der Vorst argue so for one
+vector and exact products, with the Lanczos polynomial, whose inverse the right side is. The random
+event concerns the start alone, so the bounds of all steps hold together.
 
 References
 ----------
@@ -40,11 +39,11 @@ from peewit.solvers.kernels.inner_products import cross_products, subtract_combi
 from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
 
 _SMALLEST: Final = 1e-10
-"""What is left of a block is rounding when it is shorter than this part of it."""
+"""A block whose remainder is shorter than this part of it holds only rounding."""
 _FLATTEST: Final = 1e-7
 """Directions shorter than this part of the longest are lost in the rounding of a Gram matrix."""
 _WORST_GRAM: Final = 1e6
-"""Condition of the Gram matrix above which a block is orthonormalised twice."""
+"""Condition of the Gram matrix above which a block is orthonormalized twice."""
 _POINTS_PER_DECADE: Final = 25
 _NEAREST: Final = 1e-12
 _N_SCANS: Final = 3
@@ -53,30 +52,18 @@ _SCAN_POINTS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Krylov:
-    """What is known after k steps, besides the basis V_1 ... V_{k+1} that the caller keeps.
+    """The state after k steps, besides the basis V_1 ... V_{k+1} that the caller keeps.
 
-    Attributes
-    ----------
-    dimension : int
-        Of the whole space.
-    widths : tuple of int
-        Columns of V_1 ... V_k and of V_{k+1}; the last is 0 once the space is exhausted.
-    projected : (K, K) float64
-        T, K the sum of the first k widths.
-    coupling : (p_{k+1}, p_k) float64
-        B.
-    errors : tuple of float
-        |F_j| of every step, from the errors of the solves.
-    start_error : float
-        How far V_1 may be from a random block, in the norm of H.
+    ``widths`` are the columns of V_1 ... V_k and of V_{k+1}; the last is 0 once the space is
+    exhausted.
     """
 
-    dimension: int
+    dimension: int  # of the whole space
     widths: tuple[int, ...]
-    projected: FloatArray
-    coupling: FloatArray
-    errors: tuple[float, ...]
-    start_error: float
+    projected: FloatArray  # (K, K) T, K the sum of the first k widths
+    coupling: FloatArray  # (p_{k+1}, p_k) B
+    errors: tuple[float, ...]  # |F_j| of every step, from the errors of the solves
+    start_error: float  # distance of V_1 from a random block, at most, in the norm of H
 
     @property
     def n_steps(self) -> int:
@@ -85,37 +72,21 @@ class Krylov:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the solves are not exact enough for another step; mostly the space is spanned."""
+        """Whether the solves are too inexact for another step, mostly as the space is spanned."""
         return self.widths[-1] == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One end of the spectrum.
+    """One end of the spectrum."""
 
-    Attributes
-    ----------
-    ritz : float
-        The extreme Ritz value; the eigenvalue is not nearer to the middle.
-    residual : float
-        |A x - ritz x| of its vector: some eigenvalue is as near.
-    outer : float
-        The eigenvalue is not farther out, but for the probability asked.
-    """
-
-    ritz: float
-    residual: float
-    outer: float
+    ritz: float  # extreme Ritz value; the eigenvalue is at least as far out
+    residual: float  # |A x - ritz x| of its vector: some eigenvalue is as near
+    outer: float  # the eigenvalue is not farther out, with the probability given
 
 
 def start_krylov(metric: RefinedSolver, *, n_vectors: int, seed: int) -> tuple[Krylov, FloatArray]:
-    """The state before the first step, and V_1: random and orthonormal.
-
-    Raises
-    ------
-    ValueError
-        ``n_vectors`` < 1.
-    """
+    """The state before the first step, and V_1: random and orthonormal."""
     if n_vectors < 1:
         raise ValueError(f"n_vectors must be at least 1, got {n_vectors}")
     n_vectors = min(n_vectors, metric.dimension)
@@ -138,12 +109,12 @@ def start_krylov(metric: RefinedSolver, *, n_vectors: int, seed: int) -> tuple[K
 def advance_krylov(
     krylov: Krylov, metric: RefinedSolver, basis: Sequence[FloatArray], product: FloatArray
 ) -> tuple[Krylov, FloatArray]:
-    """One step: the state after it and V_{k+1}.
+    """The state after one more step, and V_{k+1}.
 
     Parameters
     ----------
     krylov : Krylov
-        State before the step; must not be exhausted.
+        Must not be exhausted.
     metric : RefinedSolver
         H.
     basis : sequence of (n_nodes, p) arrays
@@ -181,17 +152,7 @@ def advance_krylov(
 def spectrum_ends(krylov: Krylov, *, probability: float = 0.99) -> tuple[End, End]:
     """The least and the greatest eigenvalue: Ritz values, residuals and outer bounds.
 
-    Parameters
-    ----------
-    krylov : Krylov
-        After at least one step.
-    probability : float
-        Both outer bounds hold together with it, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        ``probability`` outside (0, 1), or no step was done.
+    Both outer bounds hold together with ``probability``; at least one step must be done.
     """
     if not 0.0 < probability < 1.0:
         raise ValueError(f"probability must lie in (0, 1), got {probability}")
@@ -226,11 +187,11 @@ class _OuterBounds:
         return End(ritz=ritz, residual=residual, outer=ritz + side * self._distance(ritz, side))
 
     def _distance(self, ritz: float, side: int) -> float:
-        """How far beyond the Ritz value an eigenvalue may be.
+        """Distance beyond the Ritz value at which an eigenvalue may still lie.
 
         The right side of (1) is scanned from far away, where |lambda - theta| alone bounds it. Its
-        poles lie at the Ritz values, all on the other side, so in the logarithm of the distance it
-        changes no faster than the points of the scan follow.
+        poles lie at the Ritz values, all on the other side, so it changes slowly enough in the
+        logarithm of the distance for the points of the scan to follow.
         """
         if self._least <= 0.0:
             return np.inf
@@ -252,7 +213,7 @@ class _OuterBounds:
         return float(distances[-1])
 
     def _right_side(self, values: FloatArray) -> FloatArray:
-        """The right side of (1) for several lambda; of each |E_j^T R E_1| the Frobenius norm."""
+        """The right side of (1) for several lambda, with Frobenius norms of E_j^T R E_1."""
         scaled = self._first / (values[:, None] - self._ritz)[:, None, :]  # (R E_1)^T S
         coupled = scaled @ self._last.T  # (B E_k^T R E_1)^T
         norms = np.linalg.norm(coupled, 2, axis=(1, 2)) if coupled.size else np.zeros(len(values))
@@ -263,7 +224,7 @@ class _OuterBounds:
 
 
 def _least_overlap(dimension: int, n_vectors: int, risk: float) -> float:
-    """What |V_1^T L_H x| falls below with probability ``risk``."""
+    """Value that |V_1^T L_H x| falls below with probability ``risk``."""
     if n_vectors >= dimension:
         return 1.0
     return float(np.sqrt(betaincinv(n_vectors / 2.0, (dimension - n_vectors) / 2.0, risk)))

@@ -15,7 +15,7 @@ from peewit.solvers.row_ranges import Parallel, RowRanges
 LaplacianName = Literal["normalized", "combinatorial"]
 _ROUNDING = 16
 _LEAST_WORK = 1 << 21
-"""Entries times columns from which a product is worth dividing among threads."""
+"""Products with fewer entries times columns are not divided among threads."""
 
 LAPLACIANS: tuple[LaplacianName, ...] = ("normalized", "combinatorial")
 
@@ -24,27 +24,17 @@ LAPLACIANS: tuple[LaplacianName, ...] = ("normalized", "combinatorial")
 class IteratedLaplacian:
     """L^power in one floating type; build it with `of_graph` (A2), (A3).
 
-    Attributes
-    ----------
-    indptr, indices, weight : CSR arrays
-        D - L, the adjacency matrix scaled as the Laplacian asks.
-    diagonal : (n_nodes,) array
-        Of the Laplacian itself; 0 at isolated nodes.
-    power : int
-        Products that make one of the iterated Laplacian.
-    ranges : RowRanges
-        The rows divided for products.
-    ignores_constants : bool
-        Whether L 1 = 0: not of the normalized Laplacian.
+    ``indptr``, ``indices`` and ``weight`` are D - L as CSR: the adjacency matrix, scaled for a
+    normalized Laplacian.
     """
 
     indptr: AnyArray
     indices: AnyArray
     weight: RealArray
-    diagonal: RealArray
+    diagonal: RealArray  # (n_nodes,) of L; 0 at isolated nodes
     power: int
     ranges: RowRanges
-    ignores_constants: bool
+    ignores_constants: bool  # L 1 = 0: false for the normalized Laplacian
 
     @classmethod
     def of_graph(
@@ -97,13 +87,13 @@ class IteratedLaplacian:
         )
 
     def serial(self, dtype: Any) -> "IteratedLaplacian":
-        """The same in another floating type for products that are tasks themselves."""
+        """The same in another floating type, for products inside tasks that run in threads."""
         return replace(self.rounded(dtype), ranges=replace(self.ranges, parallel=map))
 
     def of_ones(self) -> RealArray:
-        """L^power @ 1, (n_nodes, 1); exactly 0 where constants cost nothing.
+        """L^power @ 1, (n_nodes, 1), without the entries that are only rounding.
 
-        So it is where neighbors have equal degrees: what rounding leaves there is taken off.
+        It is exactly 0 where L 1 = 0, and where neighbors have equal degrees.
         """
         ones = np.ones((self.n_nodes, 1))
         if self.ignores_constants:

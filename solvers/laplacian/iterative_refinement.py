@@ -1,8 +1,8 @@
 """Iterative refinement: Laplacian systems solved to a measured error in the energy norm.
 
-A residual says little about the error of an ill-conditioned system. Here each solve is corrected by
-another one for its residual (iterative refinement), whose energy is the error before it. Most of
-the work is in float32, at half the traffic; residuals are float64.
+The residual of an ill-conditioned system says little about its error. So each solve is corrected by
+a solve for its residual; the energy of the correction is the error before it. Most work is in
+float32, at half the memory traffic; residuals are float64.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,50 +27,32 @@ _STAGE_RTOL: Final = 3e-5
 """Residual of one correction."""
 _MAX_STAGES: Final = 8
 _SLOW: Final = 0.05
-"""A correction that leaves more than this part of the error asks for a better solver."""
+"""A correction that leaves more than this part of the error calls for a better solver."""
 _SAFETY: Final = 10.0
-"""A correction may leave so many times more of the error than the one before it did."""
+"""Factor by which a correction may reduce the error less than the one before it did."""
 _COLUMNS_AT_ONCE: Final = 2
-"""Columns that are solved for together; fixed, so that nothing depends on who maps them."""
+"""Columns solved together; fixed, so that results do not depend on ``mapped``."""
 
 Map: TypeAlias = Callable[
     [Callable[[FloatArray], FloatArray], Iterable[FloatArray]], Iterable[FloatArray]
 ]
-"""As the builtin ``map``; that of a pool works on several columns at a time."""
+"""Like the builtin ``map``; that of a pool works on several columns at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RefinedSolution:
-    """Solutions of L x = b with their errors.
+    """Solutions of L x = b with their errors."""
 
-    Attributes
-    ----------
-    x : (n_nodes, k) float64
-        Zero mean on every component.
-    product : (n_nodes, k) float64
-        L x.
-    error : (k,) float64
-        Estimated energy norm of what is wrong, sqrt(e^T L e), with a margin.
-    """
-
-    x: FloatArray
-    product: FloatArray
-    error: FloatArray
+    x: FloatArray  # (n_nodes, k), zero mean on every component
+    product: FloatArray  # (n_nodes, k), L x
+    error: FloatArray  # (k,) estimated energy norm of the error, sqrt(e^T L e), with a margin
 
 
 class RefinedSolver:
     """The pseudo-inverse of a graph's Laplacian, and products with it, in float64.
 
-    Parameters
-    ----------
-    graph : Graph
-        Weights are conductances.
-    rtol : float
-        Error asked for, relative to the solution, both in the energy norm.
-    mapped : callable
-        Maps over groups of columns; results do not depend on it.
-    cancelled : callable or None
-        Asked in every step; once true the present call returns what it has.
+    ``rtol`` is the error relative to the solution, both in the energy norm. Results do not depend
+    on ``mapped``, which maps over groups of columns. A cancelled call returns what it has.
     """
 
     def __init__(
@@ -101,7 +83,7 @@ class RefinedSolver:
         return self._by_columns(self.graph.laplacian_product, block)
 
     def project(self, block: FloatArray) -> None:
-        """Subtract the mean of every component in place; products with L do not see it."""
+        """Subtract the mean of every component in place; this does not change products with L."""
         graph = self.graph
         sums = np.zeros((graph.n_components, block.shape[1]))
         component_sums(block, graph.component, sums)
@@ -120,7 +102,7 @@ class RefinedSolver:
     def solve(self, rhs: FloatArray) -> RefinedSolution:
         """Solve for ``rhs`` (n_nodes, k), whose sums must be zero on every component.
 
-        Falls short of ``rtol`` where float64 does; the error tells.
+        Where float64 does not reach ``rtol``, the ``error`` of the solution says so.
         """
         x, product = np.zeros_like(rhs), np.zeros_like(rhs)
         scale = last = error = np.zeros(rhs.shape[1])
@@ -143,11 +125,11 @@ class RefinedSolver:
             last = energy
             if self._is_cancelled() or (is_slow and not self._turn_to_best()):
                 break
-        self.project(x)  # float32 leaves means behind, which no product shows
+        self.project(x)  # float32 leaves means behind, which products do not show
         return RefinedSolution(x=x, product=product, error=error)
 
     def _correction(self, residual: FloatArray) -> tuple[FloatArray, bool]:
-        """L^+ residual to a few digits, and whether the solver got that far."""
+        """L^+ residual to a few digits, and whether the solver converged."""
         norms = np.sqrt(column_dots(residual, residual))
         norms[norms == 0] = 1.0
         statuses: list[Status] = []
@@ -165,7 +147,7 @@ class RefinedSolver:
         return correction * norms, all(status is Status.CONVERGED for status in statuses)
 
     def _settle(self) -> None:
-        """Keep the preconditioner that the first solve chose: no later one may change it."""
+        """Fix the preconditioner that the first solve chose: no later solve may change it."""
         self._is_settled = True
         if self._solver.chosen != "jacobi":
             self._turn_to_best()
@@ -175,7 +157,7 @@ class RefinedSolver:
         )
 
     def _turn_to_best(self) -> bool:
-        """Go on in float64 with approximate Cholesky; False when that was in use already."""
+        """Go on in float64 with approximate Cholesky; False if it is in use already."""
         if self._is_best:
             return False
         self._is_best = True

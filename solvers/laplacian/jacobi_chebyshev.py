@@ -1,7 +1,7 @@
 """Jacobi-preconditioned Chebyshev iteration in float32, its rows divided among threads.
 
-The method of `peewit.solvers.laplacian.preconditioned_chebyshev` for the one preconditioner that
-needs no pass of its own: product, step, preconditioning and turn are one pass over the matrix.
+The method of `peewit.solvers.laplacian.preconditioned_chebyshev` for the preconditioner that needs
+no pass of its own: a step is one pass over the matrix.
 """
 
 from dataclasses import dataclass
@@ -21,17 +21,9 @@ from peewit.solvers.row_ranges import RowRanges
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JacobiChebyshev(ChebyshevCycles):
-    """The method with diag(L) for M, in float32; k that is a multiple of 32 is fastest by far.
+    """Chebyshev iteration with M = diag(L), in float32; fastest by far for k a multiple of 32."""
 
-    Attributes
-    ----------
-    inverse_diagonal : (n_nodes,) float32
-        1 / diag(L), zero where that is.
-    rows : RowRanges
-        Runs the tasks of one step.
-    """
-
-    inverse_diagonal: Float32Array
+    inverse_diagonal: Float32Array  # (n_nodes,) 1 / diag(L), zero where diag(L) is
     rows: RowRanges
 
     def step(self, state: ChebyshevState) -> ChebyshevState:
@@ -64,7 +56,7 @@ class JacobiChebyshev(ChebyshevCycles):
         return state
 
     def smoothed(self, state: ChebyshevState) -> Float32Array:
-        """``diag(L)^-1 A Z`` of the solutions Z, in memory that the state no longer needs."""
+        """``diag(L)^-1 A Z`` of the solutions Z; it reuses memory of the state."""
 
         def rows(start: int, stop: int) -> None:
             smooth_rows(
@@ -85,7 +77,7 @@ class JacobiChebyshev(ChebyshevCycles):
         self.rows.run(rows)
 
     def _energy(self, state: ChebyshevState) -> FloatArray:
-        """As above, summed over fixed ranges of rows."""
+        """Sums over fixed ranges of rows."""
 
         def rows(start: int, stop: int) -> FloatArray:
             energies: FloatArray = scaled_energies(

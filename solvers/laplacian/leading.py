@@ -1,8 +1,8 @@
-"""The few directions in which the residuals of many columns lie.
+"""Leading directions: the few directions in which the residuals of many columns lie.
 
-A start that solved the system before one more label leaves a residual of that label and of little
-else, the same in every column up to a factor. So a solve for one or two combinations of the columns
-does for all of them: its vectors stay in the processor's cache, where those of a block do not.
+If a start solved the system before one more label, the residuals of all columns are nearly
+multiples of one vector. A solve for one or two combinations of the columns then serves all of them,
+and its vectors stay in the processor's cache.
 """
 
 from dataclasses import dataclass
@@ -12,44 +12,29 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray, RealArray
 
 LEAST_COLUMNS = 3
-"""Fewer columns are not worth combining."""
+"""Blocks of fewer columns are not combined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeadingDirections:
     """Combinations of residuals that stand for all of them.
 
-    Attributes
-    ----------
-    columns : (n_nodes, r)
-        The combinations, orthogonal; r is less than half the number of residuals, and 0 where
-        these are small enough as they are.
-    mix : (r, k) float64
-        ``columns @ mix`` are the residuals, up to what was allowed.
-    left : (k,) float64
-        Relative norm of what is left of each column.
+    ``columns`` (n_nodes, r) are orthogonal; r is less than half the number of residuals, and 0 if
+    these are small enough already.
     """
 
     columns: RealArray
-    mix: FloatArray
-    left: FloatArray
+    mix: FloatArray  # (r, k) ``columns @ mix`` are the residuals, up to the allowed error
+    left: FloatArray  # (k,) relative norm of the error of each column
 
     @classmethod
     def of_residuals(
         cls, residual: RealArray, norms: FloatArray, allowed: float
     ) -> "LeadingDirections | None":
-        """The fewest directions beside which no column keeps more than ``allowed``.
+        """The fewest directions outside which no column keeps more than ``allowed``.
 
-        None where half as many directions as columns are left, or more.
-
-        Parameters
-        ----------
-        residual : (n_nodes, k)
-            Of the start.
-        norms : (k,) float64, > 0
-            What residuals are measured against.
-        allowed : float
-            Relative norm of what may be left of each column.
+        None if that takes half as many directions as columns, or more. ``allowed`` is relative to
+        ``norms``, (k,) and > 0, against which residuals are measured.
         """
         n_columns = residual.shape[1]
         scaled = residual.T @ residual / np.outer(norms, norms)

@@ -1,7 +1,6 @@
-"""Led blocks: many columns whose start leaves a residual that a few directions hold.
+"""Led blocks: many columns, the residuals of whose start lie in a few directions.
 
-The directions are solved for, and their solutions mixed into the start, at the cost of so few
-columns.
+The directions are solved for, and their solutions mixed into the start.
 """
 
 from collections.abc import Callable
@@ -25,23 +24,11 @@ _ROWS_AT_ONCE: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LedBlock:
-    """Iterates of a block, and how they were reached.
+    """Iterates of a block, and how they were reached."""
 
-    Attributes
-    ----------
-    x : (n_nodes, k)
-        Iterates, in the memory of the start.
-    status : Status
-        Of the solve for the directions; converged where there was none.
-    residual : (k,) float64
-        Bound on the relative residual of every column, infinite where nothing is known of it.
-    n_iter : int
-        Steps.
-    """
-
-    x: RealArray
-    status: Status
-    residual: FloatArray
+    x: RealArray  # (n_nodes, k), in the memory of the start
+    status: Status  # of the solve for the directions; converged if there was none
+    residual: FloatArray  # (k,) bound on the relative residual; infinite if unknown
     n_iter: int = 0
 
 
@@ -56,7 +43,7 @@ def lead(
     patience: int | None,
     run: Callable[..., Outcome[PCGState]],
 ) -> LedBlock:
-    """The start, and added to it a solution for the few directions that hold its residual."""
+    """The start, plus a solution for the few directions that hold its residual."""
     led = LedBlock(x=start, status=Status.CONVERGED, residual=np.full(rhs.shape[1], np.inf))
     if rhs.shape[1] < LEAST_COLUMNS or not start.any():
         return led
@@ -92,7 +79,7 @@ def _solved_directions(
     patience: int | None,
     run: Callable[..., Outcome[PCGState]],
 ) -> LedBlock:
-    """Columns with residuals of norms up to ``allowed``; in float32 as far as that goes."""
+    """Columns whose residuals have norms up to ``allowed``; in float32 as far as that reaches."""
     start, norms, n_iter = np.zeros_like(rhs), np.ones(rhs.shape[1]), 0
     single = system.in_single()
     if single is not None:
@@ -110,7 +97,7 @@ def _solved_directions(
 
 
 def _residual(operator: ShiftedLaplacian, rhs: RealArray, x: RealArray) -> RealArray:
-    """A new block of what M x leaves of ``rhs``."""
+    """``rhs`` - M x as a new block."""
     residual = np.empty_like(rhs)
     operator.product(x, residual)
     np.subtract(rhs, residual, out=residual)

@@ -1,11 +1,11 @@
 """Block preconditioned conjugate gradients: all right-hand sides at once, one product per step.
 
-Every column has its own step lengths and its own stop test. A column is done only when its true
-residual says so; done columns leave the block.
+Every column has its own step lengths and stop test. A column is done only when its true residual is
+small enough; done columns leave the block.
 
-Steps may be done in float32 for an answer in float64: with one or two columns they only move the
-matrix and vectors through memory, of which that is half. True residuals are then taken, and what
-the steps gave is summed, in float64 (residual replacement).
+Steps may be done in float32 for an answer in float64: with one or two columns they are bound by
+memory traffic, which float32 halves. True residuals and the sum of the steps are then computed in
+float64 (residual replacement).
 
 References
 ----------
@@ -37,20 +37,19 @@ _IMPROVEMENT = 0.8
 _FORECAST_EVERY = 5
 _LEAST_GAIN = 0.5
 _FIRST_GUESS, _DOUBT = 10, 1.5
-_START_SHARE = 0.1  # of rtol, that rounding of the start may be
+_START_SHARE = 0.1  # of rtol; most that rounding of the start may be
 
 FIRST_FORECAST = 20
-"""Steps after which a run says how many it may take."""
+"""Steps after which a run forecasts how many it takes."""
 
 
 @dataclass(slots=True, eq=False)
 class PCGState:
-    """The columns still at work, and where all columns stand.
+    """The columns still at work, and the progress of all columns.
 
-    ``columns`` numbers the block's columns in ``relative`` and in ``solution`` (None until a column
-    is done), which hold every column; the other blocks hold the columns at work only. ``base`` is
-    what ``iterate`` is added to where steps are done in float32, and ``is_spent`` says that they
-    came to no more. ``next_energy`` is the energy of the residuals, where a step gave it.
+    ``relative`` and ``solution`` (None until a column is done) hold every column; the other blocks
+    hold the columns at work, whose numbers are ``columns``. Where steps are done in float32,
+    ``iterate`` is what is to be added to ``base``, and ``is_spent`` says that steps gain no more.
     """
 
     relative: FloatArray
@@ -71,10 +70,10 @@ class PCGState:
     history: tuple[float, ...] = ()
     last_true: float = np.inf
     is_spent: bool = False
-    next_energy: FloatArray | None = None
+    next_energy: FloatArray | None = None  # of the residuals, if the last step computed it
 
     def take_rest(self) -> RealArray:
-        """The columns at work as they are; what is in ``iterate`` goes to ``base``, if any."""
+        """The iterates of the columns at work; moves ``iterate`` into ``base``, if there is one."""
         if self.base is None:
             return self.iterate
         self.base += self.iterate
@@ -82,7 +81,7 @@ class PCGState:
         return self.base
 
     def stored(self, done: BoolArray) -> RealArray:
-        """The solution, with these of the columns at work put into it."""
+        """The solution, with the iterates of ``done`` columns stored in it."""
         rest = self.take_rest()
         if self.solution is None and done.all():
             return rest
@@ -95,21 +94,19 @@ class PCGState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockPCG:
-    """The method, for `peewit.solvers.iteration_loop.iterate`.
+    """Block PCG for `peewit.solvers.iteration_loop.iterate`.
 
     Attributes
     ----------
-    operator, preconditioner
-        The system, and an approximate inverse on the space it is solved in.
+    preconditioner : Preconditioner
+        An approximate inverse on the space in which the system is solved.
     exact : ShiftedLaplacian or None
-        The same system in float64 where ``operator`` is in float32 and the answer is not to be.
+        The system in float64, if ``operator`` is in float32 and the answer is to be in float64.
     rhs, start : (n_nodes, k)
         Right-hand sides, inside the range of the operator, and first iterates.
     norms : (k,) float64
-        What residuals are measured against: the norms of the right-hand sides (1 for a zero
-        column, which a zero start solves).
-    rtol : float
-        Relative residual asked of every column.
+        What residuals are measured against: the norms of the right-hand sides (1 for a zero column,
+        which a zero start solves).
     patience : int or None
         Give up (`Status.STAGNATED`) when the slowest column's rate forecasts more steps in all.
     """
@@ -124,7 +121,7 @@ class BlockPCG:
     patience: int | None = None
 
     def init(self) -> PCGState:
-        """Residuals of the start; columns it already solves are done."""
+        """Residuals of the start, without the columns that it already solves."""
         shape, n_columns, dtype = self.rhs.shape, self.rhs.shape[1], self.operator.dtype
         is_mixed = self.exact is not None
         state = PCGState(
@@ -164,7 +161,7 @@ class BlockPCG:
         state.waiting |= (relative <= self.rtol) | ~moving
         since_true = state.n_iter - state.last_true_residual
         restart = np.zeros(state.columns.size, dtype=bool)
-        # a true residual takes a product with all columns: not for the sake of a few
+        # a true residual takes a product with all columns: too much for the sake of a few
         if 4 * state.waiting.sum() >= state.waiting.size or since_true >= _TRUE_RESIDUAL_EVERY:
             restart = self._take_true_residual(state)
         if state.columns.size:
@@ -185,7 +182,7 @@ class BlockPCG:
         return None
 
     def fraction(self, state: PCGState) -> float:
-        """Share of the digits asked for that the slowest column has."""
+        """Share of the requested digits that the slowest column has."""
         if state.columns.size == 0:
             return 1.0
         worst = float(state.relative.max())
@@ -230,9 +227,9 @@ class BlockPCG:
 
     @property
     def _inverse_diagonal(self) -> RealArray | None:
-        """What rows are multiplied with, where that is all that the preconditioner does.
+        """(n_nodes,) factors of rows, if the preconditioner does nothing else.
 
-        Its result is then never stored: its energy and the next directions come of the residuals.
+        Its result is then never stored: energies and directions are computed from the residuals.
         """
         used = self.preconditioner
         if isinstance(used, Jacobi) and not self.operator.projects_products:
@@ -240,7 +237,7 @@ class BlockPCG:
         return None
 
     def _advance(self, state: PCGState, length: RealArray) -> FloatArray:
-        """Step in place; the squared norms of the new residuals."""
+        """Step in place; squared norms of the new residuals."""
         iterate, residual = state.iterate, state.residual
         direction, product = state.direction, state.scratch
         inverse = self._inverse_diagonal
@@ -258,25 +255,25 @@ class BlockPCG:
         return totals[0]
 
     def _take_true_residual(self, state: PCGState) -> BoolArray:
-        """Replace residuals by b - Mx and let solved columns leave; which of the rest restart."""
+        """Replace residuals by b - Mx and drop solved columns; says which of the rest restart."""
         state.last_true_residual, state.next_energy = state.n_iter, None
         left = self._true_residual(state)
         relative = np.sqrt(self.operator.dots(left, left)) / self.norms[state.columns]
         if self.exact is not None:
             worst = float(relative.max())
-            # float32 steps that no longer halve the true residual have no more digits to give
+            # float32 steps that no longer halve the true residual gain no more digits
             state.is_spent = worst > _LEAST_GAIN * state.last_true
             state.last_true = worst
         state.relative[state.columns] = relative
         solved = relative <= self.rtol
         _drop_columns(state, solved)
-        # what seemed done and is not begins anew: its recurrence has drifted from the truth
+        # columns that only seemed done restart: their recurrence has drifted from the truth
         restart = state.waiting
         state.waiting = np.zeros_like(restart)
         return restart
 
     def _true_residual(self, state: PCGState) -> RealArray:
-        """What Mx leaves of b in the columns at work; also becomes ``residual``."""
+        """The columns b - Mx at work; also stored in ``residual``."""
         if self.exact is None:
             operator, left, product = self.operator, state.residual, state.scratch
         else:
@@ -290,7 +287,7 @@ class BlockPCG:
         return left
 
     def _forget_far_starts(self, state: PCGState) -> None:
-        """Begin at 0 where rounding of the start would be more than what may be left."""
+        """Begin at 0 in columns whose start has more rounding error than ``rtol`` allows."""
         relative = state.relative[state.columns]
         is_far = ~(relative <= farthest_start(self.rtol, state.rhs.dtype))
         if is_far.any():
@@ -299,7 +296,7 @@ class BlockPCG:
             state.relative[state.columns[is_far]] = 1.0
 
     def _note_progress(self, state: PCGState) -> None:
-        """Remember when the slowest column last improved, and its recent past."""
+        """Record when the slowest column last improved, and its recent residuals."""
         worst = float(state.relative[state.columns].max())
         if worst < _IMPROVEMENT * state.best:
             state.best, state.last_improvement = worst, state.n_iter
@@ -309,7 +306,8 @@ class BlockPCG:
     def _forecast(self, state: PCGState) -> float:
         """Steps in all by the better of the last two rates; 0 while it is too early to say.
 
-        Before `FIRST_FORECAST` only what is far too slow is told, as fewer steps.
+        Before `FIRST_FORECAST` the forecast is divided by `_DOUBT`, so that only far too slow runs
+        end.
         """
         if state.n_iter < _FIRST_GUESS or state.n_iter % _FORECAST_EVERY:
             return 0.0
@@ -322,7 +320,7 @@ class BlockPCG:
 
 
 def farthest_start(rtol: float, dtype: Any) -> float:
-    """Relative residual of a start beyond which ``rtol`` is out of reach from there."""
+    """Relative residual of a start above which ``rtol`` cannot be reached from it."""
     return _START_SHARE * rtol / float(np.finfo(dtype).eps)
 
 

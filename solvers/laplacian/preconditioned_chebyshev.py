@@ -1,7 +1,7 @@
-"""Preconditioned Chebyshev iteration: every direction is reduced alike, whatever its share.
+"""Preconditioned Chebyshev iteration: it reduces every direction alike, whatever its share.
 
-Conjugate gradients first serve the directions a right-hand side is made of. An edge between two
-communities lives in a direction that hardly any right-hand side contains, and gets nothing.
+Conjugate gradients serve first the directions that dominate a right-hand side, and neglect the
+direction of an edge between two communities, of which hardly any right-hand side has much.
 """
 
 from abc import ABC, abstractmethod
@@ -23,9 +23,9 @@ _WIDEN_ABOVE = 1.2
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ChebyshevState:
-    """Iterate, residual and direction of every column, and where the present cycle stands.
+    """Iterate, residual and direction of every column, and the state of the present cycle.
 
-    A cycle ends with a look at the residual.
+    A cycle ends with a check of the residual.
     """
 
     iterate: RealArray
@@ -44,19 +44,8 @@ class ChebyshevState:
 class ChebyshevCycles(ABC):
     """The method but for its products, for `peewit.solvers.iteration_loop.iterate`.
 
-    Inside the bounds every direction of the error shrinks below ``rtol`` of what it was. The
-    residual is checked at the end; bounds that prove wrong are widened for another cycle.
-
-    Attributes
-    ----------
-    operator : ShiftedLaplacian
-        L.
-    rhs : (n_nodes, k)
-        Inside the range of L; overwritten.
-    bounds : SpectralBounds
-        Of M^-1 L, M the preconditioner.
-    rtol : float
-        In (0, 1).
+    Inside the bounds every direction of the error shrinks below ``rtol`` of its start. The residual
+    is checked at the end of a cycle; bounds that prove wrong are widened for another cycle.
 
     References
     ----------
@@ -64,9 +53,9 @@ class ChebyshevCycles(ABC):
     comments name.
     """
 
-    operator: ShiftedLaplacian
-    rhs: RealArray
-    bounds: SpectralBounds
+    operator: ShiftedLaplacian  # L
+    rhs: RealArray  # (n_nodes, k), inside the range of L; overwritten
+    bounds: SpectralBounds  # of M^-1 L, M the preconditioner
     rtol: float
 
     def init(self) -> ChebyshevState:
@@ -86,7 +75,7 @@ class ChebyshevCycles(ABC):
         return state
 
     def terminate(self, state: ChebyshevState) -> Status | None:
-        """Converged after a cycle whose check is passed; stagnated after too many that are not."""
+        """Converged after a cycle that passes its check; stagnated after too many that do not."""
         if state.relative <= self.rtol:
             return Status.CONVERGED
         if state.n_cycles >= _MAX_CYCLES or not np.isfinite(state.relative):
@@ -100,13 +89,13 @@ class ChebyshevCycles(ABC):
         return 1 - state.n_left / state.bounds.n_chebyshev_steps(self.rtol)
 
     def _begin_cycle(self, state: ChebyshevState) -> None:
-        """Start anew from the present residual."""
+        """Start over from the present residual."""
         self._first_directions(state)
         state.ratio = state.bounds.half_width / state.bounds.centre  # line 2: rho = delta / theta
         state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
 
     def _end_cycle(self, state: ChebyshevState) -> None:
-        """Note what is left of the residual, and begin another cycle in wider bounds."""
+        """Measure the residual, and begin another cycle in wider bounds."""
         energy = self._energy(state)
         left = np.divide(
             energy, state.first_energy, out=np.zeros_like(energy), where=state.first_energy > 0
@@ -136,7 +125,7 @@ class ChebyshevCycles(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chebyshev(ChebyshevCycles):
-    """The method with any preconditioner M."""
+    """Chebyshev iteration with any preconditioner M."""
 
     preconditioner: Preconditioner
 
@@ -167,7 +156,7 @@ class Chebyshev(ChebyshevCycles):
         np.divide(state.scratch, theta, out=state.direction)
 
     def _energy(self, state: ChebyshevState) -> FloatArray:
-        """As above; leaves the residual preconditioned in ``scratch``."""
+        """Leaves the preconditioned residual in ``scratch``."""
         self.preconditioner.apply(state.residual, state.scratch)
         total: FloatArray = column_dots(state.residual, state.scratch)
         return total

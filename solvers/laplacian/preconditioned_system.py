@@ -12,7 +12,7 @@ from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class System:
-    """The matrix, its preconditioner, and how its nodes are numbered (None: as they are)."""
+    """A matrix, its preconditioner, and the order of its nodes (None: that of the graph)."""
 
     operator: ShiftedLaplacian
     preconditioner: Preconditioner
@@ -26,7 +26,7 @@ class System:
         rtol: float,
         patience: int | None,
     ) -> BlockPCG:
-        """Conjugate gradients for a block that is inside, see `BlockPCG`."""
+        """Conjugate gradients for a block in the system's order and type, see `BlockPCG`."""
         return BlockPCG(
             operator=self.operator,
             preconditioner=self.preconditioner,
@@ -38,7 +38,7 @@ class System:
         )
 
     def in_single(self) -> "System | None":
-        """The system in float32, where it is not yet and where that holds it."""
+        """The system in float32; None if it is in float32 already or out of its range."""
         single = self.operator.in_single() if self.operator.dtype == np.float64 else None
         if single is None:
             return None
@@ -50,12 +50,12 @@ class System:
         )
 
     def inside(self, block: RealArray) -> RealArray:
-        """The block in the system's numbering and type; itself where that is how it is."""
+        """The block in the system's order and type; the block itself if nothing changes."""
         rows = block if self.order is None else np.take(block, self.order, axis=0)
         return np.ascontiguousarray(rows, dtype=self.operator.dtype)
 
     def outside(self, block: RealArray) -> RealArray:
-        """The block in the graph's numbering."""
+        """The block in the graph's order."""
         if self.order is None:
             return block
         out = np.empty_like(block)

@@ -1,7 +1,7 @@
 """Preconditioners: Jacobi and approximate Cholesky (library ``approx-chol``).
 
-Both are symmetric, positive semidefinite, and definite on the space the system is solved in.
-Which one serves a graph is found by trying, in `peewit.solvers.laplacian.solver`.
+Both are symmetric, positive semidefinite, and definite on the space in which the system is solved.
+`peewit.solvers.laplacian.solver` chooses between them by trying.
 """
 
 import warnings
@@ -34,13 +34,13 @@ class Preconditioner(Protocol):
         """Fill ``out`` (n_nodes, k) with the approximate solution for ``residual``."""
 
     def rest(self) -> None:
-        """Give back memory that only runs need."""
+        """Release memory that only runs need."""
 
 
 class Jacobi:
     """Division by the diagonal; rows with an empty diagonal (isolated nodes) give zero.
 
-    ``inverse`` is (n_nodes,) what rows are multiplied with.
+    ``inverse`` holds the (n_nodes,) factors of the rows.
     """
 
     name = "jacobi"
@@ -48,7 +48,7 @@ class Jacobi:
 
     def __init__(self, operator: ShiftedLaplacian) -> None:
         diagonal = operator.diagonal
-        valid = diagonal >= np.finfo(diagonal.dtype).tiny  # the inverse of less is not a number
+        valid = diagonal >= np.finfo(diagonal.dtype).tiny  # the inverse of less is infinite
         self.inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=valid)
         self._operator = operator
 
@@ -66,16 +66,11 @@ class Jacobi:
 
 
 class ApproximateCholesky:
-    """A randomised sparse factor L D L^T of the grounded Laplacian (Gao, Kyng, Spielman 2023).
+    """A randomized sparse factor L D L^T of the grounded Laplacian (Gao, Kyng, Spielman 2023).
 
-    A shift becomes edges to one ground node (C2), so that the library always sees a
-    Laplacian. One factor serves every component: the library projects each by itself. Float64,
-    deterministic; holds the GIL.
-
-    Raises
-    ------
-    ValueError
-        The matrix has more than 2^32 - 1 stored entries.
+    A shift becomes edges to one ground node (C2), so that the library always sees a Laplacian. One
+    factor serves every component: the library projects each by itself. Float64, deterministic;
+    holds the GIL. Raises ValueError for a matrix with more than 2^32 - 1 stored entries.
     """
 
     name = "approx-chol"
@@ -91,7 +86,7 @@ class ApproximateCholesky:
                 "use preconditioner='jacobi'"
             )
         with warnings.catch_warnings():
-            # what a factor is worth is seen in residuals
+            # residuals show the worth of a factor
             warnings.filterwarnings("ignore", ".*fell back to a", RuntimeWarning)
             self._factor = approx_chol.factorize_raw(
                 matrix.indptr.astype(np.uint32),
@@ -133,7 +128,7 @@ class ApproximateCholesky:
 
 
 def _grounded_laplacian(operator: ShiftedLaplacian) -> Any:
-    """The operator as a Laplacian: itself, or with one ground node joined by the shift (C2)."""
+    """The operator as a Laplacian; a shift becomes edges to one more node, the ground (C2)."""
     n_nodes = operator.n_nodes
     adjacency = sp.csr_array(
         (operator.weight.astype(np.float64), operator.indices, operator.indptr),

@@ -1,4 +1,4 @@
-"""The matrix scale * L + diag(shift) of a graph, and the projection that its null space asks for.
+"""The matrix scale * L + diag(shift) of a graph, and the projection out of its null space.
 
 No solving here: products, diagonal, component means.
 """
@@ -32,7 +32,7 @@ from peewit.solvers.kernels.laplacian_products import (
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
 _FEW_COMPONENTS = 256
-_LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-15, 1e15  # squares and inverses are in range, too
+_LEAST_IN_SINGLE, _MOST_IN_SINGLE = 1e-15, 1e15  # so that squares and inverses are in range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,21 +43,15 @@ class ShiftedLaplacian:
     ----------
     indptr, indices, weight : CSR arrays
         The scaled adjacency matrix, ``weight`` in the operator's dtype.
-    scale : float
-        What the weights were multiplied with.
     diagonal, shift : (n_nodes,) in the operator's dtype
         diag(M) and the shift.
-    component, component_size : (n_nodes,) int32, (n_components,) float64
-        Connected components of the graph.
-    ranges : RowRanges
-        The rows divided for products.
     projected : (n_components,) bool
         Components on which vectors are kept at zero sum: those without any shift, on which M is
-        singular, or all of them when ``zero_mean`` was asked for.
+        singular, or all of them with ``zero_mean``.
     projects_products : bool
         Whether products leave the space of zero sums and must be projected back.
     graph : Graph or None
-        Whose weights these are, where they were not scaled.
+        The graph whose weights these are; None if they were scaled.
     """
 
     indptr: AnyArray
@@ -66,8 +60,8 @@ class ShiftedLaplacian:
     scale: float
     diagonal: RealArray
     shift: RealArray
-    component: Int32Array
-    component_size: FloatArray
+    component: Int32Array  # (n_nodes,) of the graph
+    component_size: FloatArray  # (n_components,)
     ranges: RowRanges
     projected: BoolArray
     projects_products: bool
@@ -84,7 +78,7 @@ class ShiftedLaplacian:
         dtype: Any,
         parallel: Parallel = map,
     ) -> "ShiftedLaplacian":
-        """The operator of ``graph``; the arguments were checked by the caller."""
+        """The operator of ``graph``, from arguments that the caller has checked."""
         shifted = np.zeros(graph.n_components, dtype=bool)
         shifted[graph.component[shift > 0]] = True
         weight: RealArray = graph.adjacency.data
@@ -108,7 +102,7 @@ class ShiftedLaplacian:
         )
 
     def in_single(self) -> "ShiftedLaplacian | None":
-        """The operator in float32; None where it is out of its range."""
+        """The operator in float32; None if it is out of the range of float32."""
         if not _LEAST_IN_SINGLE <= self.diagonal.max(initial=1.0) <= _MOST_IN_SINGLE:
             return None
         weight = self.weight if self.graph is None else self.graph.weight_in_single
@@ -130,7 +124,7 @@ class ShiftedLaplacian:
         return self.weight.dtype
 
     def product(self, block: RealArray, out: RealArray) -> None:
-        """Fill ``out`` with M @ block, projected where the space asks for it."""
+        """Fill ``out`` with M @ block, projected if `projects_products`."""
         self.ranges.run(self._product_rows(block, out), self._work(block))
         if self.projects_products:
             self.project(out)
@@ -157,11 +151,11 @@ class ShiftedLaplacian:
         return total
 
     def _work(self, block: RealArray) -> int:
-        """Of a product, as `RowRanges.run` counts it."""
+        """Work of a product, in the unit of `RowRanges.run`."""
         return self.weight.size * int(block.shape[1])
 
     def _product_rows(self, block: RealArray, out: RealArray) -> Callable[[int, int], None]:
-        """What fills rows ``start .. stop - 1`` of ``out`` with M @ block."""
+        """A function that fills rows ``start .. stop - 1`` of ``out`` with M @ block."""
         matrix: tuple[Any, Any, Any] = frozen_all(self.indptr, self.indices, self.weight)
         n_columns = block.shape[1]
         if self.dtype == np.float32 and n_columns == 1:
@@ -178,7 +172,7 @@ class ShiftedLaplacian:
             component_sums(block[start:stop], self.component[start:stop], sums)
             return sums
 
-        if self.projected.size > _FEW_COMPONENTS:  # so many sums of every range are too many
+        if self.projected.size > _FEW_COMPONENTS:  # one block of sums for all ranges
             return summed(0, self.n_nodes)
         total: FloatArray = np.add.reduce(self.ranges.run(summed, 2 * block.size))
         return total

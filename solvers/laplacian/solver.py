@@ -1,6 +1,6 @@
 """LaplacianSolver: prepare a graph once, solve many right-hand sides.
 
-Checks arguments, projects, chooses the preconditioner by trying, and says how it went. The
+It checks arguments, projects, chooses the preconditioner by trying, and reports the outcome. The
 iteration itself is in `peewit.solvers.laplacian.pcg`.
 """
 
@@ -34,23 +34,23 @@ from peewit.solvers.status import Status
 SolverPreconditioner = Literal["auto", "jacobi", "multigrid", "approx-chol"]
 
 PATIENCE: Final = {"jacobi": 60, "multigrid": 60}
-"""Steps worth forecasting before the next preconditioner pays.
+"""Forecast of steps above which the next preconditioner pays.
 
 A hierarchy costs about 25 products and 4 to 5 more a step, a factor 15 to 100 products and 10 a
 step (measured).
 """
 
-_LARGEST_EXPONENT: Final = 300  # binary; of what is not brought to size 1 first
+_LARGEST_EXPONENT: Final = 300  # binary; larger numbers are first brought to size 1
 _LARGEST_FACTOR: Final = 2.0**40  # taken out of the matrix instead of multiplied into its weights
-_FARTHEST_EXPONENT: Final = 1000  # so that its inverse is a number, too
+_FARTHEST_EXPONENT: Final = 1000  # so that its inverse is finite, too
 
 _ORDER: Final = 100
-"""Products with one column that cost as much as to find a memory order (measured)."""
+"""Cost of finding a memory order, in products with one column (measured)."""
 
 _TRIED_AT_ONCE: Final = 24
 """Columns that all try a preconditioner: a step with them costs hardly two with one."""
 
-_BLOCK: Final = 0.25  # of rtol; so that many later solves can leave so much out
+_BLOCK: Final = 0.25  # of rtol; the rest is slack that many later solves may use
 _FINEST: Final = 1e-10  # residuals below are near what rounding leaves
 
 _SINGLE_RTOL: Final = 1e-3
@@ -71,17 +71,17 @@ class LinearSolution:
         Converged only if every column's true residual is within ``rtol``.
     residual : (k,) float64
         True relative residual of every column, or a bound on it where a few directions stood for
-        all columns; 0 for a zero right-hand side; 1 where a solve was cancelled before it came to
-        the column.
+        all columns; 0 for a zero right-hand side; 1 if a solve was cancelled before the column's
+        turn.
     n_iter : int
         Steps over all preconditioners tried.
     preconditioner : str
-        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``; ``elimination`` where
-        the system was eliminated.
+        The last one used: ``jacobi``, ``multigrid`` or ``approx-chol``; ``elimination`` if the
+        system was eliminated.
     bound : (n_nodes, k) float64 or None
-        On the error of each entry, where the system was eliminated or it was asked for. After an
-        elimination ``residual`` is the largest of a column over its largest entry, and the status
-        `ILL_CONDITIONED` where that is above ``rtol``.
+        On the error of each entry, if the system was eliminated or the bound was requested. After
+        an elimination ``residual`` is the largest bound of a column over its largest entry, and the
+        status is `ILL_CONDITIONED` where that exceeds ``rtol``.
     """
 
     x: RealArray
@@ -95,47 +95,38 @@ class LinearSolution:
 class LaplacianSolver:
     """Solves (scale * L + diag(shift)) x = b for one graph and any number of right-hand sides.
 
-    On components that carry a shift the matrix is positive definite. On the others it is
-    singular: b must sum to zero there (or ``project`` it), and x has zero mean, which makes x
-    the pseudo-inverse solution. With ``zero_mean`` every component is treated so: x solves
-    P (scale * L + diag(shift)) P x = P b, P the projection to zero sums (D4).
+    On components that carry a shift the matrix is positive definite. On the others it is singular:
+    b must sum to zero there (or ``project`` it), and x has zero mean, which makes x the
+    pseudo-inverse solution. With ``zero_mean`` every component is treated so: x solves P (scale * L
+    + diag(shift)) P x = P b, P the projection to zero sums (D4).
 
     Parameters
     ----------
-    graph : Graph
-        Weights are conductances.
     scale : float
         Finite, > 0.
     shift : (n_nodes,) floats or None
         Finite, >= 0; None means no shift at all.
-    zero_mean : bool
-        Solve among vectors of zero sum on every component, shifted or not.
     rtol : float
-        Relative residual asked of every column, in (0, 1).
+        Relative residual of every column to reach, in (0, 1).
     max_iter : int
         Limit on the steps of one `solve`, >= 1; a trial on one column has its own.
     preconditioner : {"auto", "jacobi", "multigrid", "approx-chol"}
-        ``auto`` tries Jacobi, of many columns on one, and goes on to aggregation multigrid and then
-        to approximate Cholesky where the one before stalls or its rate forecasts more steps than
-        `PATIENCE`; later solves keep the choice. Multigrid is passed over where weights lie far
-        apart (`is_blind`). A small graph whose weights lie far apart is
-        eliminated instead, see `peewit.solvers.laplacian.multigrid.elimination`.
+        ``auto`` tries Jacobi (on one of many columns), then aggregation multigrid, then approximate
+        Cholesky; it goes on when one stalls or its rate forecasts more steps than `PATIENCE`. Later
+        solves keep the choice. Multigrid is skipped where weights lie far apart (`is_blind`). A
+        small graph whose weights lie far apart is eliminated instead, see
+        `peewit.solvers.laplacian.multigrid.elimination`.
     dtype : float64 or float32
         Of products and vectors. In float32 Jacobi iterates in float32, and multigrid for an
         ``rtol`` from 1e-3 on (for less, a system where Jacobi stalls is too ill-conditioned).
     hierarchy : Hierarchy or None
-        Of ``graph``, where it was made already; ``auto`` then starts with multigrid. The attribute
-        has it, too, where there was need of one.
+        Of ``graph``, if it exists already; ``auto`` then starts with multigrid. The attribute also
+        holds a hierarchy that the solver made.
     cycle_before : Multigrid, AmendedCycle or None
-        The `cycle` of another solver: used again where that one has the same hierarchy and differs
-        only in that a few nodes have less shift there.
+        The `cycle` of another solver, used again if that one has the same hierarchy and differs
+        only in less shift at a few nodes.
     parallel : callable
         Runs the parts of products, ``map`` or that of a thread pool; results do not depend on it.
-
-    Raises
-    ------
-    ValueError
-        An argument outside its range.
     """
 
     def __init__(
@@ -194,11 +185,11 @@ class LaplacianSolver:
 
     @property
     def is_blind(self) -> bool:
-        """Whether weights lie too far apart for a residual to tell how good a solution is."""
+        """Whether weights lie too far apart for a residual to say how good a solution is."""
         return self.graph.weight_spread >= BLIND_RATIO
 
     def bounded(self, solution: LinearSolution, rhs: FloatArray) -> LinearSolution:
-        """A solution for ``rhs`` (n_nodes, k) with its `error_bounds`; infinite with zero_mean."""
+        """The solution with `error_bounds` for ``rhs`` (n_nodes, k); infinite with zero_mean."""
         if self.zero_mean and self.shift.any():
             bound = np.full(rhs.shape, np.inf)
         else:
@@ -208,12 +199,12 @@ class LaplacianSolver:
 
     @property
     def chosen(self) -> str:
-        """What the next solve starts with: ``jacobi``, ``multigrid`` or ``approx-chol``."""
+        """Preconditioner of the next solve: ``jacobi``, ``multigrid`` or ``approx-chol``."""
         return self._candidates[0]
 
     @property
     def cycle(self) -> Multigrid | AmendedCycle | None:
-        """The multigrid cycle, where one has been used."""
+        """The multigrid cycle, if one has been used."""
         used = None if self._prepared is None else self._prepared.preconditioner
         return used if isinstance(used, Multigrid | AmendedCycle) else None
 
@@ -231,25 +222,18 @@ class LaplacianSolver:
     ) -> LinearSolution:
         """Solve for ``rhs``, (n_nodes,) or (n_nodes, k), all columns at once.
 
+        A cancelled solve returns its present iterates. Raises ValueError for a wrong shape, a value
+        that is not finite, or a right-hand side outside the range.
+
         Parameters
         ----------
-        rhs : array
-            Right-hand sides, finite.
-        start : array of the same shape, or None
-            First iterates (warm start), finite.
+        start : array of the shape of ``rhs``, or None
+            First iterates (warm start).
         project : bool
-            Project ``rhs`` to zero sum on components without shift instead of refusing it.
-            With ``zero_mean`` the projection is part of the problem and always done.
-        phase, progress, cancelled
-            As in `peewit.solvers.iteration_loop.iterate`. A cancelled solve returns its
-            present iterates.
+            Project ``rhs`` to zero sum on components without shift instead of refusing it. With
+            ``zero_mean`` the projection is part of the problem and always done.
         overwrite : bool
-            Whether the memory of ``rhs`` and ``start`` may be used for other values.
-
-        Raises
-        ------
-        ValueError
-            Wrong shape, a value that is not finite, or a right-hand side outside the range.
+            Whether the memory of ``rhs`` and ``start`` may be overwritten.
         """
         shape = np.shape(rhs)
         block = self._own_block("rhs", rhs, overwrite)
@@ -281,10 +265,7 @@ class LaplacianSolver:
     def eliminated(self, rhs: RealArray, mass: FloatArray | None = None) -> LinearSolution:
         """The solution for ``rhs`` (n_nodes, k) by elimination, where `eliminates`.
 
-        Parameters
-        ----------
-        rhs, mass
-            As in `peewit.solvers.laplacian.multigrid.elimination.Elimination.solve`.
+        Arguments as in `peewit.solvers.laplacian.multigrid.elimination.Elimination.solve`.
         """
         if self._elimination is None:
             self._elimination = Elimination(
@@ -303,7 +284,7 @@ class LaplacianSolver:
     def _tried(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
     ) -> LinearSolution:
-        """One PCG run after another, until a preconditioner serves."""
+        """Run PCG with one preconditioner after another, until one serves."""
         attempt = self._attempt(rhs, start, max_iter, watch, phase)
         while attempt.status is Status.STAGNATED and len(self._candidates) > 1:
             self._give_up()
@@ -327,9 +308,9 @@ class LaplacianSolver:
     def _attempt(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
     ) -> LinearSolution:
-        """One PCG run with the present preconditioner, in the type it works in.
+        """One PCG run with the present preconditioner, in its floating type.
 
-        Both blocks may be overwritten; ``rhs`` stays a right-hand side of the same system.
+        It may overwrite both blocks; ``rhs`` remains a right-hand side of the same system.
         """
         if self._orders_now(rhs.shape[1]):
             self._prepared = None
@@ -391,17 +372,17 @@ class LaplacianSolver:
         )
 
     def _patience(self) -> int | None:
-        """Steps that the present preconditioner may be forecast to take; None where it must do."""
+        """Most steps that a forecast may give this preconditioner; None if it is the last."""
         is_last = len(self._candidates) == 1
         return None if is_last or self._is_settled else PATIENCE[self.chosen]
 
     def _block_rtol(self, rhs: RealArray) -> float:
-        """Finer than what is asked, where a later solve may start from this one."""
+        """``rtol``, or a finer one if a later solve may start from this solution."""
         is_fine = self.dtype == np.float32 or self.rtol * _BLOCK < _FINEST
         return self.rtol if is_fine or rhs.shape[1] < LEAST_COLUMNS else _BLOCK * self.rtol
 
     def _needs_order(self, n_columns: int) -> bool:
-        """Whether numbering nodes anew for Jacobi is worth what it costs, or was done already."""
+        """Whether numbering nodes anew for Jacobi pays for itself, or was done already."""
         if self.preconditioner != "auto" or self.graph.known_order is not None:
             return True
         return self._n_products + n_columns * FIRST_FORECAST >= _ORDER
@@ -413,7 +394,7 @@ class LaplacianSolver:
         return is_plain and is_large and self.chosen == "jacobi" and self._needs_order(n_columns)
 
     def _system(self, n_columns: int) -> System:
-        """The operator and the chosen preconditioner, for so many columns at first."""
+        """The operator and the chosen preconditioner; the first solve has ``n_columns``."""
         if self.chosen == "multigrid":
             if self.hierarchy is None:
                 self.hierarchy = Hierarchy.of_graph(self.graph)
@@ -439,7 +420,7 @@ class LaplacianSolver:
         return System(operator=operator, preconditioner=Jacobi(operator), order=order)
 
     def _cycle(self, operator: ShiftedLaplacian, hierarchy: Hierarchy) -> Multigrid | AmendedCycle:
-        """A multigrid cycle for the operator: the one before, if it can be amended."""
+        """A multigrid cycle for the operator: the cycle before, if it can be amended."""
         before, self._cycle_before = self._cycle_before, None
         if before is not None and before.hierarchy is hierarchy:
             amended = AmendedCycle.of(before, operator)
@@ -458,7 +439,7 @@ class LaplacianSolver:
         )
 
     def _own_block(self, name: str, values: npt.ArrayLike, overwrite: bool) -> RealArray:
-        """A finite C-contiguous (n_nodes, k) block in the solver's type; the caller's if it may."""
+        """A finite C-contiguous (n_nodes, k) block in the solver's type, copied unless allowed."""
         copied = np.asarray if overwrite else np.array
         block: RealArray = copied(values, dtype=self.dtype, order="C")
         n_nodes = self.graph.n_nodes
@@ -472,14 +453,14 @@ class LaplacianSolver:
 
 
 def _unit_exponents(largest: RealArray) -> IntArray:
-    """Powers of two to divide numbers by whose squares might leave the range; 0 for all others."""
+    """Powers of two that scale numbers whose squares might leave the range; 0 for others."""
     _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
     is_far = np.abs(exponent) > _LARGEST_EXPONENT
     return np.where(is_far, np.clip(exponent, -_FARTHEST_EXPONENT, _FARTHEST_EXPONENT), 0)
 
 
 def _times_power(block: RealArray, exponent: IntArray | int) -> RealArray:
-    """The block itself where it need not change: block * 2^exponent, exact unless it underflows."""
+    """The block * 2^exponent, exact unless it underflows; the block itself for exponents 0."""
     if not np.any(exponent):
         return block
     scaled: RealArray = np.ldexp(block, exponent)
@@ -501,7 +482,7 @@ def _checked_shift(shift: npt.ArrayLike | None, n_nodes: int) -> FloatArray:
 
 
 def _require_zero_sums(graph: Graph, shift: FloatArray, block: RealArray) -> None:
-    """Refuse right-hand sides with a sum that rounding does not explain where M is singular."""
+    """Refuse right-hand sides whose sum is more than rounding where M is singular."""
     is_singular = np.ones(graph.n_components, dtype=bool)
     is_singular[graph.component[shift > 0]] = False
     sums, sizes = np.zeros((2, graph.n_components, block.shape[1]))

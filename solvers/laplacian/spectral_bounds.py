@@ -1,7 +1,7 @@
 """Bounds on the spectrum of a preconditioned Laplacian, by Lanczos from a random vector.
 
-They say how well a preconditioner fits *every* direction, which no residual does: a direction
-that is a 1e-5 part of a right-hand side is invisible at a residual of 1e-2.
+They tell how well a preconditioner fits every direction. No residual does: a direction that is a
+1e-5 part of a right-hand side is invisible at a residual of 1e-2.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from peewit.solvers.status import Status
 linalg = LateModule("scipy.linalg")
 
 CHECK_EVERY = 4
-"""Steps from one look at the Ritz values to the next."""
+"""Steps between two computations of the Ritz values."""
 
 _N_STARTS = 1
 _EXHAUSTED = 1e-12
@@ -33,14 +33,8 @@ _MARGIN_ABOVE = 1.05
 class SpectralBounds:
     """An interval that holds the non-zero eigenvalues of M^-1 L.
 
-    Attributes
-    ----------
-    lowest, highest : float
-        Outermost Ritz values with a margin, 0 < lowest < highest.
-    status : Status
-        Converged when an eigenvalue below half the lowest Ritz value would have shown itself.
-    n_iter : int
-        Lanczos steps.
+    ``lowest`` and ``highest`` are the outermost Ritz values with a margin, 0 < lowest < highest.
+    Converged when an eigenvalue below half the lowest Ritz value would have been seen.
     """
 
     lowest: float
@@ -65,7 +59,7 @@ class SpectralBounds:
 
 @dataclass(slots=True, eq=False)
 class LanczosState:
-    """Conjugate gradients on random right-hand sides, and what their coefficients say.
+    """Conjugate gradients on random right-hand sides, and their coefficients.
 
     ``lengths`` and ``factors`` hold the coefficients of every step, one row each.
     """
@@ -84,17 +78,10 @@ class LanczosState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lanczos:
-    """The method, for `peewit.solvers.iteration_loop.iterate`.
+    """Lanczos for M^-1 L, without shift, for `peewit.solvers.iteration_loop.iterate`.
 
     The coefficients of preconditioned conjugate gradients make the Lanczos matrix of M^-1 L,
-    restricted to where the right-hand sides lie: zero sums on every component.
-
-    Attributes
-    ----------
-    operator, preconditioner
-        L, without shift, and M.
-    seed : int
-        Of the random vectors.
+    restricted to the space of the right-hand sides: zero sums on every component.
     """
 
     operator: ShiftedLaplacian
@@ -120,7 +107,7 @@ class Lanczos:
         )
 
     def step(self, state: LanczosState) -> LanczosState:
-        """One step of conjugate gradients, and now and then the Ritz values."""
+        """One step of conjugate gradients; the Ritz values every `CHECK_EVERY` steps."""
         self.operator.product(state.direction, state.scratch)
         curvature = column_dots(state.direction, state.scratch)
         going = (curvature > 0) & (state.energy > _EXHAUSTED * state.first_energy)
@@ -151,7 +138,7 @@ class Lanczos:
         return Status.CONVERGED if certain else None
 
     def fraction(self, state: LanczosState) -> float:
-        """Digits gained over those after which nothing would be left."""
+        """Digits gained over the digits after which nothing would be left."""
         if self._is_exhausted(state):
             return 1.0
         left = float(np.max(state.energy / np.where(state.first_energy > 0, state.first_energy, 1)))
@@ -173,9 +160,9 @@ def bounds_of_ritz_values(outcome: Outcome[Any]) -> SpectralBounds:
 
 
 def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> float:
-    """At least 1 when an eigenvalue below half the lowest Ritz value would have shown itself.
+    """At least 1 when an eigenvalue below half the lowest Ritz value would have been seen.
 
-    It would by now outweigh all others together: it is about 1 / n_nodes of a random vector, seldom
+    By now it would outweigh all others together: it is about 1 / n_nodes of a random vector, seldom
     less than 1 / (100 n_nodes), and a Chebyshev polynomial on the rest amplifies it.
     """
     below = lowest / 2

@@ -1,17 +1,16 @@
-"""Systems of a graph that can only be multiplied with, one pass over its edges per product.
+"""Systems of a graph too large to store: one pass over its edges per product.
 
-What its sparsifier answers errs by as much as (D8) says.
+(D8) bounds the error of the sparsifier's own answer.
 
-Block conjugate gradients (O'Leary 1980, with the residuals made orthonormal as Dubrulle 2001 does)
+Block conjugate gradients (O'Leary 1980, with the residuals made orthonormal as Dubrulle 2001 does),
 preconditioned by solving on a sparsifier of the graph. Context: a pass costs far more than all
 else. Decision: all columns share one search space, and the sparsifier's own answer is the first
 direction, not the start, so that the first pass finds the best combination of its columns; no
 column needs more passes than alone. Directions are made conjugate by their own products, so the
-solves on the sparsifier need few digits (flexible conjugate gradients, Notay 2000).
-Where few edges per node are kept the sparsifier alone is slow, and the degrees of the full graph
-say what it misses. Then directions of both are taken (multipreconditioned conjugate gradients,
-Bridson and Greif 2006): 6,000 nodes in communities, 600,000 edges, 3 % kept, to 1e-8: 144 passes
-with the sparsifier, 21 with both; with 15 % kept 13 and 12.
+solves on the sparsifier need few digits (flexible conjugate gradients, Notay 2000). If the
+sparsifier keeps few edges per node and is slow alone, the degrees of the full graph tell what it
+misses; directions of both are then taken (multipreconditioned conjugate gradients, Bridson and
+Greif 2006).
 """
 
 from collections.abc import Callable
@@ -33,44 +32,37 @@ Product: TypeAlias = Callable[[FloatArray], FloatArray]
 """The Laplacian of the full graph times a block (n_nodes, k); one pass."""
 
 LEAST_PASSES: Final = 2
-"""One step and one look at the residual."""
+"""One step and one measurement of the residual."""
 
 _INNER_RTOL: Final = 1e-2
 _INNER_MAX_ITER: Final = 10_000
 _RANK_RTOL: Final = 1e-12
-"""Directions with less than this part of the energy of the strongest are left out."""
+"""Directions with less than this part of the strongest direction's energy are dropped."""
 _PATIENCE: Final = 20
-"""Passes without an improvement before it is given up."""
+"""Passes without an improvement after which the run ends as stagnated."""
 _IMPROVEMENT: Final = 0.8
 _SLOW: Final = 0.3
-"""A pass that leaves more than this part of the residual asks for more directions."""
+"""A pass that leaves more than this part of the residual calls for more directions."""
 _N_PROBES: Final = 4
-"""Random signs that the degrees of the full graph are estimated from, within one pass."""
+"""Random sign vectors that estimate the degrees of the full graph, within one pass."""
 _LEAST_DEGREE: Final = 0.2
 """Estimated degrees are never below this part of the sparsifier's."""
 
 
 class FullDegrees(NamedTuple):
-    """What the edges of a graph sum to at every node.
+    """Sums over the edges at every node of a graph."""
 
-    Attributes
-    ----------
-    weight : (n_nodes,) float64
-    n_edges : (n_nodes,) int64
-        Parallel edges count each.
-    """
-
-    weight: FloatArray
-    n_edges: Int64Array
+    weight: FloatArray  # (n_nodes,)
+    n_edges: Int64Array  # (n_nodes,); parallel edges count each
 
 
 class OtherComponents(ValueError):
-    """The full graph joins components of the sparsifier, so the one cannot stand for the other."""
+    """The full graph joins components of the sparsifier, which therefore cannot stand for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FullSystem:
-    """(scale * L_G + diag(shift)) x = rhs for a graph G that only its sparsifier is known of.
+    """(scale * L_G + diag(shift)) x = rhs for a graph G of which only a sparsifier is stored.
 
     Attributes
     ----------
@@ -85,14 +77,14 @@ class FullSystem:
     rhs : (n_nodes, k) float64
         Right-hand sides.
     known : (n_nodes, k) float64 or None
-        Part of the answer that is given; the rest is solved for, and residuals are measured
-        against what ``known`` leaves of ``rhs``. None for nothing.
+        Known part of the answer; the rest is solved for, and residuals are measured against what
+        ``known`` leaves of ``rhs``. None for nothing.
     held : (n_nodes,) bool or None
         Nodes that keep the values in ``known``; their equations do not count (D1).
     start : (n_nodes, d) float64
-        Columns that the unknown part is sought among first: above all, the sparsifier's answer.
+        First search directions of the unknown part, above all the sparsifier's answer.
     rtol : float
-        Relative residual asked of every column, in (0, 1).
+        Relative residual of every column to reach, in (0, 1).
     parallel : callable
         Runs the parts of the sparsifier's products; results do not depend on it.
     """
@@ -113,26 +105,15 @@ class FullSystem:
 class FullSolution:
     """Solutions on the full graph, and how they were reached.
 
-    Attributes
-    ----------
-    x : (n_nodes, k) float64
-        Solutions.
-    status : Status
-        Converged only if every column's true residual is within ``rtol``.
-    residual : (k,) float64
-        Relative residual of every column, 0 for a zero right-hand side; a true one, computed by
-        the last pass, unless the run was cancelled or does not look.
-    n_passes : int
-        Products with the full graph's Laplacian.
-    n_inner : int
-        Steps of all solves on the sparsifier.
+    ``residual`` (k,) is relative, 0 for a zero right-hand side; the last pass measures the true
+    one, unless the run was cancelled or has ``looks=False``.
     """
 
-    x: FloatArray
-    status: Status
+    x: FloatArray  # (n_nodes, k)
+    status: Status  # converged only if every column's true residual is within ``rtol``
     residual: FloatArray
-    n_passes: int
-    n_inner: int
+    n_passes: int  # products with the full graph's Laplacian
+    n_inner: int  # steps of all solves on the sparsifier
 
 
 def solve_full(
@@ -146,26 +127,22 @@ def solve_full(
 ) -> FullSolution:
     """Solve a system of the full graph.
 
+    Exceptions of ``product`` reach the caller; raises `OtherComponents` if the full graph has an
+    edge between two components of the sparsifier.
+
     Parameters
     ----------
     system : FullSystem
         The equations, and the sparsifier that preconditions them.
     product : callable
-        With the full graph's Laplacian; what it raises reaches the caller.
+        With the full graph's Laplacian.
     max_passes : int
-        Most products, at least 2; the last one measures the residual.
+        Most products, at least 2.
     looks : bool
-        Whether it does. Else it makes a step like the others, and the residual that is told is that
-        which the steps have left: of a few they are right.
+        Whether the last pass measures the residual. Else it is a step like the others, and the
+        reported residual is that of the recurrence, which is accurate for few steps.
     progress, cancelled
         As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
-
-    Raises
-    ------
-    ValueError
-        ``system.rtol`` or ``max_passes`` out of range.
-    OtherComponents
-        The full graph has an edge between two components of the sparsifier.
     """
     if not 0 < system.rtol < 1:
         raise ValueError(f"rtol must lie in (0, 1), got {system.rtol}")
@@ -232,7 +209,7 @@ class _Inner:
         )
 
     def solve(self, block: FloatArray) -> FloatArray | None:
-        """What the sparsifier answers to ``block``; None once the run is cancelled."""
+        """The sparsifier's answer to ``block``; None once the run is cancelled."""
         rows = block if self._free is None else block[self._free]
         solution = self._solver.solve(rows, project=True, cancelled=self._cancelled)
         self.n_iter += solution.n_iter
@@ -247,12 +224,12 @@ class _Inner:
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """Where a run is.
+    """State of a run.
 
-    ``length`` is that of a step along what the sparsifier makes of a residual, about, once one was
-    taken. ``unknown`` and ``residual`` (n_nodes, k); ``directions`` and ``products`` (n_nodes, s)
-    hold the last P and M P with P^T M P = I; ``norms`` and ``relative`` (k,); ``diagonal``
-    (n_nodes,) is about that of M, once it was asked for.
+    ``unknown`` and ``residual`` are (n_nodes, k). ``directions`` and ``products``, (n_nodes, s),
+    hold the last P and M P with P^T M P = I. ``norms`` and ``relative`` are (k,). ``diagonal``,
+    (n_nodes,), estimates that of M. ``length`` is about that of a step along the sparsifier's
+    answer to a residual; None before the first.
     """
 
     unknown: FloatArray
@@ -276,7 +253,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _FullCG:
-    """The method, for `peewit.solvers.iteration_loop.iterate`; every step is one pass."""
+    """Conjugate gradients for `peewit.solvers.iteration_loop.iterate`; a step is one pass."""
 
     system: FullSystem
     product: Product
@@ -286,7 +263,7 @@ class _FullCG:
     looks: bool
 
     def init(self) -> _State:
-        """Nothing is known of the full graph before the first pass."""
+        """A state without any product of the full graph."""
         residual = np.array(self.system.rhs, dtype=np.float64, order="C")
         n_nodes, n_columns = residual.shape
         none = np.zeros((n_nodes, 0))
@@ -300,7 +277,7 @@ class _FullCG:
         )
 
     def step(self, state: _State) -> _State:
-        """The first pass, a step of conjugate gradients, or a look at the true residual."""
+        """The first pass, a step of conjugate gradients, or a measurement of the true residual."""
         if state.n_passes == 0:
             return self._begin(state)
         if self._is_done(state) or (self.looks and state.n_passes + 1 == self.max_passes):
@@ -330,7 +307,7 @@ class _FullCG:
         return state
 
     def last_half_step(self, state: _State) -> None:
-        """What the sparsifier makes of the last residual, without another pass.
+        """Add the sparsifier's answer to the last residual, without another pass.
 
         Its length (D12) is that of the step before.
         """
@@ -342,7 +319,7 @@ class _FullCG:
             state.unknown += state.length * correction
 
     def terminate(self, state: _State) -> Status | None:
-        """Only a true residual ends a run."""
+        """Converged or stagnated; only after a pass that measured the true residual."""
         if not state.is_true:
             return None
         if state.worst <= self.system.rtol:
@@ -350,21 +327,21 @@ class _FullCG:
         return Status.STAGNATED if self._is_stuck(state) else None
 
     def fraction(self, state: _State) -> float:
-        """Share of the digits asked for that the slowest column has."""
+        """Share of the requested digits that the slowest column has."""
         worst = state.worst
         if worst <= self.system.rtol:
             return 1.0
         return float(np.log(worst) / np.log(self.system.rtol)) if worst < 1 else 0.0
 
     def _project(self, block: FloatArray) -> None:
-        """Bring ``block`` to where the unknown part lies: zero sums, zeros at held nodes."""
+        """Project ``block`` to the space of the unknown part: zero sums, or zeros at held nodes."""
         if self.system.held is None:
             self.operator.project(block)
         else:
             block[self.system.held] = 0.0
 
     def _begin(self, state: _State) -> _State:
-        """Multiply ``known``, the first directions and the numbers of components in one pass."""
+        """Multiply ``known``, the first directions and marks of components in one pass."""
         start = np.array(self.system.start, dtype=np.float64, order="C")
         self._project(start)
         directions = _orthonormal(start)
@@ -390,7 +367,7 @@ class _FullCG:
         return state
 
     def _look(self, state: _State) -> _State:
-        """Replace the residual by the true one; directions start anew."""
+        """Replace the residual by the true one, and drop the directions."""
         whole = state.unknown if self.system.known is None else state.unknown + self.system.known
         residual = self.system.rhs - self._completed(whole, self.product(whole))
         self._project(residual)
@@ -402,7 +379,7 @@ class _FullCG:
         return state
 
     def _advance(self, state: _State, directions: FloatArray, products: FloatArray) -> None:
-        """The least energy of the error over all directions, for every column."""
+        """Minimize the energy of every column's error over all directions."""
         energies = directions.T @ products
         turn = _inverse_root((energies + energies.T) / 2)
         state.directions, state.products = directions @ turn, products @ turn
@@ -440,7 +417,7 @@ class _FullCG:
 
 
 def _marks(graph: Graph) -> FloatArray:
-    """(n_nodes, 1) one number per component; L_G of it is zero where G joins none of them."""
+    """(n_nodes, 1) one number per component; L_G of it is zero if G joins none of them."""
     drawn: FloatArray = np.random.default_rng(0).permutation(graph.n_components).astype(np.float64)
     return drawn[graph.component][:, None]
 
@@ -451,18 +428,18 @@ def _is_slow(state: _State) -> bool:
 
 
 def _signs(n_nodes: int, n_columns: int) -> FloatArray:
-    """Random signs, the same at every call."""
+    """Random signs, the same in every call."""
     rng = np.random.default_rng(0)
     return rng.choice([-1.0, 1.0], (n_nodes, n_columns))
 
 
 def _orthonormal(block: FloatArray) -> FloatArray:
-    """An orthonormal basis of the columns of ``block``, those that others explain left out."""
+    """An orthonormal basis of the columns of ``block``, without dependent ones."""
     return block @ _inverse_root(block.T @ block)
 
 
 def _inverse_root(gram: FloatArray) -> FloatArray:
-    """T of full column rank with T^T ``gram`` T = I, weak directions left out."""
+    """T of full column rank with T^T ``gram`` T = I, without weak directions."""
     used = np.flatnonzero(np.diag(gram) > 0)
     sizes = np.sqrt(np.diag(gram)[used])
     values, vectors = np.linalg.eigh(gram[np.ix_(used, used)] / np.outer(sizes, sizes))

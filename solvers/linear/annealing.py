@@ -1,4 +1,4 @@
-"""Deterministic annealing: labels as beliefs that lose their entropy step by step (section F.3)."""
+"""Deterministic annealing: labels as beliefs whose entropy falls step by step (section F.3)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,55 +15,28 @@ _MAX_INNER: Final = 100
 _ROOT_TOL: Final = 1e-10
 _MAX_ROOT: Final = 500
 _CLIP: Final = 1e-8
-"""Beliefs are kept so far from 0 and 1 where logarithms are compared."""
+"""Distance of beliefs from 0 and 1 where logarithms are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How the temperature falls and when a step of it ends.
+    """How the temperature falls, and when a step of it ends."""
 
-    Attributes
-    ----------
-    first : float
-        Temperature of the first step, in units of the unlabeled weight.
-    cooling : float
-        What it is divided by after each step, > 1.
-    divergence_tol : float
-        Mean divergence of the beliefs from the last ones at which a step ends.
-    entropy_tol : float
-        Mean entropy at which the annealing ends.
-    max_steps : int
-        Most steps.
-    """
-
-    first: float
-    cooling: float
-    divergence_tol: float
-    entropy_tol: float
+    first: float  # temperature of the first step, in units of the unlabeled weight
+    cooling: float  # divisor of the temperature after each step, > 1
+    divergence_tol: float  # mean divergence from the beliefs before at which a step ends
+    entropy_tol: float  # mean entropy at which the annealing ends
     max_steps: int
 
 
 def anneal(
     task: Transduction, start: LinearPoint, schedule: Schedule, *, phase: str, watch: Watch
 ) -> Transduced:
-    """The weights with the smallest J of all that a step of the annealing ends with.
+    """The weights with the smallest J among the ends of all annealing steps.
 
-    Parameters
-    ----------
-    task : Transduction
-        Its unlabeled weight is > 0.
-    start : LinearPoint
-        Where the first training starts: zeros.
-    schedule : Schedule
-    phase : str
-        What progress is called.
-    watch : Watch
-
-    Returns
-    -------
-    Transduced
-        ``objective`` is J. Ending at the last step asked for is how annealing ends, not a
-        failure: beliefs that stay undecided are those of rows at the boundary.
+    ``objective`` of the result is J. Ending at ``max_steps`` is how annealing ends, not a failure:
+    beliefs that stay undecided belong to rows at the boundary. The unlabeled weight of ``task`` is
+    > 0; training starts from ``start``, zeros.
     """
     share = task.n_positive / task.n_unlabeled  # beliefs can all be certain
     belief = np.full(task.n_unlabeled, share)
@@ -90,13 +63,13 @@ def anneal(
         temperature /= schedule.cooling
     found = _trained(task, best_belief, best, RTOL)
     objective = task.best_objective(found)
-    if objective > least:  # exact for the beliefs, and no longer so good for J
+    if objective > least:  # exact for the beliefs, but worse for J
         found, objective = best, least
     return Transduced(point=found, objective=objective, status=found.status)
 
 
 def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
-    """What the label 1 costs more than -1, g = weight ((1 - o)_+^2 - (1 + o)_+^2), (F6)."""
+    """Loss of the label 1 less that of -1, g = weight ((1 - o)_+^2 - (1 + o)_+^2), (F6)."""
     return weight * (
         np.square(np.maximum(0.0, 1.0 - outputs)) - np.square(np.maximum(0.0, 1.0 + outputs))
     )
@@ -116,14 +89,14 @@ def beliefs(
     share : float
         r in (0, 1).
     first : float
-        A guess at nu.
+        A first guess of nu.
 
     Notes
     -----
-    Newton's method on the mean, which rises with nu, inside a bracket that each evaluation
-    narrows; a step that leaves it is replaced by its middle.
+    Newton's method on the mean, which rises with nu, inside a bracket that each evaluation narrows;
+    a step that leaves the bracket is replaced by its middle.
     """
-    # differences from one of the gains near nu keep what a low temperature makes of them
+    # differences from a gain near nu stay accurate at a low temperature
     middle = min(gain.size - 1, int(share * gain.size))
     pivot = float(np.partition(gain, middle)[middle])
     gain, first = gain - pivot, first - pivot
@@ -151,7 +124,7 @@ def beliefs(
 
 
 def divergence(belief: FloatArray, last: FloatArray) -> float:
-    """Mean Kullback-Leibler divergence of beliefs from the last ones."""
+    """Mean Kullback-Leibler divergence of beliefs from the ones before."""
     now, then = np.clip(belief, _CLIP, 1.0 - _CLIP), np.clip(last, _CLIP, 1.0 - _CLIP)
     return float((rel_entr(now, then) + rel_entr(1.0 - now, 1.0 - then)).mean())
 

@@ -1,4 +1,4 @@
-"""Probabilities from decision values of labels that were left out, by Platt's method."""
+"""Probabilities from decision values of left-out labels, by Platt's method."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import numpy as np
 from peewit.solvers.arrays import FloatArray
 
 _LEAST_SLOPE: Final = 1e-6
-"""Over the largest value: what is not above it says nothing."""
+"""Slope in the unit of the largest value; a smaller one says nothing."""
 
 
 def flat_sigmoids(values: FloatArray) -> FloatArray:
@@ -19,19 +19,14 @@ def flat_sigmoids(values: FloatArray) -> FloatArray:
 def fitted_sigmoid(values: FloatArray, targets: FloatArray) -> tuple[float, float] | None:
     """Slope a > 0 and offset c of 1 / (1 + exp(-(a f + c))), the probability of the label 1.
 
-    Parameters
-    ----------
-    values : (n,) float64
-        Decision values of labels that the function was not trained on.
-    targets : (n,) float64
-        The labels, 1 or -1, of both kinds.
+    None if the fit would reverse the order of the values: few left-out labels are easily predicted
+    worse than by chance. ``values`` are (n,) decision values of left-out labels, ``targets`` these
+    labels, 1 or -1, of both kinds.
 
     Notes
     -----
-    The likelihood is that of smoothed labels, (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2), so that
-    few labels never make it certain: a logistic regression in which each value counts for both.
-    Labels left out are easily worse than chance where there are few, which would turn the order of
-    the values around: then there is none.
+    The likelihood is that of smoothed labels, (n_+ + 1) / (n_+ + 2) and 1 / (n_- + 2), so that few
+    labels never give certainty: a logistic regression in which each value counts for both labels.
 
     References
     ----------

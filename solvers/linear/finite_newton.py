@@ -1,7 +1,7 @@
 """The modified finite Newton method for squared hinges and a ridge (section F.1).
 
 A loss that is quadratic between finitely many bends has finitely many Newton systems: each step
-solves the one of the present piece and goes to the exact minimum along the line to its solution.
+solves that of the present piece and goes to the exact minimum on the line to its solution.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from peewit.solvers.linear.row_products import LinearRows
 from peewit.solvers.status import Status
 
 ROUGH_RTOL: Final = 1e-2
-"""Of the Newton systems until their piece is the right one."""
+"""Residual of the Newton systems before the last piece is found."""
 
 RTOL: Final = 1e-6
-"""Of the last system."""
+"""Residual of the last system."""
 
 _MAX_NEWTON: Final = 50
 _MAX_CONJUGATE: Final = 10_000
 _FIRST_CONJUGATE: Final = 10
-"""Iterations of the first system of a cold start, whose piece is hardly the right one."""
+"""Iterations of the first system of a cold start, whose piece is hardly the last one."""
 
 _ROUNDING: Final = 1e-28
-"""Of the squared gradient that conjugate gradients began with, nothing is left below this."""
+"""A squared gradient below this part of its start holds only rounding."""
 
 _LEAST_DECREASE: Final = 1e-9
 _MAX_LINE: Final = 100
@@ -36,12 +36,12 @@ _MAX_LINE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hinges:
-    """What the outputs cost: half of sum_i a_i (1 - o_i)_+^2 + b_i (1 + o_i)_+^2.
+    """Cost of the outputs: half of sum_i a_i (1 - o_i)_+^2 + b_i (1 + o_i)_+^2.
 
     Attributes
     ----------
     positive, negative : (n_rows,) float64
-        a and b: of a label 1, a is its cost and b is 0; rows without label may have both, as in
+        a and b: for a label 1, a is its cost and b is 0. Rows without label may have both, as in
         annealing, where they stand for two rows of one label each.
     """
 
@@ -50,7 +50,7 @@ class Hinges:
 
     @classmethod
     def of_targets(cls, targets: FloatArray, costs: FloatArray) -> "Hinges":
-        """Of labels 1 and -1."""
+        """The costs of labels 1 and -1."""
         return cls(
             positive=np.where(targets > 0, costs, 0.0), negative=np.where(targets > 0, 0.0, costs)
         )
@@ -63,26 +63,13 @@ class Hinges:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearProblem:
-    """Minimise norm_penalty / 2 |w|^2 + hinges(X w) + graph_penalty / 2 (X w)' L (X w) over w.
-
-    Attributes
-    ----------
-    rows : LinearRows
-    norm_penalty : float
-        lambda > 0.
-    graph_penalty : float
-        >= 0; what ``laplacian`` is multiplied by.
-    laplacian : IteratedLaplacian or None
-        None where the graph costs nothing.
-    check : callable
-        Called before every pass over the rows; may raise `peewit.solvers.iteration_loop.Stopped`.
-    """
+    """Minimize norm_penalty / 2 |w|^2 + hinges(X w) + graph_penalty / 2 (X w)' L (X w) over w."""
 
     rows: LinearRows
-    norm_penalty: float
-    graph_penalty: float = 0.0
-    laplacian: IteratedLaplacian | None = None
-    check: Callable[[], None] = lambda: None
+    norm_penalty: float  # lambda > 0
+    graph_penalty: float = 0.0  # >= 0
+    laplacian: IteratedLaplacian | None = None  # None: no graph term
+    check: Callable[[], None] = lambda: None  # before every pass; may raise `Stopped`
 
     def smoothness(self, outputs: FloatArray) -> FloatArray:
         """graph_penalty L outputs."""
@@ -92,7 +79,7 @@ class LinearProblem:
         return np.asarray(self.graph_penalty * product, np.float64)
 
     def objective(self, hinges: Hinges, weights: FloatArray, outputs: FloatArray) -> float:
-        """Its value at weights whose outputs are given."""
+        """The objective at weights with the given outputs."""
         energy = 0.0 if self.laplacian is None else float(outputs @ self.smoothness(outputs))
         norm = self.norm_penalty * float(weights @ weights)
         return hinges.value(outputs) + 0.5 * (norm + energy)
@@ -100,30 +87,21 @@ class LinearProblem:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LinearPoint:
-    """Weights, the outputs of all rows under them, and how their search ended.
+    """Weights, the outputs of all rows under them, and how their search ended."""
 
-    Attributes
-    ----------
-    weights : (n_weights,) float64
-    outputs : (n_rows,) float64
-    status : Status
-    n_newton : int
-        Newton steps of the search.
-    """
-
-    weights: FloatArray
-    outputs: FloatArray
+    weights: FloatArray  # (n_weights,)
+    outputs: FloatArray  # (n_rows,)
     status: Status = Status.CONVERGED
     n_newton: int = 0
 
     @classmethod
     def origin(cls, rows: LinearRows) -> "LinearPoint":
-        """Nothing but zeros."""
+        """Zero weights and outputs."""
         return cls(weights=np.zeros(rows.n_weights), outputs=np.zeros(rows.n_rows))
 
     @classmethod
     def at(cls, rows: LinearRows, weights: FloatArray) -> "LinearPoint":
-        """Some weights; one pass over the rows."""
+        """Given weights and their outputs; one pass over the rows."""
         outputs = np.empty(rows.n_rows)
         rows.outputs(weights, np.zeros(rows.n_rows), outputs)
         return cls(weights=weights, outputs=outputs)
@@ -132,28 +110,12 @@ class LinearPoint:
 def minimize(
     problem: LinearProblem, hinges: Hinges, start: LinearPoint, *, rtol: float = RTOL
 ) -> LinearPoint:
-    """The minimum, from ``start`` on.
+    """The minimum, searched from ``start``, from which the objective never rises.
 
-    Parameters
-    ----------
-    problem : LinearProblem
-    hinges : Hinges
-    start : LinearPoint
-        Whose outputs are those of its weights; the objective never rises from it.
-    rtol : float
-        Residual of the last Newton system, relative to what the outputs miss; the margins are met
-        to the same number.
-
-    Returns
-    -------
-    LinearPoint
-        Status ``MAX_ITER`` after 50 Newton steps or 10,000 iterations within one, ``STAGNATED``
-        where the objective fell by less than 1e-9 of itself before the piece was the right one.
-
-    Raises
-    ------
-    peewit.solvers.iteration_loop.Stopped
-        The caller asked for the end.
+    ``MAX_ITER`` after 50 Newton steps or 10,000 iterations within one; ``STAGNATED`` if the
+    objective fell by less than 1e-9 of itself before the last piece was found. Raises `Stopped`
+    from ``problem.check``. ``rtol`` is the residual of the last Newton system, relative to the
+    misfit of the outputs, and the accuracy to which margins are met.
     """
     search = _Search(problem, hinges, np.empty(problem.rows.n_rows), np.empty(problem.rows.n_rows))
     now = start
@@ -165,7 +127,7 @@ def minimize(
         found, status = search.solved(now, own, most)
         found.n_newton = step + 1
         if stays(hinges.positive, hinges.negative, now.outputs, found.outputs, own):
-            # (F3): the same hinges stay bent; of a first system cut short that says nothing yet
+            # (F3): the same hinges stay active; after a short first system that says nothing
             is_right = most == _MAX_CONJUGATE
             if is_right and status is not Status.CONVERGED:
                 found.status = status
@@ -190,7 +152,7 @@ def minimize(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """The steps of one minimisation; ``cost`` and ``pull`` (n_rows,) are filled by each."""
+    """The steps of one minimization; each fills ``cost`` and ``pull`` (n_rows,)."""
 
     problem: LinearProblem
     hinges: Hinges
@@ -200,8 +162,8 @@ class _Search:
     def solved(self, now: LinearPoint, rtol: float, most: int) -> tuple[LinearPoint, Status]:
         """The minimum of the present piece, (F3), by conjugate gradients from ``now``.
 
-        They go on until |gradient| < rtol |what the outputs miss|, as CGLS does, times the length
-        of a row where that is below 1; or until rounding ends it.
+        They run until |gradient| < rtol |misfit of the outputs|, as CGLS does, times the length of
+        a row if that is below 1; or until only rounding is left.
         """
         problem, rows = self.problem, self.problem.rows
         cost = self.cost
@@ -232,7 +194,7 @@ class _Search:
             direction *= square / last  # (F8): p = r + (|r|^2 / |r before|^2) p
             direction += residual
         if problem.laplacian is None:
-            # rows with a cost moved along; those without were left out of every pass
+            # passes updated the rows with a cost only
             rows.outputs(weights, cost, outputs)
         return LinearPoint(weights=weights, outputs=outputs), status
 
@@ -268,10 +230,9 @@ class _Search:
 def _exact_length(
     hinges: Hinges, outputs: FloatArray, steps: FloatArray, left: float, slope: float
 ) -> float:
-    """Where the derivative left + s slope + hinges' is 0: it rises, and is linear between bends.
+    """Zero of the derivative left + s slope + hinges': it rises, and is linear between bends.
 
-    Newton's method on it ends after finitely many steps; those that leave what is known to hold
-    the zero are halved.
+    Newton's method finds it in finitely many steps; steps out of the bracket go to its middle.
     """
     lower, upper, at = 0.0, np.inf, 1.0
     for _ in range(_MAX_LINE):
@@ -281,7 +242,7 @@ def _exact_length(
             lower = at
         else:
             upper = at
-        if curvature <= 0:  # nothing moves
+        if curvature <= 0:  # no output moves
             return at
         following = at - derivative / curvature
         if following == at:

@@ -1,4 +1,4 @@
-"""Linear functions that outlive the rows they were found on."""
+"""Linear functions that outlive their training rows."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,21 +16,15 @@ from peewit.solvers.linear.row_scaling import RowScaling
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearFunctions:
-    """Functions of the rows that a form makes of points, for any points.
+    """Functions of scaled rows, for any points.
 
-    Attributes
-    ----------
-    weights : (n_columns + 1, n_functions) float64
-        The last are those of the constant feature.
-    form : RowScaling
-    sigmoid : (2, n_functions) float64, or None
-        Slopes a and offsets c under which 1 / (1 + exp(-(a f + c))) is the probability of the
-        function's class; None where scores are decision values.
+    ``sigmoid`` holds slopes a and offsets c under which 1 / (1 + exp(-(a f + c))) is the
+    probability of the function's class; None if scores are decision values.
     """
 
-    weights: FloatArray
+    weights: FloatArray  # (n_columns + 1, n_functions), the constant feature last
     form: RowScaling
-    sigmoid: FloatArray | None = None
+    sigmoid: FloatArray | None = None  # (2, n_functions)
 
     @property
     def n_columns(self) -> int:
@@ -38,18 +32,15 @@ class LinearFunctions:
         return int(self.weights.shape[0]) - 1
 
     def values(self, features: Any) -> FloatArray:
-        """Decision values of new points, (n_points, n_functions).
+        """(n_points, n_functions) decision values of new points.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `peewit.solvers.features.checked_points`.
+        Raises as `peewit.solvers.features.checked_points`.
         """
         points = checked_points(features, self.n_columns)
         values = np.empty((points.n_rows, self.weights.shape[1]))
         for place, block in points.blocks():
             scale = self.form.scale(block)
-            if self.form.center.size and sp.issparse(block):  # which would fill it
+            if self.form.center.size and sp.issparse(block):  # subtraction would fill sparse rows
                 weights, constant = self.weights[:-1], self.form.constant * self.weights[-1]
                 centred = block @ weights - self.form.center @ weights
                 values[place] = centred * scale[:, None] + constant
@@ -58,7 +49,7 @@ class LinearFunctions:
         return values
 
     def class_scores(self, features: Any) -> FloatArray:
-        """(n_points, n_classes) class scores of new points: probabilities where it has some."""
+        """(n_points, n_classes) class scores of new points: probabilities if ``sigmoid`` is set."""
         return self.scores_of(self.values(features))
 
     def scores_of(self, values: FloatArray) -> FloatArray:
@@ -75,9 +66,9 @@ class LinearFunctions:
         return shares
 
     def with_sigmoid(self, sigmoid: FloatArray) -> "LinearFunctions":
-        """The same, whose class scores are probabilities."""
+        """The same functions, with probabilities as class scores."""
         return replace(self, sigmoid=sigmoid)
 
     def trimmed(self) -> "LinearFunctions":
-        """Itself: no weight is spare."""
+        """The functions themselves: they need all weights."""
         return self

@@ -1,9 +1,9 @@
-"""Products with rows of features that are in memory, mapped from files, or read anew in each pass.
+"""Products with rows of features in memory, mapped from files, or read anew in each pass.
 
-Context: a Newton step needs X p and X' C X p, again and again, of rows that may not fit in memory.
-Decision: what is asked of rows is one pass that gives both, and nothing copies, scales or joins
-them; unit length and the constant feature are factors beside the rows. Consequence: conjugate
-gradients on the normal equations need one pass for each iteration, where CGLS as printed needs two.
+Context: a Newton step needs X p and X' C X p many times, with rows that may not fit in memory.
+Decision: one pass gives both, and nothing copies, scales or joins the rows; unit length and the
+constant feature are factors beside them. Consequence: conjugate gradients on the normal equations
+need one pass per iteration, where CGLS as printed needs two.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from peewit.solvers.row_ranges import Parallel
 
 _N_RANGES: Final = 8
 _LEAST_WORK: Final = 1 << 17
-"""Entries from which a pass is worth dividing among threads."""
+"""Entries from which a pass is divided among threads."""
 
 _CHUNK_BYTES: Final = 1 << 18
 """Of dense rows as float64, so that the second product with them finds them in the cache."""
@@ -31,27 +31,18 @@ _CHUNK_BYTES: Final = 1 << 18
 
 @dataclass(slots=True, eq=False)
 class Passes:
-    """How often all rows were gone through."""
+    """Number of passes over all rows."""
 
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearRows(ABC):
-    """Rows in a `RowScaling`; weights have ``n_weights`` entries, the last of the constant.
+    """Rows in a `RowScaling`; weights have ``n_weights`` entries, the last of the constant."""
 
-    Attributes
-    ----------
-    scale : (n_rows,) float64
-        What each row is multiplied by.
-    form : RowScaling
-    passes : Passes
-        Counts the calls of the methods.
-    """
-
-    scale: FloatArray
+    scale: FloatArray  # (n_rows,) factor of each row
     form: RowScaling
-    passes: Passes = field(default_factory=Passes)
+    passes: Passes = field(default_factory=Passes)  # counts the calls of the methods
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +52,7 @@ class LinearRows(ABC):
     @property
     @abstractmethod
     def n_weights(self) -> int:
-        """One more than there are columns."""
+        """Number of columns plus one."""
 
     @abstractmethod
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
@@ -82,22 +73,14 @@ class LinearRows(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeldRows(LinearRows):
-    """Rows of a matrix in memory or mapped; a pass goes through parts of them.
+    """Rows of a matrix in memory or mapped, in parts; results do not depend on ``parallel``."""
 
-    Attributes
-    ----------
-    matrix : (n_rows, n_columns) scipy.sparse.csr_array or array
-        float32 or float64, read where it lies.
-    parallel : callable
-        Runs the parts of a pass; results do not depend on it.
-    """
-
-    matrix: Any
+    matrix: Any  # (n_rows, n_columns) csr_array or array, float32 or float64; not copied
     parallel: Parallel = map
 
     @property
     def n_weights(self) -> int:
-        """One more than there are columns."""
+        """Number of columns plus one."""
         return int(self.matrix.shape[1]) + 1
 
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
@@ -118,7 +101,7 @@ class HeldRows(LinearRows):
         return products, _sum(sums)
 
     def _each(self, task: Callable[[slice], Any]) -> list[Any]:
-        """What a task gives for each part; one part alone is not worth handing to a thread."""
+        """Results of a task for each part; a single part is not handed to a thread."""
         n_parts = max(1, min(_N_RANGES, self._most_parts()))
         cuts = [self.n_rows * r // n_parts for r in range(n_parts + 1)]
         parallel = map if n_parts == 1 else self.parallel
@@ -126,7 +109,7 @@ class HeldRows(LinearRows):
 
     @abstractmethod
     def _most_parts(self) -> int:
-        """Parts that a pass is worth dividing into: a matter of size alone."""
+        """Parts that a pass is worth dividing into, by size alone."""
 
     @abstractmethod
     def _fill(self, part: slice, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
@@ -144,7 +127,7 @@ class HeldRows(LinearRows):
 
 
 class SparseRows(HeldRows):
-    """Rows of a CSR matrix, by kernels that copy none of it."""
+    """Rows of a CSR matrix, by kernels that do not copy it."""
 
     __slots__ = ()
 
@@ -172,7 +155,7 @@ class SparseRows(HeldRows):
         return total
 
     def _arrays(self) -> tuple[Any, Any, Any, FloatArray, float]:
-        """What the kernels take first."""
+        """The first arguments of the kernels."""
         starts, indices, data = frozen_all(
             self.matrix.indptr, self.matrix.indices, self.matrix.data
         )
@@ -248,19 +231,13 @@ class DenseRows(HeldRows):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamedRows(LinearRows):
-    """Rows that do not fit in memory: every pass reads them anew, a block at a time.
-
-    Attributes
-    ----------
-    source : Rows
-        Where they are read.
-    """
+    """Rows that do not fit in memory: every pass reads them anew, a block at a time."""
 
     source: Rows
 
     @property
     def n_weights(self) -> int:
-        """One more than there are columns."""
+        """Number of columns plus one."""
         return self.source.n_columns + 1
 
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
@@ -299,7 +276,7 @@ class StreamedRows(LinearRows):
 
 
 def some_of(rows: HeldRows, places: IntArray) -> HeldRows:
-    """Some of the rows, copied."""
+    """A copy of some of the rows."""
     return replace(rows, matrix=rows.matrix[places], scale=rows.scale[places], passes=Passes())
 
 
@@ -311,7 +288,7 @@ def rows_of(matrix: Any, scale: FloatArray, form: RowScaling, parallel: Parallel
 
 
 def _sum(parts: list[FloatArray]) -> FloatArray:
-    """In the order of the parts."""
+    """Sum in the order of the parts."""
     total = parts[0]
     for each in parts[1:]:
         total += each

@@ -10,41 +10,28 @@ from peewit.solvers.arrays import FloatArray, frozen
 from peewit.solvers.features import Rows
 
 _LARGEST: Final = 1e150
-"""Entries of rows, whose squares must be floats."""
+"""Largest entry of a row, so that its square is a finite float."""
 
 _ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowScaling:
-    """What becomes of a row x before it is multiplied: ((x - center) / |x - center|, constant).
+    """Scaling of a row x before products: ((x - center) / |x - center|, constant).
 
-    Attributes
-    ----------
-    is_unit : bool
-        Whether rows are brought to unit length, and dense ones centred before.
-    constant : float
-        The feature that all rows have.
-    center : (n_columns,) float64
-        Mean of the rows; empty where nothing is subtracted, as by machines that read sparse rows,
-        which it would fill.
-    length : float
-        Median length of the rows so made that are not zeros, the constant left out; 1 where all
-        are zeros.
-    zeros_stay : bool
-        Whether rows of zeros are made no other ones by ``center``: they say nothing of a node, and
-        neither do rows that differ from it by rounding.
+    With ``zeros_stay`` rows of zeros stay zero despite ``center``, since they say nothing of a
+    node; rows that differ from the center by rounding become zero.
     """
 
-    is_unit: bool
-    constant: float
-    center: FloatArray = field(default_factory=lambda: np.zeros(0))
-    length: float = 1.0
+    is_unit: bool  # rows get unit length, and dense ones are centered before
+    constant: float  # the feature that all rows have
+    center: FloatArray = field(default_factory=lambda: np.zeros(0))  # mean; empty: none
+    length: float = 1.0  # median of scaled rows not zero, without the constant; or 1
     zeros_stay: bool = False
 
     @classmethod
     def fitted(cls, rows: Rows, *, is_unit: bool, constant: float) -> "RowScaling":
-        """For these rows; one pass over them unless they are sparse and brought to unit length."""
+        """The scaling for these rows; one pass, or none for sparse rows of unit length."""
         if not is_unit:
             lengths = np.concatenate([_lengths(block) for _, block in rows.blocks()])
             lengths = lengths[lengths > 0]
@@ -58,7 +45,7 @@ class RowScaling:
         return cls(is_unit=True, constant=constant, center=frozen(sums / rows.n_rows))
 
     def scale(self, block: Any) -> FloatArray:
-        """(n_rows,) what each row is multiplied by."""
+        """(n_rows,) factor of each row."""
         if not self.is_unit:
             return np.ones(block.shape[0])
         if self.center.size and (sp.issparse(block) or self.zeros_stay):
@@ -69,7 +56,7 @@ class RowScaling:
         return np.divide(1.0, lengths, out=nothing, where=lengths > 0)
 
     def _centred_lengths(self, block: Any) -> FloatArray:
-        """(n_rows,) |x - center|; 0 where that is rounding beside |x|, or x has to stay 0."""
+        """(n_rows,) |x - center|; 0 if that is rounding beside |x|, or if x has to stay 0."""
         own, center = np.square(_lengths(block)), float(self.center @ self.center)
         if sp.issparse(block):
             squares = own - 2.0 * (block @ self.center) + center
@@ -81,13 +68,7 @@ class RowScaling:
 
 
 def _lengths(block: Any) -> FloatArray:
-    """(n_rows,) lengths of rows.
-
-    Raises
-    ------
-    ValueError
-        An entry whose square is beyond the floats.
-    """
+    """(n_rows,) lengths of rows; raises ValueError if a square overflows."""
     entries = block.data if sp.issparse(block) else block
     largest = float(np.abs(entries).max(initial=0.0))
     if largest > _LARGEST:

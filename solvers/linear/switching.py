@@ -14,27 +14,20 @@ from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, T
 from peewit.solvers.status import Status
 
 GROWTH: Final = 1.5
-"""Of the unlabeled weight from round to round."""
+"""Factor of the unlabeled weight from round to round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchRule:
     """How labels are switched.
 
-    Attributes
-    ----------
-    max_pairs : int or None
-        S: pairs switched at once, the worst first; None for as many as there are.
-    first_weight : float
-        Unlabeled weight of the first round, lambda'_0 > 0; it grows by half until it is the one
-        asked for.
-    max_trainings : int
-        Where so many do not suffice, the search ends with status ``MAX_ITER``.
+    The unlabeled weight of the first round, ``first_weight`` lambda'_0 > 0, grows by half a round
+    up to the requested one.
     """
 
-    max_pairs: int | None
+    max_pairs: int | None  # S: pairs switched at once, the worst first; None for no limit
     first_weight: float
-    max_trainings: int
+    max_trainings: int  # the search ends with status ``MAX_ITER`` after so many
 
 
 def switch_labels(
@@ -48,26 +41,16 @@ def switch_labels(
 ) -> list[Transduced]:
     """For each unlabeled weight a labeling that no switch of a pair improves, and its machine.
 
-    Parameters
-    ----------
-    task : Transduction
-        Its own unlabeled weight is not looked at.
-    start : LinearPoint
-        The machine of the labeled rows.
-    weights : sequence of float
-        lambda' > 0, increasing; one search goes through all of them, and of each gives what a
-        search for it alone would.
-    rule : SwitchRule
-    phase : str
-        What progress is called.
-    watch : Watch
+    One search goes through all ``weights``, lambda' > 0 and increasing, and gives for each what its
+    own search would. It starts from ``start``, the machine of the labeled rows, and ignores the
+    unlabeled weight of ``task``.
 
     Notes
     -----
-    A pair is switched wherever that lowers the loss: o(+) < o(-) suffices, since
-    (1 - o)_+^2 - (1 + o)_+^2 falls with o everywhere; the rule as printed asks the outputs to be
-    inside their margins, too. Each switch lowers the objective and keeps the number of labels 1,
-    and no training raises it. Trainings are loose until no pair is left at a weight asked for.
+    A pair is switched wherever that lowers the loss: o(+) < o(-) suffices, since (1 - o)_+^2 - (1 +
+    o)_+^2 falls with o everywhere; the printed rule also requires outputs inside their margins.
+    Each switch lowers the objective and keeps the number of labels 1, and no training raises it.
+    Trainings are loose until no pair is left at a requested weight.
     """
     n_rounds = _n_rounds(rule.first_weight, max(weights))
     now = _Labeling(
@@ -92,7 +75,7 @@ def switch_labels(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Labeling:
-    """Labels of the unlabeled rows and the machine of all; ``is_over`` where time ran out."""
+    """Labels of the unlabeled rows and the machine of all; ``is_over`` at the training limit."""
 
     task: Transduction
     rule: SwitchRule
@@ -103,7 +86,7 @@ class _Labeling:
     is_over: bool = False
 
     def copy(self) -> "_Labeling":
-        """One that goes on by itself."""
+        """A copy that goes on independently."""
         return replace(self, is_positive=self.is_positive.copy())
 
     def settle(self, weight: float, rtol: float) -> None:
@@ -122,7 +105,7 @@ class _Labeling:
                 return
 
     def told(self, weight: float) -> Transduced:
-        """The answer for a weight."""
+        """The result for a weight."""
         hinges, point = self._hinges(weight), self.point
         return Transduced(
             point=point,
@@ -143,7 +126,7 @@ def _n_rounds(first: float, last: float) -> int:
 
 
 def _highest(outputs: FloatArray, n_highest: int) -> BoolArray:
-    """Which outputs are the highest; of equal ones those that come first."""
+    """Which outputs are the highest; the first of equal ones."""
     order = np.argsort(-outputs, kind="stable")
     chosen = np.zeros(outputs.size, bool)
     chosen[order[:n_highest]] = True
@@ -151,7 +134,7 @@ def _highest(outputs: FloatArray, n_highest: int) -> BoolArray:
 
 
 def _switch(outputs: FloatArray, is_positive: BoolArray, max_pairs: int | None) -> int:
-    """Switch labels of pairs o(+) < o(-) in place, furthest apart first; how many pairs."""
+    """Switch pairs of labels with o(+) < o(-) in place, furthest apart first; their number."""
     positive, negative = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
     if not positive.size or not negative.size:
         return 0

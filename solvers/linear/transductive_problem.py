@@ -10,59 +10,33 @@ from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, LinearProbl
 from peewit.solvers.status import Status
 
 LOOSE_RTOL: Final = 1e-2
-"""Of a training that others follow."""
+"""Residual of a training that others follow."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Figures:
-    """What a search took.
+    """Counts of a search."""
 
-    Attributes
-    ----------
-    n_trainings : int
-        Weights found for given labels or beliefs.
-    n_newton : int
-        Newton steps in them.
-    n_switches : int
-        Pairs of labels that changed places.
-    """
-
-    n_trainings: int = 0
-    n_newton: int = 0
-    n_switches: int = 0
+    n_trainings: int = 0  # weights found for given labels or beliefs
+    n_newton: int = 0  # Newton steps in all trainings
+    n_switches: int = 0  # pairs of labels that changed places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transduction:
     """One class against the rest, where most rows have no label.
 
-    Minimises over w and the labels y' of the unlabeled rows, of which a share r is 1,
-
-    norm_penalty / 2 |w|^2 + 1 / (2 l) sum_i c_i (1 - y_i o_i)_+^2
-    + unlabeled_weight / (2 u) sum_j (1 - y'_j o_j)_+^2 + graph term (F4).
-
-    Attributes
-    ----------
-    problem : LinearProblem
-        Rows and penalties.
-    nodes : (l,) int64
-        Labeled rows.
-    targets : (l,) float64
-        Their labels, 1 or -1.
-    costs : (l,) float64
-        c_i / l.
-    positive_share : float
-        r in (0, 1).
-    unlabeled_weight : float
-        lambda' >= 0.
+    Minimizes over w and the labels y' of the unlabeled rows, of which a share r is 1, norm_penalty
+    / 2 |w|^2 + 1 / (2 l) sum_i c_i (1 - y_i o_i)_+^2 + unlabeled_weight / (2 u) sum_j (1 - y'_j
+    o_j)_+^2 + graph term (F4).
     """
 
     problem: LinearProblem
-    nodes: Int64Array
-    targets: FloatArray
-    costs: FloatArray
-    positive_share: float
-    unlabeled_weight: float
+    nodes: Int64Array  # (l,) labeled rows
+    targets: FloatArray  # (l,) 1 or -1
+    costs: FloatArray  # (l,) c_i / l
+    positive_share: float  # r in (0, 1)
+    unlabeled_weight: float  # lambda' >= 0
     figures: Figures = field(default_factory=Figures)
     unlabeled: BoolArray = field(init=False)
 
@@ -73,12 +47,12 @@ class Transduction:
 
     @property
     def n_unlabeled(self) -> int:
-        """U."""
+        """The number u of unlabeled rows."""
         return int(self.problem.rows.n_rows - self.nodes.size)
 
     @property
     def n_positive(self) -> int:
-        """How many unlabeled rows get the label 1: r u, rounded, since a row has one label."""
+        """Number of unlabeled rows with the label 1: r u, rounded."""
         return round(self.positive_share * self.n_unlabeled)
 
     def hinges(self, positive: FloatArray | float, negative: FloatArray | float) -> Hinges:
@@ -93,7 +67,7 @@ class Transduction:
         return both
 
     def trained(self, hinges: Hinges, start: LinearPoint, rtol: float) -> LinearPoint:
-        """The weights of some costs."""
+        """The machine that minimizes the given costs."""
         found = minimize(self.problem, hinges, start, rtol=rtol)
         self.figures.n_trainings += 1
         self.figures.n_newton += found.n_newton
@@ -110,15 +84,7 @@ class Transduction:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transduced:
-    """Where a search ended.
-
-    Attributes
-    ----------
-    point : LinearPoint
-    objective : float
-        (F4).
-    status : Status
-    """
+    """Result of a search; ``objective`` is (F4)."""
 
     point: LinearPoint
     objective: float

@@ -1,4 +1,4 @@
-"""Rows of features of unit length, multiplied with many columns at once, a block at a time."""
+"""Unit rows: features of unit length, multiplied with many columns at once, a block at a time."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,26 +17,18 @@ from peewit.solvers.linear.row_scaling import RowScaling
 class UnitRows:
     """X with rows in a `RowScaling`, on all nodes of a graph; build it with `of_rows`.
 
-    Attributes
-    ----------
-    rows : Rows
-        As they are given; read anew in each pass where they are no array.
-    form : RowScaling
-        Unit length after the mean of the rows is subtracted, which fills no sparse row here.
-    scale : (n_rows,) float64
-        What each row is multiplied by.
-    n_nodes : int
-        Rows of X: those of nodes without features are 0.
+    ``form`` gives unit length after the mean of the rows is subtracted, which fills no sparse row
+    here.
     """
 
-    rows: Rows
+    rows: Rows  # as the caller gives them; read anew in each pass unless they are an array
     form: RowScaling
-    scale: FloatArray
-    n_nodes: int
+    scale: FloatArray  # (n_rows,) factor of each row
+    n_nodes: int  # rows of X; those of nodes without features are 0
 
     @classmethod
     def of_rows(cls, rows: Rows, n_nodes: int) -> "UnitRows":
-        """One pass for the mean of the rows, one for their lengths."""
+        """The rows with their mean and lengths; one pass for each."""
         sums = np.zeros(rows.n_columns)
         for _, block in rows.blocks():
             sums += block.sum(axis=0, dtype=np.float64)
@@ -72,11 +64,11 @@ class UnitRows:
         return values
 
     def functions(self, weights: FloatArray, constant: FloatArray) -> LinearFunctions:
-        """Those with the (n_features, k) ``weights`` and a (k,) constant, for new points."""
+        """Functions with the (n_features, k) ``weights`` and a (k,) constant, for new points."""
         return LinearFunctions(weights=np.vstack([weights, constant]), form=self.form)
 
     def at(self, nodes: Int64Array) -> FloatArray:
-        """(n_nodes_asked, n_features) the rows of some nodes, increasing, dense."""
+        """(n_some, n_features) dense rows of some nodes, which are increasing."""
         rows = np.zeros((nodes.size, self.n_columns))
         places, found = nodes, np.ones(nodes.size, bool)
         if self.rows.nodes is not None:

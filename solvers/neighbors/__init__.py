@@ -1,1 +1,1 @@
-"""Nearest neighbors of rows, and the graphs that they make; distances that are looked at whole."""
+"""Nearest neighbors of rows, graphs of them, and full distance matrices."""

@@ -1,10 +1,10 @@
 """Distances of all rows to all others, by scikit-learn, at once or in blocks.
 
-Dense rows and scipy CSR rows are served alike.
+Rows are dense or scipy CSR.
 
-Context: every command and every job starts a process, and importing scikit-learn takes a third of
-what is left of its start. Decision: modules that such processes import do not import it themselves;
-it is imported where it is first called, here for distances.
+Context: every command and job starts a process, and importing scikit-learn takes a third of the
+rest of its start. Decision: modules imported at the start do not import it; functions that call it
+do, here those for distances.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,7 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 def euclidean_distances(rows: Any, others: Any = None) -> FloatArray:
-    """(n_rows, n_others) distances; of the rows to each other where ``others`` is None.
-
-    Parameters
-    ----------
-    rows, others : (n, n_columns) arrays or scipy sparse
-    """
+    """(n_rows, n_others) distances; of the rows to each other if ``others`` is None."""
     from sklearn.metrics import pairwise  # noqa: PLC0415 - see above
 
     distances: FloatArray = pairwise.euclidean_distances(rows, others)
@@ -60,6 +55,6 @@ def nearest_rows(
 
 
 def positive_median(values: FloatArray) -> float:
-    """Median of the values above 0; 1 where there is none, so that it may divide."""
+    """Median of the values above 0; 1 if there are none, so that it can divide."""
     above = values[values > 0]
     return float(np.median(above)) if above.size else 1.0

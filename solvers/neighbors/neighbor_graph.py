@@ -26,34 +26,23 @@ WeightName = Literal["self-tuned", "heat", "binary"]
 or 1."""
 
 Symmetrization = Literal["mean", "max"]
-"""The weight of an edge from those of its two ties, one of which may be 0: mean or larger one."""
+"""Weight of an edge from the weights of its two ties, one of which may be 0: their mean or the
+larger."""
 
 LEAST_WEIGHT: Final = float(np.finfo(np.float32).tiny)
-"""Weights are > 0: a heat weight that would underflow is this, the least normal float32."""
+"""Weights are > 0: a heat weight that would underflow becomes this, the least normal float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieRule:
     """How lists of neighbors become weights of edges.
 
-    Attributes
-    ----------
-    weights : {"self-tuned", "heat", "binary"}
-        Weight of the tie of a row to a neighbor, by their distance.
-    symmetrize : {"mean", "max"}
-        Weight of an edge by those of its ties.
-    width : float, optional
-        Of "heat"; None for the mean length of all edges, those of length 0 left out.
-
-    Raises
-    ------
-    ValueError
-        No such name, a width that is not positive, or one where none is used.
+    Raises ValueError for an unknown name, a width that is not positive, or a width without use.
     """
 
     weights: WeightName = "self-tuned"
     symmetrize: Symmetrization = "mean"
-    width: float | None = None
+    width: float | None = None  # of "heat"; None: mean length of all edges, zeros left out
 
     def __post_init__(self) -> None:
         for name, names in (("weights", WeightName), ("symmetrize", Symmetrization)):
@@ -81,25 +70,13 @@ def neighbor_graph(
 ) -> Graph:
     """The graph that joins every row to its nearest neighbors.
 
-    Parameters
-    ----------
-    rows : (n_rows, n_columns) array or scipy sparse matrix
-        Finite.
-    n_neighbors : int
-        Neighbors of each row, at least 1 and below ``n_rows``.
-    weights, symmetrize, width
-        See `TieRule`.
-    metric : {"euclidean", "cosine"}
-        See `Metric`.
-
-    Raises
-    ------
-    ValueError
-        An argument breaks its rule, or with "cosine" a row is zero.
+    ``rows`` are finite, (n_rows, n_columns), and more than ``n_neighbors``; see `TieRule` and
+    `Metric` for the rest. ValueError if an argument breaks its rule, or with "cosine" a row is
+    zero.
 
     Notes
     -----
-    Every pair of rows is looked at. Memory beyond rows and graph: the lists.
+    Every pair of rows is measured. Memory beyond rows and graph: the lists.
 
     References
     ----------
@@ -118,15 +95,10 @@ def neighbor_graph(
 
 
 def tie_weights(distances: RealArray, rule: TieRule, farthest: RealArray) -> FloatArray:
-    """Weights of ties of these lengths; 0 where a length is inf.
+    """Weights of ties of these lengths, (n, n_neighbors); 0 where a length is inf.
 
-    Parameters
-    ----------
-    distances : (n, n_neighbors) floats
-    rule : TieRule
-        With its width, where it needs one.
-    farthest : (n, 1) or (n, n_neighbors) floats
-        Distance of the last neighbor in the list that holds the tie.
+    ``farthest``, (n, 1) or (n, n_neighbors), is the distance of the last neighbor in the list of
+    the tie. ``rule`` must have its width if it needs one.
     """
     if rule.weights == "binary":
         return np.isfinite(distances).astype(np.float64)
@@ -141,10 +113,10 @@ def tie_weights(distances: RealArray, rule: TieRule, farthest: RealArray) -> Flo
 
 
 def edges_of(lists: NeighborLists, place: slice, rule: TieRule) -> WeightedEdges:
-    """The edges that the lists of some rows bring: those of mutual ties with the smaller row.
+    """The edges from the lists of some rows; mutual ties belong to the smaller row.
 
-    All places of `NeighborLists.blocks` together give every edge once. ``rule`` must have its
-    width where it needs one; see `with_width`.
+    All places of `NeighborLists.blocks` together give every edge once. ``rule`` must have its width
+    if it needs one; see `with_width`.
     """
     ties = _Ties.of(lists, place)
     weight = tie_weights(ties.distances, rule, ties.farthest)
@@ -158,7 +130,7 @@ def edges_of(lists: NeighborLists, place: slice, rule: TieRule) -> WeightedEdges
 
 
 def with_width(rule: TieRule, lists: NeighborLists) -> TieRule:
-    """The rule with the width that its lists give it, if it needs one and has none."""
+    """The rule with a width from the lists, if it needs one and has none."""
     if rule.weights != "heat" or rule.width is not None:
         return rule
     total, n_edges = 0.0, 0

@@ -1,9 +1,9 @@
 """Lists of nearest neighbors.
 
-The list of a row holds its k nearest other rows, nearest first. The row itself never stands in it,
-a duplicate (distance 0) does. Of equal distances the smaller id comes first; of more than a
-thousand rows that are equally far, those that the library finds. Lists come from scikit-learn's
-brute force, whose distances lose digits to cancellation, and are ranked by differences of the rows.
+The list of a row holds its k nearest other rows, nearest first: never the row itself, but its
+duplicates (distance 0). Of equal distances the smaller id comes first; of more than a thousand
+equally far rows, those that the library finds. Candidates come from scikit-learn's brute force,
+whose distances lose digits to cancellation, and are ranked by differences of the rows.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,13 @@ from peewit.solvers.arguments import BadArgument, require_one_of
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray, RealArray
 
 Metric = Literal["euclidean", "cosine"]
-"""Distance of two rows: of the rows as they are, or of the rows scaled to length 1.
+"""Distance of two rows, as they are or scaled to length 1.
 
-The latter orders neighbors as the angle does; its square is 2 - 2 cos."""
+The latter orders neighbors as the angle does; its square is 2 - 2 cos.
+"""
 
 SPARE_CANDIDATES: Final = 8
-"""Rows that are measured beyond those asked for, as the library's order is only nearly right."""
+"""Rows measured beyond the requested ones, as the library's order is only nearly right."""
 
 _MORE_CANDIDATES: Final = 8
 _MOST_CANDIDATES: Final = 1000
@@ -39,18 +40,10 @@ _TIES: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NeighborLists:
-    """Lists of all rows; the arrays may be memory maps.
+    """Lists of all rows; the arrays may be memory maps."""
 
-    Attributes
-    ----------
-    neighbors : (n_rows, n_neighbors) integers
-        Nearest first; -1, at the end, where a search has found fewer.
-    distances : (n_rows, n_neighbors) floats
-        Increasing; inf where the neighbor is -1.
-    """
-
-    neighbors: IntArray
-    distances: RealArray
+    neighbors: IntArray  # (n_rows, n_neighbors) nearest first; -1 at the end for missing ones
+    distances: RealArray  # (n_rows, n_neighbors) increasing; inf where the neighbor is -1
 
     @property
     def n_rows(self) -> int:
@@ -58,7 +51,7 @@ class NeighborLists:
         return int(self.neighbors.shape[0])
 
     def blocks(self) -> Iterator[slice]:
-        """Places of consecutive lists, whose ties can be looked at together."""
+        """Slices of consecutive lists whose ties are processed together."""
         step = max(1, _TIES // self.neighbors.shape[1])
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
@@ -67,9 +60,9 @@ class NeighborLists:
 def neighbor_lists(
     rows: Any, n_neighbors: int, *, metric: Metric = "euclidean"
 ) -> Iterator[tuple[slice, Int64Array, FloatArray]]:
-    """Lists of all rows, some rows at a time: their places, neighbors and distances.
+    """Lists of all rows, some rows at a time: their slice, neighbors and distances.
 
-    Parameters and errors are those of `neighbor_graph`.
+    Arguments and errors are those of `neighbor_graph`.
     """
     search = PointSearch(metric_rows(rows, metric))
     points = search.points
@@ -88,15 +81,11 @@ def nearest(
 
 
 class PointSearch:
-    """Points to be searched, every one of them for every query.
+    """Exhaustive search: every point is compared with every query.
 
     Dense points are searched in float32 first, at twice the speed; queries whose answer its
-    rounding could change are searched again by scikit-learn, which computes in float64.
-
-    Parameters
-    ----------
-    points : (n_points, n_columns)
-        As `metric_rows` gives them.
+    rounding could change are searched again by scikit-learn in float64. ``points`` are as
+    `metric_rows` gives them.
     """
 
     def __init__(self, points: Any) -> None:
@@ -107,16 +96,16 @@ class PointSearch:
     def nearest(
         self, queries: Any, n_nearest: int, *, own: Int64Array | None = None
     ) -> tuple[Int64Array, FloatArray]:
-        """The nearest points to each query, and how far they are.
+        """The nearest points to each query, and their distances.
+
+        Raises ValueError if a distance is too large for a float.
 
         Parameters
         ----------
         queries : (n_queries, n_columns)
             Dense or CSR, as the points are.
-        n_nearest : int
-            How many to find, at least 1.
         own : (n_queries,) int64, optional
-            For each query a point that does not count: the query itself. -1 for none.
+            For each query a point to leave out: the query itself. -1 for none.
 
         Returns
         -------
@@ -124,11 +113,6 @@ class PointSearch:
             Nearest first, of equal distances the smaller id; -1 where there are no more points.
         distances : (n_queries, n_nearest) float64
             inf where the id is -1.
-
-        Raises
-        ------
-        ValueError
-            A distance is too large for a float.
         """
         n_queries, n_points = queries.shape[0], self.points.shape[0]
         ids = np.empty((n_queries, n_nearest), np.int64)
@@ -153,7 +137,7 @@ class PointSearch:
                 open_rows = open_rows[least_beyond <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
                 rounded = None
                 continue
-            # More rows may be as far as the last one: look again, until one is farther.
+            # More rows may be as far as the last one: search again, until one is farther.
             farthest = last_finite(among[1])
             open_rows = open_rows[farthest <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
             n_candidates = min(n_candidates * _MORE_CANDIDATES, n_points)
@@ -173,26 +157,16 @@ class PointSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rounded:
-    """Dense points in float32 about their mean, for a first search.
+    """Dense points in float32 about their mean, for a first search."""
 
-    Attributes
-    ----------
-    center : (n_columns,)
-    values : (n_points, n_columns) float32
-    half_squares : (n_points,) float32
-        Half of the squared lengths of ``values``.
-    longest : float
-        Length of the longest.
-    """
-
-    center: RealArray
-    values: Float32Array
-    half_squares: Float32Array
-    longest: float
+    center: RealArray  # (n_columns,)
+    values: Float32Array  # (n_points, n_columns)
+    half_squares: Float32Array  # (n_points,) half of the squared lengths of ``values``
+    longest: float  # greatest length of a point
 
     @classmethod
     def of(cls, points: RealArray) -> "_Rounded | None":
-        """The points rounded; None where float32 cannot hold their squares."""
+        """The points rounded; None if float32 cannot hold their squares."""
         with np.errstate(over="ignore", invalid="ignore"):
             center = points.mean(axis=0, dtype=np.float64).astype(points.dtype)
             values = (points - center).astype(np.float32)
@@ -205,7 +179,7 @@ class _Rounded:
         )
 
     def candidates(self, queries: RealArray, n_candidates: int) -> tuple[Int64Array, FloatArray]:
-        """Points that are nearest but for rounding, and a distance that no other is below."""
+        """Points that are nearest up to rounding, and a lower bound on all other distances."""
         ids = np.empty((queries.shape[0], n_candidates), np.int64)
         beyond = np.empty(queries.shape[0])
         own = (queries - self.center).astype(np.float32)
@@ -231,14 +205,9 @@ def ranked(
     *,
     own: Int64Array | None = None,
 ) -> tuple[Int64Array, FloatArray]:
-    """The nearest of some candidates to each query, as `nearest` gives them.
+    """The nearest of ``candidates`` to each query, as `nearest` gives them.
 
-    Parameters
-    ----------
-    candidates : (n_queries, n_candidates) int64
-        Distinct points for each query; -1 for none.
-    queries, points, n_nearest, own
-        See `nearest`.
+    Candidates, (n_queries, n_candidates), are distinct points for each query; -1 for none.
     """
     return cut_lists(*_measured(queries, points, candidates, own), n_nearest)
 
@@ -246,7 +215,7 @@ def ranked(
 def _measured(
     queries: Any, points: Any, candidates: Int64Array, own: Int64Array | None
 ) -> tuple[Int64Array, FloatArray]:
-    """Candidates and their distances; -1 and inf for those that do not count."""
+    """Candidates and their distances; -1 and inf for those left out."""
     squared = _squared_distances(queries, points, candidates)
     counts = candidates >= 0
     if own is not None:
@@ -269,7 +238,7 @@ def cut_lists(
 
 
 def query_blocks(n_queries: int, n_columns: int, n_points: int) -> Iterator[slice]:
-    """Places of queries that take about a second together when all points are looked at."""
+    """Slices of queries, each of which takes about a second to compare with all points."""
     step = max(64, _BLOCK_PRODUCTS // max(1, n_columns * n_points))
     step = min(step, max(64, _ENTRIES // max(1, n_columns)))
     for start in range(0, n_queries, step):
@@ -279,10 +248,7 @@ def query_blocks(n_queries: int, n_columns: int, n_points: int) -> Iterator[slic
 def metric_rows(rows: Any, metric: Metric) -> Any:
     """Rows whose Euclidean distance is the metric: C-contiguous floats, or CSR.
 
-    Raises
-    ------
-    ValueError
-        No such metric, or with "cosine" a row is zero.
+    Raises ValueError for an unknown metric, or with "cosine" for a row of zeros.
     """
     require_one_of("metric", metric, get_args(Metric))
     if sp.issparse(rows):

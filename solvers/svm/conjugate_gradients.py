@@ -20,12 +20,12 @@ from peewit.solvers.svm.stopping import EarlyStop, MeasureName
 PHASE: Final = "conjugate gradients"
 
 _PATIENCE: Final = 200
-"""Iterations without a new least measure that mean stagnation."""
+"""Iterations without a new least measure after which a run stagnates."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Columns:
-    """The functions still being worked on; the last axis of every array is theirs.
+    """The functions still being worked on, one a column of every array.
 
     ``values`` and ``energy_values`` are K coef and L^p g; those of the direction likewise.
     """
@@ -55,21 +55,12 @@ class _Columns:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DescentState:
-    """Where a descent stands.
-
-    Attributes
-    ----------
-    coef, intercept : arrays
-        Of all functions.
-    status : Status or None
-        How it ended.
-    n_iter : int
-    """
+    """State of a descent; ``coef`` and ``intercept`` are those of all functions."""
 
     live: _Columns
     coef: FloatArray
     intercept: FloatArray
-    status: Status | None = None
+    status: Status | None = None  # None until it ends
     n_iter: int = 0
 
 
@@ -82,12 +73,12 @@ class Descent:
     problem : Problem
         Of squared or squared hinge loss.
     coef, intercept : arrays
-        Where to start.
+        The start.
     measure : {'gradient', 'preconditioned-gradient', 'mixed-product', 'objective'}
         What has to become small: |K g|, |g| or sqrt(g' K g) of g of (E9), or the decrease of the
         objective in one iteration.
     rtol : float
-        How small, relative to its value (the objective's) at the zero function.
+        Its limit, relative to the measure (or the objective) at the zero function.
     early : EarlyStop or None
         Ends all functions together before that.
     """
@@ -167,18 +158,18 @@ class Descent:
         return self._retired(state)
 
     def terminate(self, state: DescentState) -> Status | None:
-        """How it ended: every function met the measure, or the early rule holds."""
+        """Converged once every function meets the measure, or the early rule holds."""
         return state.status
 
     def fraction(self, state: DescentState) -> float:
-        """How far the slowest function's measure has fallen, by digits."""
+        """Share of the digits by which the slowest function's measure has to fall."""
         if state.live.index.size == 0:
             return 1.0
         worst = float(np.max(state.live.measure))
         return np.log(max(worst, self.rtol)) / np.log(self.rtol) if worst < 1 else 0.0
 
     def _inside(self, values: FloatArray, intercept: FloatArray) -> FloatArray:
-        """What the graph penalty sees."""
+        """Values that the graph penalty sees."""
         return values + intercept if self.problem.bias == "penalized" else values
 
     def _evaluate(self, live: _Columns) -> None:
@@ -190,7 +181,7 @@ class Descent:
         if problem.loss == "squared-hinge":
             missed = np.where(targets * outputs < 1.0, missed, 0.0)
         residual = problem.graph_penalty * live.energy_values
-        residual[nodes] += missed  # (E9) but for the norm: I_E (o - y) + gamma_I L K alpha
+        residual[nodes] += missed  # (E9) without the norm term: I_E (o - y) + gamma_I L K alpha
         inside = self._inside(live.values, live.intercept)
         norm = problem.space.inner(live.coef, live.coef, live.values)
         energy = np.einsum("ij,ij->j", inside, live.energy_values)
@@ -210,7 +201,7 @@ class Descent:
             live.gradient_intercept = np.zeros(live.index.size)
 
     def _turn(self, live: _Columns, omega: FloatArray) -> None:
-        """The next direction, -g + omega d; steepest descent where that does not lead down."""
+        """Set the next direction, -g + omega d; steepest descent if that does not lead down."""
         slope = omega * self._product_with(live, live.direction, live.direction_intercept)
         omega = np.where(slope < self._squared_norm(live), omega, 0.0)  # <g, d> < 0, or d = -g
         live.direction = omega * live.direction - live.gradient
@@ -236,7 +227,7 @@ class Descent:
         )
 
     def _squared_norm(self, live: _Columns) -> FloatArray:
-        """G' diag(1, K) g."""
+        """Squared norm of the gradient, g' diag(1, K) g."""
         return self._product_with(live, live.gradient, live.gradient_intercept)
 
     def _product_with(self, live: _Columns, coef: FloatArray, intercept: FloatArray) -> FloatArray:
@@ -245,7 +236,7 @@ class Descent:
         return inner + intercept * live.gradient_intercept
 
     def _scale(self, live: _Columns) -> FloatArray:
-        """The measure at the zero function; the objective there where its decrease is measured."""
+        """The measure at the zero function; the objective there if its decrease is the measure."""
         problem = self.problem
         if self.measure == "objective":
             return np.asarray(0.5 * np.square(problem.targets).sum(axis=0))
@@ -257,7 +248,7 @@ class Descent:
         return np.where(scale > 0, scale, 1.0)
 
     def _size(self, live: _Columns) -> FloatArray:
-        """The gradient's size, as the measure has it."""
+        """Size of the gradient in the measure."""
         intercept = np.square(live.gradient_intercept)
         if self.measure == "gradient":
             return np.asarray(np.sqrt(np.square(live.gradient_values).sum(axis=0) + intercept))
@@ -270,7 +261,7 @@ class Descent:
         return np.asarray(size / live.scale)
 
     def _retired(self, state: DescentState) -> DescentState:
-        """Set aside the functions that need no more work; the rest share the products."""
+        """Set aside the functions that are done; the rest share the products."""
         live = state.live
         state.coef[:, live.index], state.intercept[live.index] = live.coef, live.intercept
         if state.status is not None:
@@ -302,17 +293,8 @@ def descend(
 ) -> Minimum:
     """The minimum of a problem by conjugate gradients, (E9) to (E11).
 
-    Parameters
-    ----------
-    problem : Problem
-        Of squared or squared hinge loss.
-    start : (coef, intercept) or None
-        Where to start; None for the zero function.
-    measure, rtol, early
-        As in `Descent`.
-    max_iter : int
-        Most iterations.
-    watch : Watch
+    The problem has squared or squared hinge loss; a ``start`` of None is the zero function.
+    `Descent` explains ``measure``, ``rtol`` and ``early``.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """The dual of the hinge and of the squared hinge (E3): a quadratic program for Clarabel.
 
-Clarabel because it takes a free intercept's constraint or none, boxes or none, and ends at 1e-8
-where libsvm and liblinear take one case each.
+Clarabel takes problems with or without the constraint of a free intercept and with or without
+boxes, and ends at 1e-8; libsvm and liblinear take one case each.
 """
 
 from typing import Any, Final
@@ -22,7 +22,7 @@ MAX_STEPS: Final = 200
 
 _ACCURACY: Final = 1e-10
 _LEAST_ACCURACY: Final = 1e-7
-"""What an answer that is not as accurate as asked must still have: ``AlmostSolved``."""
+"""Accuracy that an answer must have even if the requested one is missed: ``AlmostSolved``."""
 
 _STATUS: Final = {
     "Solved": Status.CONVERGED,
@@ -42,16 +42,8 @@ def maximize(
 ) -> LabeledMinimum:
     """The minimum of the problem by its dual, a program for each function.
 
-    Parameters
-    ----------
-    problem : LabeledProblem
-    targets : (n_labeled, n_functions) float64
-        1 or -1.
-    loss : {'hinge', 'squared-hinge'}
-    max_iter : int
-        Most interior-point iterations.
-    teller : callable
-        Told of functions done, of how many.
+    ``targets`` are (n_labeled, n_functions), 1 or -1; ``max_iter`` counts interior-point
+    iterations.
 
     Notes
     -----
@@ -83,9 +75,9 @@ def maximize(
 def box_program(
     matrix: FloatArray, *, gain: FloatArray, balance: FloatArray
 ) -> tuple[FloatArray, float, Status]:
-    """Minimise 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0.
+    """Minimize 1/2 b' matrix b - gain' b over b in [0, 1], balance' b = 0.
 
-    The b, the multiplier of the balance, and how the program ended.
+    Returns b, the multiplier of the balance, and how the program ended.
     """
     answer = _solve(matrix, gain, balance, True, MAX_STEPS)
     shares = np.clip(np.array(answer.x), 0.0, 1.0)
@@ -103,7 +95,7 @@ def _solve(
     has_box: bool,
     max_iter: int,
 ) -> Any:
-    """Minimise 1/2 b' matrix b - gain' b over b >= 0, at most 1 with a box, balance' b = 0."""
+    """Minimize 1/2 b' matrix b - gain' b over b >= 0, at most 1 with a box, balance' b = 0."""
     size = matrix.shape[0]
     identity = sp.eye_array(size, format="csc")
     rows, bounds, cones = [], [], []

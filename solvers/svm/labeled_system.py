@@ -1,8 +1,8 @@
 """The problem reduced to the labeled nodes: their kernel once the graph penalty is eliminated.
 
 Whatever the loss, the minimum has coef = (norm_penalty I + graph_penalty L^p K)^{-1} J' c, where c
-holds minus the slopes of the losses at the labeled nodes (E13). The labeled values are then
-J K coef = kernel c, and one factorisation serves every class and every change of a label.
+holds minus the slopes of the losses at the labeled nodes (E13). The labeled values are then J K
+coef = kernel c, and one factorization serves every class and every change of a label.
 """
 
 from collections.abc import Callable
@@ -24,48 +24,35 @@ _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512
 _MAX_REFINEMENTS: Final = 60
 _REFINED: Final = 1e-12
-"""What the next refinement would change the values by, relatively, if it is not made."""
+"""Relative change of the values below which no further refinement is made."""
 _ACCEPTED: Final = 1e-8
-"""Relative change of the values by the last refinement."""
+"""Relative change of the values by the last refinement that still counts as accurate."""
 _ROUNDED: Final = 1e-3
-"""Relative size of what rounding to float32 may leave in them."""
+"""Relative error of the values that rounding to float32 may leave."""
 _FLAT: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabeledProblem:
-    """The problem on the labeled nodes alone.
+    """The problem on the labeled nodes alone."""
 
-    Attributes
-    ----------
-    kernel : (n_labeled, n_labeled) float64
-        Symmetric; with a penalized intercept it holds that one too.
-    has_free_bias : bool
-        Whether an intercept is free, so that c sums to 0.
-    """
-
-    kernel: FloatArray
-    has_free_bias: bool
+    kernel: FloatArray  # (n_labeled, n_labeled) symmetric; includes a penalized intercept
+    has_free_bias: bool  # then c sums to 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabeledSystem(LabeledProblem):
-    """The problem on the labeled nodes, and what its solution says of all.
+    """The problem on the labeled nodes, and its solution extended to all nodes.
 
-    Attributes
-    ----------
-    lift : callable
-        (n_labeled, k) c to the (n_coef, k) coefficients it leads to, without an intercept's.
-    intercept_share, intercept_coef : arrays
-        Of a penalized intercept: intercept = share' c, and what it subtracts from coef.
-    inverse : PenaltyInverse
-        What it was made by.
+    ``lift`` maps (n_labeled, k) c to its (n_coef, k) coefficients, without an intercept's. A
+    penalized intercept is intercept_share' c, and ``intercept_coef`` times it is subtracted from
+    coef.
     """
 
     lift: Callable[[FloatArray], FloatArray]
     intercept_share: FloatArray
     intercept_coef: FloatArray
-    inverse: "PenaltyInverse"
+    inverse: "PenaltyInverse"  # that made it
 
     @classmethod
     def of(
@@ -75,9 +62,9 @@ class LabeledSystem(LabeledProblem):
 
         Notes
         -----
-        An intercept inside the penalty, f = K coef + b 1, gives coef = A^{-1} J' c - b q with
-        q = A^{-1} constant, and b = u' c / s with u = 1 - (K q) at the labels and
-        s = constant' (1 - K q) (E13).
+        An intercept inside the penalty, f = K coef + b 1, gives coef = A^{-1} J' c - b q with q =
+        A^{-1} constant, and b = u' c / s with u = 1 - (K q) at the labels and s = constant' (1 - K
+        q) (E13).
         """
         kernel, lift = inverse.at(nodes)
         share, coef = np.zeros(nodes.size), np.zeros((inverse.space.n_coef, 1))
@@ -102,7 +89,7 @@ class LabeledSystem(LabeledProblem):
 
     @property
     def is_accurate(self) -> bool:
-        """Whether all that was made of it so far is; ask after `lifted`."""
+        """Whether all results so far are accurate; ask after `lifted`."""
         return self.inverse.is_accurate
 
     def lifted(self, dual: FloatArray, free: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -117,11 +104,11 @@ class PenaltyInverse(Protocol):
 
     @property
     def space(self) -> Space:
-        """Whose coefficients it gives."""
+        """The space of its coefficients."""
 
     @property
     def is_accurate(self) -> bool:
-        """Whether the last labeled kernel, and all that was solved since, are."""
+        """Whether the last labeled kernel, and every solve since, are accurate."""
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """The labeled kernel J K A^{-1} J', and the map from c to A^{-1} J' c."""
@@ -140,7 +127,7 @@ class NoGraphPenalty:
     norm_penalty: float
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-        """The kernel of the labeled nodes; nothing of the others is needed."""
+        """The kernel of the labeled nodes; other nodes are not needed."""
         kernel = np.asarray(self.space.between(nodes), np.float64) / self.norm_penalty
         return symmetric(kernel), lambda dual: _spread(self, nodes, dual)
 
@@ -151,21 +138,13 @@ class NoGraphPenalty:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FactoredInverse:
-    """In a space of explicit features, by one eigenproblem for all penalties (E14).
-
-    Attributes
-    ----------
-    space : FeatureMap
-    values, vectors : (n_coef,), (n_coef, n_coef) float64
-        Eigenpairs of features' L^p features.
-    norm_penalty, graph_penalty : float
-    """
+    """In a space of explicit features, by one eigenproblem for all penalties (E14)."""
 
     is_accurate: ClassVar[bool] = True
 
     space: FeatureMap
-    values: FloatArray
-    vectors: FloatArray
+    values: FloatArray  # (n_coef,) eigenvalues of features' L^p features
+    vectors: FloatArray  # (n_coef, n_coef)
     norm_penalty: float
     graph_penalty: float
 
@@ -205,18 +184,11 @@ class FactoredInverse:
 
 
 class DenseInverse:
-    """On a Gram matrix in memory, by one LU factorisation of I + ratio L^p K (E14).
+    """On a Gram matrix in memory, by one LU factorization of I + ratio L^p K (E14).
 
-    The factors are float32 and their answers refined in float64 by products, which take no n x n
-    array of their own; where that does not converge, the factors are made anew in float64.
-
-    Parameters
-    ----------
-    space : DenseGram
-    laplacian : IteratedLaplacian
-    norm_penalty, graph_penalty : float
-    teller : callable
-        Told of the parts of the matrix as it is filled.
+    The factors are float32; their answers are refined in float64 by products, which need no n x n
+    array of their own. If that does not converge, the factors are made anew in float64. ``teller``
+    is told of the parts of the matrix as it is filled.
     """
 
     def __init__(
@@ -257,10 +229,10 @@ class DenseInverse:
         return self._at[1], lambda dual: _spread(self, nodes, dual)
 
     def apply(self, residual: FloatArray) -> FloatArray:
-        """Coefficients A^{-1} residual, to the accuracy of products in float64 where that is had.
+        """Coefficients A^{-1} residual, to the accuracy of products in float64 if possible.
 
-        Where even factors in float64 do not lead there, or where rounding of a float32 Gram matrix
-        shows in the values, ``is_accurate`` is False until the next labeled kernel is asked for.
+        If even factors in float64 miss that, or if rounding of a float32 Gram matrix shows in the
+        values, ``is_accurate`` is False until the next labeled kernel is computed.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
             return self._refined_or_refactored(residual / self._norm_penalty)
@@ -277,10 +249,10 @@ class DenseInverse:
         return coef
 
     def _refined(self, right: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
-        """A solution improved until it no longer moves, its values, and whether they stood still.
+        """A refined solution, its values K coef, and whether the values have settled.
 
-        What has to stand still are the values K coef: where the penalties differ by orders of
-        magnitude, the residual of the coefficients stays above rounding, and does not matter.
+        Only the values must settle: if the penalties differ by orders of magnitude, the residual of
+        the coefficients stays above rounding, and does not matter.
         """
         coef, moved = self._solved(right), 1.0
         values = self._values(coef)
@@ -294,21 +266,21 @@ class DenseInverse:
                 break
             share, moved = change / moved, change
             coef, values = added, now
-            if share * moved <= _REFINED or share > 0.5:  # what is left to move, or a stall
+            if share * moved <= _REFINED or share > 0.5:  # the expected next change, or a stall
                 break
         return coef, values, moved <= _ACCEPTED
 
     def _survives_rounding(self, coef: FloatArray, values: FloatArray) -> bool:
-        """Whether the values are those that a Gram matrix in float32 gives.
+        """Whether rounding of the Gram matrix to float32 leaves the values unchanged.
 
-        Large coefficients of both signs cancel in them, and leave its rounding.
+        Large coefficients of both signs cancel in the values and leave this rounding.
         """
         if self.space.matrix.dtype == np.float64:
             return True
         return _relative(self.space.values(coef) - values, values) <= _ROUNDED
 
     def _values(self, coef: FloatArray) -> FloatArray:
-        """K coef; of a float32 Gram matrix, too, to the accuracy of float64."""
+        """K coef to the accuracy of float64, also for a float32 Gram matrix."""
         gram, values = self.space.matrix, np.empty_like(coef, order="C")
         for start in range(0, gram.shape[0], _PRODUCT_ROWS):
             rows = slice(start, start + _PRODUCT_ROWS)
@@ -316,7 +288,7 @@ class DenseInverse:
         return values
 
     def _solved(self, right: FloatArray) -> FloatArray:
-        """By the factors, of the transposed matrix."""
+        """Solve with the factors, which are those of the transposed matrix."""
         factors, _ = self._factors
         answer = sl.lu_solve(
             self._factors, right.astype(factors.dtype), trans=1, check_finite=False
@@ -341,12 +313,12 @@ class DenseInverse:
             teller(start, n_rows)
         matrix[np.diag_indices(n_rows)] += 1.0
         (factor,) = sl.get_lapack_funcs(("getrf",), (matrix,))
-        factors, pivots, _ = factor(matrix.T, overwrite_a=True)  # of a pivot 0 refinement will tell
+        factors, pivots, _ = factor(matrix.T, overwrite_a=True)  # refinement detects a pivot 0
         return factors, pivots
 
 
 def _relative(change: FloatArray, values: FloatArray) -> float:
-    """The largest norm of a column beside that of the same column of ``values``."""
+    """Largest norm of a column over the norm of the same column of ``values``."""
     size = np.linalg.norm(values, axis=0)
     size[size == 0] = 1.0
     return float((np.linalg.norm(change, axis=0) / size).max(initial=0.0))

@@ -14,21 +14,18 @@ def exact_step(
     *,
     is_hinge: bool,
 ) -> FloatArray:
-    """Where the derivative of the objective along a direction is zero, for each column.
+    """(n_functions,) zeros of the objective's derivative along a direction.
+
+    A step is 0 or below, or not finite, if the direction does not lead down.
 
     Parameters
     ----------
     outputs, steps, targets : (n_labeled, n_functions) float64
-        Functions at the labeled nodes, what one step adds to them, and their labels.
+        Functions at the labeled nodes, their change in one step, and their labels.
     left, slope : (n_functions,) float64
         The derivative of the penalties is left + s * slope.
     is_hinge : bool
         Whether labels beyond the margin cost nothing; else the loss is squared everywhere.
-
-    Returns
-    -------
-    (n_functions,) float64
-        The step; 0 or below, or not finite, where the direction leads nowhere.
 
     Notes
     -----
@@ -60,7 +57,7 @@ def exact_step(
 
 
 def is_active(outputs: FloatArray, steps: FloatArray, targets: FloatArray) -> BoolArray:
-    """Labels that cost something at once when the step begins."""
+    """Labels that cost something right after the start of the step."""
     margin = targets * outputs
     return np.asarray((margin < 1.0) | ((margin == 1.0) & (targets * steps < 0)))
 
@@ -71,7 +68,7 @@ def _running(first: FloatArray, added: FloatArray) -> FloatArray:
 
 
 def _zero(left: FloatArray, slope: FloatArray) -> FloatArray:
-    """Where left + s * slope is 0; infinite where the line is flat."""
+    """Zero of left + s * slope; infinite if the line is flat."""
     return np.divide(-left, slope, out=np.full_like(left, np.inf), where=slope > 0)
 
 

@@ -22,23 +22,12 @@ MAX_STEPS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabeledMinimum:
-    """The functions at the labeled nodes: kernel @ dual + free.
+    """The functions at the labeled nodes: kernel @ dual + free."""
 
-    Attributes
-    ----------
-    dual : (n_labeled, n_functions) float64
-        Minus the slopes of the losses; 0 at labels that cost nothing.
-    free : (n_functions,) float64
-        Free intercepts.
-    status : Status
-    n_iter : int
-        Steps of the function that took most.
-    """
-
-    dual: FloatArray
-    free: FloatArray
+    dual: FloatArray  # (n_labeled, n_functions) minus the slopes of the losses
+    free: FloatArray  # (n_functions,) free intercepts
     status: Status
-    n_iter: int
+    n_iter: int  # of the function with most steps
 
     @classmethod
     def of_each(
@@ -47,7 +36,7 @@ class LabeledMinimum:
         solved: Callable[[FloatArray], tuple[FloatArray, float, int, Status]],
         teller: Teller,
     ) -> "LabeledMinimum":
-        """One function after another: ``solved`` gives dual, intercept, steps and end of each."""
+        """One function after another; ``solved`` gives dual, intercept, steps and status of one."""
         n_functions = targets.shape[1]
         dual, free = np.zeros_like(targets), np.zeros(n_functions)
         n_iter, status = 0, Status.CONVERGED
@@ -60,7 +49,7 @@ class LabeledMinimum:
         return cls(dual=dual, free=free, status=status, n_iter=n_iter)
 
     def lifted(self, system: LabeledSystem) -> Minimum:
-        """The functions everywhere."""
+        """The functions on all nodes."""
         coef, intercept = system.lifted(self.dual, self.free)
         status = self.status if system.is_accurate else Status.STAGNATED
         by = "optimal" if status is Status.CONVERGED else status.value
@@ -77,19 +66,10 @@ def minimize(
     max_iter: int = MAX_STEPS,
     teller: Teller = untold,
 ) -> LabeledMinimum:
-    """The exact minimum: for every function the active labels that reproduce themselves.
+    """The exact minimum: for every function the set of active labels that reproduces itself.
 
-    Parameters
-    ----------
-    problem : LabeledProblem
-    targets : (n_labeled, n_functions) float64
-        1 or -1; any numbers for the squared loss.
-    is_hinge : bool
-        Squared hinge; else the squared loss, all labels active (E12).
-    max_iter : int
-        Most Newton steps of one function.
-    teller : callable
-        Told of functions done, of how many.
+    ``targets`` are (n_labeled, n_functions): 1 or -1, or any numbers for the squared loss. Without
+    ``is_hinge`` the loss is squared and all labels are active (E12).
 
     Notes
     -----
@@ -155,7 +135,7 @@ class _OneFunction:
         return dual, free
 
     def _size(self, outputs: FloatArray, moved: FloatArray, dual: FloatArray) -> float:
-        """1, unless a full step would raise the objective: then the exact minimum along it."""
+        """1, or the exact minimum along the step if a full step would raise the objective."""
         change = dual - self.dual
         own, across = self._kernel @ self.dual, self._kernel @ change
         left, slope = float(change @ own), float(change @ across)

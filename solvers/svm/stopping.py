@@ -14,55 +14,37 @@ MeasureName = Literal["gradient", "preconditioned-gradient", "mixed-product", "o
 MEASURES: tuple[MeasureName, ...] = get_args(MeasureName)
 
 RTOL = {"gradient": 1e-8, "preconditioned-gradient": 1e-8, "mixed-product": 1e-8, "objective": 1e-6}
-"""What each measure has to fall to, of its value at the zero function, by default."""
+"""Default limit of each measure, relative to its value at the zero function."""
 
 STABLE_SHARE = 0.015
-"""Most unlabeled nodes that may change class between two looks that find them stable."""
+"""Share of unlabeled nodes below which changes of class count as stable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Validation:
-    """Nodes whose class is known but not trained on.
+    """Nodes whose class is known but not trained on."""
 
-    Attributes
-    ----------
-    nodes : (n_validation,) int64
-    classes : (n_validation,) int64
-        Number of the function that should be largest; of one function 1 where it is positive.
-    """
-
-    nodes: Int64Array
-    classes: Int64Array
+    nodes: Int64Array  # (n_validation,)
+    classes: Int64Array  # number of the largest function; of one function, 1 if positive
 
     def n_wrong(self, decided: IntArray) -> int:
-        """Nodes of which ``decided``, the class of every node, is not theirs."""
+        """Validation nodes whose class in ``decided``, (n_nodes,), is wrong."""
         return int(np.count_nonzero(decided[self.nodes] != self.classes))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EarlyStop:
-    """Looks at the predictions every few iterations (section E.2).
+    """A rule that checks the predictions every few iterations (section E.2).
 
-    Attributes
-    ----------
-    rule : {'stability', 'validation', 'mixed'}
-        Few unlabeled nodes changed since the last look; no more validation nodes are right than
-        then; both.
-    unlabeled : (n_nodes,) bool
-        Nodes that count for stability.
-    validation : Validation or None
-        Needed by the other two rules.
-    every : int
-        Iterations between two looks: round(sqrt(n_nodes) / 2).
-    share : float
-        Least share of changed nodes that is not stable.
+    'stability': few unlabeled nodes changed since the last check; 'validation': no more validation
+    nodes are right than then; 'mixed': both.
     """
 
     rule: StopName
-    unlabeled: BoolArray
-    validation: Validation | None = None
-    every: int = 0
-    share: float = STABLE_SHARE
+    unlabeled: BoolArray  # (n_nodes,) nodes that count for stability
+    validation: Validation | None = None  # needed by the other two rules
+    every: int = 0  # iterations between two checks: round(sqrt(n_nodes) / 2)
+    share: float = STABLE_SHARE  # least share of changed nodes that is not stable
     _decided: IntArray | None = field(default=None, init=False)
     _n_wrong: int = field(default=0, init=False)
 
@@ -75,7 +57,7 @@ class EarlyStop:
     def is_met(self, n_iter: int, scores: FloatArray) -> bool:
         """Whether the run may end after ``n_iter`` iterations.
 
-        The decisions of all functions together count: each alone would settle too early.
+        The decisions of all functions count together: each alone would settle too early.
         """
         if n_iter % self.every:
             return False

@@ -1,13 +1,13 @@
 """The Cheeger cut of a graph in two, without labels (section G.4 without the fit).
 
 Steepest descent of the Cheeger ratio (Bresson, Laurent, Uminsky and von Brecht 2012): its energy
-falls with every step as long as the proximal steps are accurate enough. So a step that does not
-lower it is not taken; where most functions take none, the next one has a tenth of the gap.
+falls with every step if the proximal steps are accurate enough. So a step that does not lower it is
+rejected; when most functions reject theirs, the next step has a tenth of the gap.
 
-Decision: starts race, the two best of all after two steps, the best of those after three more.
-Context: what a start leads to shows early, on graphs of digits and citations after two steps of
-the twenty or so that it takes to the end, and those are most of the cost. Consequence: a cut costs
-a fraction, and its ratio is seldom a little larger (``docs.benchmarks.total_variation cuts``).
+Context: on graphs of digits and citations the quality of a start shows after two of about twenty
+steps, which are most of the cost. Decision: starts race; the two best continue after two steps, the
+best of those after three more. Consequence: a cut costs a fraction, and its ratio is seldom a
+little larger (``docs.benchmarks.total_variation cuts``).
 """
 
 from dataclasses import dataclass
@@ -31,32 +31,21 @@ _MAX_STEPS: Final = 300
 _MAX_PROXIMAL: Final = 300
 _FLAT: Final = 1e-9
 _RACE: Final = ((2, 2), (3, 1))
-"""Steps, and how many functions go on after them."""
+"""Steps, and the number of functions that continue after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Descent:
-    """Functions that steepest descent ended at.
+    """Result of a steepest descent.
 
-    Attributes
-    ----------
-    functions : (n_nodes, n_starts) float64
-        Median 0, root mean square 1.
-    energies : (n_starts,) float64
-        Cheeger ratios.
-    history : (n_steps + 1, n_starts) float64
-        Energies after every step, falling.
-    n_proximal : int
-        Proximal steps in all.
-    status : Status
-        Converged when a step of a gap of 1e-4, or of 300 proximal steps where the ratio is so
-        small that this takes more, lowers no function by more than a ten-thousandth.
+    Converged when a step of a gap of 1e-4, or of 300 proximal steps if a small ratio makes the gap
+    take more, lowers no function by more than a ten-thousandth.
     """
 
-    functions: FloatArray
-    energies: FloatArray
-    history: FloatArray
-    n_proximal: int
+    functions: FloatArray  # (n_nodes, n_starts) median 0, root mean square 1
+    energies: FloatArray  # (n_starts,) Cheeger ratios
+    history: FloatArray  # (n_steps + 1, n_starts) energies after every step, falling
+    n_proximal: int  # proximal steps in all
     status: Status
 
 
@@ -69,7 +58,9 @@ def descend(
     watch: Watch = UNWATCHED,
     max_iter: int = _MAX_STEPS,
 ) -> Descent:
-    """Minimise TV(f) / sum_i w_i |f_i - med f| from several starts at once, w of mean 1.
+    """Minimize TV(f) / sum_i w_i |f_i - med f| from several starts at once, w of mean 1.
+
+    Raises `Stopped` when ``watch`` is cancelled.
 
     Parameters
     ----------
@@ -79,15 +70,6 @@ def descend(
         None of them constant.
     weight : (n_nodes,) float64
         > 0; its scale does not count.
-    parallel : callable
-    watch : Watch
-    max_iter : int
-        Most steps.
-
-    Raises
-    ------
-    peewit.solvers.iteration_loop.Stopped
-        The watch says so.
     """
     weight = weight / weight.mean()
     unit = float(graph.degree.mean())
@@ -152,15 +134,7 @@ def best_cut(
 ) -> Cut:
     """The best threshold of the function that wins the race of steepest descents.
 
-    Parameters
-    ----------
-    graph, starts, weight, parallel, watch
-        As in `descend`.
-
-    Raises
-    ------
-    peewit.solvers.iteration_loop.Stopped
-        The watch says so.
+    Arguments as in `descend`.
     """
     functions = starts
     for n_steps, n_kept in _RACE:
@@ -177,8 +151,8 @@ def best_threshold(
 ) -> tuple[BoolArray, float]:
     """The nodes above the threshold whose cut has the least Cheeger ratio, and that ratio.
 
-    The ratio is cut / min(w(A), w(not A)), exact to a few roundings. O((m + n) log n); one side at
-    least has a node.
+    The ratio is cut / min(w(A), w(not A)), exact to a few roundings. O((m + n) log n); at least one
+    side has a node.
     """
     adjacency = graph.adjacency
     order = np.argsort(function, kind="stable")
@@ -196,7 +170,7 @@ def best_threshold(
 
 
 def _normalized(functions: FloatArray, weight: FloatArray) -> FloatArray:
-    """Median 0 and root mean square 1; of a constant, zeros."""
+    """Median 0 and root mean square 1; zeros for a constant."""
     centred = functions - Balances.of(functions, weight, 1.0).medians
     size = np.sqrt(np.square(centred).mean(axis=0))
     least = _FLAT * np.abs(functions).max(axis=0)

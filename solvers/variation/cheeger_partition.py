@@ -1,12 +1,12 @@
 """Partitions of small Cheeger ratio that keep the labels (G12).
 
-Decision: the energy sum_k TV(f^k) / B(f^k) is minimised over partitions, its proximal steps alone
-leave them. Context: as printed, class by class, and over the simplex, the relaxed energy of more
+Decision: the energy sum_k TV(f^k) / B(f^k) is minimized over partitions, and only proximal steps
+leave them. Context: as printed, class by class and over the simplex, the relaxed energy of more
 than two classes is not that of a partition: two classes may share the indicator of one cheap
-cluster, f^1 = f^2 = 1_A / 2, and pay its cut twice where the cut between them would cost more. So
-from the true digits 0, 1, 4, 9 it falls far below that of any partition near them, and many more
-are wrong. Consequence: every step ends in a partition, and its own energy says whether it is
-kept; of two classes both energies have the same minimum.
+cluster, f^1 = f^2 = 1_A / 2, and pay its cut twice instead of a more expensive cut between them. So
+it falls far below that of any partition near the true classes, and many more labels are wrong.
+Consequence: every step ends in a partition, whose own energy decides whether it is kept; of two
+classes both energies have the same minimum.
 """
 
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ from peewit.solvers.variation.penalty_inverses import Smoothing
 from peewit.solvers.variation.proximal_step import TotalVariation
 
 STEPS: Final = (200.0, 60.0, 20.0, 6.0, 2.0)
-"""How far the subgradient of the balance pushes, longest first: short steps stop at borders that
-long ones pass."""
+"""Lengths of steps along the subgradient of the balance, longest first: short steps stop at borders
+that long ones pass."""
 
 _RTOLS: Final = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-"""Gaps of the proximal steps, tighter as steps get shorter."""
+"""Gaps of the proximal steps, tighter for shorter steps."""
 
 _LEAST_GAIN: Final = 1e-6
 _MAX_PROXIMAL: Final = 300
@@ -34,10 +34,10 @@ _MAX_PROXIMAL: Final = 300
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PartitionState:
-    """A partition, its energy and what the next step needs of it.
+    """A partition, its energy and the values for the next step.
 
-    ``values`` are those before the last partition, ``place`` the number of the present length of
-    steps, ``proximal`` how the last proximal step ended.
+    ``values`` are those before the last partition, ``place`` indexes the present step length, and
+    ``proximal`` is the status of the last proximal step.
     """
 
     classes: Int64Array
@@ -57,29 +57,16 @@ class PartitionState:
 class PartitionDescent:
     """Steps that lower a partition's Cheeger energy, for `peewit.solvers.iteration_loop.iterate`.
 
-    Attributes
-    ----------
-    variation : TotalVariation
-    first : (n_nodes,) int64
-        The partition to start from; nodes with a label have its class.
-    n_classes : int
-    fixed : (n_nodes,) int64
-        Class of the nodes with a label, -1 of the others.
-    weight : (n_nodes,) float64
-        What nodes count in the balance, > 0; 0 takes them out.
-    smoothing : Smoothing or None
-        What a step's target goes through first: the regularised fit of section G.4 or (G11).
-    watch : Watch
-        Asked within proximal steps, too, whether to go on.
+    ``smoothing`` is applied to the target of a step: the regularized fit of section G.4 or (G11).
     """
 
     variation: TotalVariation
-    first: Int64Array
+    first: Int64Array  # (n_nodes,) start; nodes with a label have its class
     n_classes: int
-    fixed: Int64Array
-    weight: FloatArray
+    fixed: Int64Array  # (n_nodes,) class of the nodes with a label, -1 of the others
+    weight: FloatArray  # (n_nodes,) weight of nodes in the balance; 0 takes a node out
     smoothing: Smoothing | None = None
-    watch: Watch = UNWATCHED
+    watch: Watch = UNWATCHED  # asked within proximal steps, too, whether to go on
 
     def init(self) -> PartitionState:
         """The first partition."""
@@ -88,7 +75,7 @@ class PartitionDescent:
     def step(self, state: PartitionState) -> PartitionState:
         """One proximal step from the partition, and the partition it leads to.
 
-        Kept where it lowers the energy; else the next step is shorter.
+        That is kept if it lowers the energy; else the next step is shorter.
         """
         reach = STEPS[state.place] * float(state.balances.max())
         target = np.eye(self.n_classes)[state.classes]
@@ -120,14 +107,14 @@ class PartitionDescent:
     def terminate(self, state: PartitionState) -> Status | None:
         """Converged once the shortest step lowers nothing, or nothing is left to lower.
 
-        If that step was as accurate as asked.
+        The shortest step must have been as accurate as requested.
         """
         if state.energy == 0.0:
             return Status.CONVERGED
         return state.proximal if state.place == len(STEPS) else None
 
     def fraction(self, state: PartitionState) -> float:
-        """Share of the lengths of steps that are done with."""
+        """Share of the step lengths that are finished."""
         return 1.0 if state.energy == 0.0 else state.place / len(STEPS)
 
     def _state(self, classes: Int64Array, values: FloatArray) -> PartitionState:

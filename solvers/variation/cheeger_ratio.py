@@ -1,4 +1,4 @@
-"""Cheeger ratios: total variation over what the nodes differ from a median (G9'), (G12)."""
+"""Cheeger ratios: total variation over the distance from a median (G9'), (G12)."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,14 @@ from peewit.solvers.arrays import FloatArray, Int64Array
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Balances:
-    """B(f) = sum_i w_i |f_i - m|_a of columns f, where m makes it least (G12).
+    """B(f) = sum_i w_i |f_i - m|_a of columns f, with the m that makes it least (G12).
 
-    |t|_a is a t above 0 and -t below; of a = 1 that is the mean distance from the median (G9').
-
-    Attributes
-    ----------
-    values : (n_columns,) float64
-        B >= 0; 0 where a column is constant.
-    medians : (n_columns,) float64
-        m, the weighted a / (1 + a) quantile.
-    slopes : (n_nodes, n_columns) float64
-        A subgradient of B whose columns sum to 0.
+    |t|_a is a t above 0 and -t below; for a = 1 that is the mean distance from the median (G9').
     """
 
-    values: FloatArray
-    medians: FloatArray
-    slopes: FloatArray
+    values: FloatArray  # (n_columns,) B >= 0; 0 if a column is constant
+    medians: FloatArray  # (n_columns,) m, the weighted a / (1 + a) quantile
+    slopes: FloatArray  # (n_nodes, n_columns) a subgradient of B whose columns sum to 0
 
     @classmethod
     def of(cls, columns: FloatArray, weight: FloatArray, asymmetry: float) -> "Balances":
@@ -33,7 +24,7 @@ class Balances:
 
         Notes
         -----
-        At the median itself, where the printed sign(f) has nothing to say, the subgradient is the
+        At the median itself, where the printed sign(f) is undefined, the subgradient is the
         constant within [-w, a w] that makes its sum 0.
         """
         n_columns = columns.shape[1]
@@ -65,7 +56,7 @@ def partition_balances(
     As `Balances.of`, in linear time. The slopes are (n_nodes, n_classes).
     """
     sizes = np.bincount(classes, weight, n_classes)
-    rest = (1.0 - np.eye(n_classes)) @ sizes  # a difference would lose what is light
+    rest = (1.0 - np.eye(n_classes)) @ sizes  # a difference would lose light nodes
     is_small = asymmetry * sizes <= rest  # then the median is 0, else 1
     inside = np.where(is_small, asymmetry, np.divide(rest, sizes, where=sizes > 0, out=sizes * 0))
     outside = np.where(is_small, -asymmetry * sizes / np.where(rest > 0, rest, 1.0), -1.0)
@@ -75,6 +66,6 @@ def partition_balances(
 
 
 def ratio(variation: FloatArray, balances: FloatArray) -> FloatArray:
-    """TV / B; infinite where B is 0, of a constant column or an empty class."""
+    """TV / B; infinite if B is 0, for a constant column or an empty class."""
     none = np.full_like(variation, np.inf)
     return np.divide(variation, balances, out=none, where=balances > 0)

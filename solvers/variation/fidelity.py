@@ -17,19 +17,11 @@ class Fidelity(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SquaredFidelity:
-    """label_weight / 2 |y - h|^2 at the labels (G5).
+    """label_weight / 2 |y - h|^2 at the labels (G5)."""
 
-    Attributes
-    ----------
-    nodes : (n_labeled,) int64
-    targets : (n_labeled, n_columns) float64
-    label_weight : float
-        eta >= 0.
-    """
-
-    nodes: Int64Array
-    targets: FloatArray
-    label_weight: float
+    nodes: Int64Array  # (n_labeled,)
+    targets: FloatArray  # (n_labeled, n_columns)
+    label_weight: float  # eta >= 0
 
     def nearest(self, values: FloatArray, pull: float) -> tuple[FloatArray, FloatArray]:
         """(eta J + r)^{-1} (eta y + r values), and no intercepts."""
@@ -43,21 +35,13 @@ class SquaredFidelity:
 class HingeFidelity:
     """label_weight sum_S max(0, 1 - y (h + b)), b free (G10), or on 2 h - 1 without b.
 
-    Attributes
-    ----------
-    nodes : (n_labeled,) int64
-    targets : (n_labeled, n_columns) float64
-        1 or -1.
-    label_weight : float
-        mu >= 0.
-    of_distributions : bool
-        Whether h is a share in [0, 1]: the hinge then is that of 2 h - 1, since a margin of 1 on
-        both sides does not fit into [0, 1], and there is no b, which the simplex would undo.
+    With ``of_distributions`` h is a share in [0, 1] and the hinge that of 2 h - 1, since a margin
+    of 1 on both sides does not fit into [0, 1]; there is no b, which the simplex would undo.
     """
 
-    nodes: Int64Array
-    targets: FloatArray
-    label_weight: float
+    nodes: Int64Array  # (n_labeled,)
+    targets: FloatArray  # (n_labeled, n_columns) 1 or -1
+    label_weight: float  # mu >= 0
     of_distributions: bool = False
 
     def nearest(self, values: FloatArray, pull: float) -> tuple[FloatArray, FloatArray]:
@@ -76,7 +60,7 @@ class HingeFidelity:
     def at_labels(
         self, own: FloatArray, pull: float, intercepts: FloatArray | float = 0.0
     ) -> FloatArray:
-        """The step of `nearest` at the labels alone, with the intercepts that are right."""
+        """The step of `nearest` at the labels alone, with the given intercepts."""
         if self.of_distributions:
             own, pull = 2.0 * own - 1.0, pull / 4.0
         missed = 1.0 - self.targets * (own + intercepts)
@@ -87,26 +71,21 @@ class HingeFidelity:
 def balanced_intercept(
     values: FloatArray, targets: FloatArray, pull: float, label_weight: float
 ) -> float:
-    """The b at which the dual of (G10) sums to zero with the targets; 0 of one class alone.
+    """The b at which the dual of (G10) sums to zero with the targets; 0 for a single class.
 
-    Parameters
-    ----------
-    values, targets : (n_labeled,) float64
-        e at the labels; 1 or -1.
-    pull, label_weight : float
-        r2 > 0 and mu.
+    ``values`` are e at the labels, (n_labeled,), ``pull`` is r2 > 0 and ``label_weight`` mu.
 
     Notes
     -----
     sum_i y_i clip(r2 (1 - y_i (e_i + b)), 0, mu) falls with b and has slope -r2 for each label
-    between its two bends, so it is summed over the sorted bends. Where it is zero on an interval
-    b is its middle, so that opposite labels give the opposite. O(n_labeled log n_labeled).
+    between its two bends, so it is summed over the sorted bends. If it is zero on an interval, b is
+    its middle, so that opposite labels give the opposite b. O(n_labeled log n_labeled).
     """
     n_positive = int(np.count_nonzero(targets > 0))
     width = label_weight / pull
     if n_positive in (0, targets.size) or width == 0.0:
         return 0.0
-    # wider than the labels are apart, the width no longer matters, and would swamp them
+    # a width above the distances of labels no longer matters, and would swamp them
     width = min(width, 2.0 + float(values.max() - values.min()))
     is_positive = targets > 0
     first = np.where(is_positive, (1.0 - values) - width, -1.0 - values)

@@ -17,29 +17,14 @@ _CHUNK_COLUMNS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HingeFit:
-    """argmin_f penalty(f) + pull / 2 |f - values|^2 + hinges of f + b, b free; build it with `of`.
+    """argmin_f penalty(f) + pull / 2 |f - values|^2 + hinges of f + b, b free; see `of`."""
 
-    Attributes
-    ----------
-    inverse : PenaltyInverse
-        With the pull in it.
-    nodes : (n_labeled,) int64
-    targets : (n_labeled, n_columns) float64
-        1 or -1.
-    label_weight : float
-        mu.
-    margin : float
-        What the hinge asks of y f: label_weight max(0, 1 - y f / margin).
-    kernel : (n_labeled, n_labeled) float64
-        The inverse between the labels, G of (G11).
-    """
-
-    inverse: PenaltyInverse
-    nodes: Int64Array
-    targets: FloatArray
-    label_weight: float
-    margin: float
-    kernel: FloatArray
+    inverse: PenaltyInverse  # includes the pull
+    nodes: Int64Array  # (n_labeled,)
+    targets: FloatArray  # (n_labeled, n_columns) 1 or -1
+    label_weight: float  # mu
+    margin: float  # the hinge is label_weight max(0, 1 - y f / margin)
+    kernel: FloatArray  # (n_labeled, n_labeled) the inverse between the labels, G of (G11)
 
     @classmethod
     def of(
@@ -53,7 +38,7 @@ class HingeFit:
         margin: float = 1.0,
         teller: Teller = untold,
     ) -> "HingeFit":
-        """One solve for each label, some at a time."""
+        """The fit, prepared with one solve for each label, some at a time."""
         kernel = np.empty((nodes.size, nodes.size))
         for start in range(0, nodes.size, _CHUNK_COLUMNS):
             teller(start, nodes.size)
@@ -72,7 +57,7 @@ class HingeFit:
         )
 
     def nearest(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
-        """Functions without intercept, the intercepts (n_columns,), and how the program ended."""
+        """Functions without intercept, the intercepts (n_columns,), and the program's status."""
         residual = self.inverse.pull * values
         dual, intercepts, status = self._dual(self.inverse.apply(residual)[self.nodes])
         residual[self.nodes] += dual
@@ -82,7 +67,7 @@ class HingeFit:
         """Y b of (G11) for every column, with b <= label_weight / margin."""
         most = self.label_weight / self.margin
         # constants cost nothing, and may be nearly all of it
-        constant = self.kernel.mean(axis=0)  # what centring takes off f is put into b again
+        constant = self.kernel.mean(axis=0)  # b takes back the mean that centering removed from f
         kernel = self.kernel - constant - constant[:, None] + self.kernel.mean()
         dual, intercepts = np.zeros_like(smooth), np.zeros(smooth.shape[1])
         status = Status.CONVERGED

@@ -1,7 +1,7 @@
 """Quadratic penalties by their inverses: in a kernel's space, or along the graph alone.
 
-A penalty is 1/2 [norm_penalty |f|_K^2 + graph_penalty f' L f + pull |f|^2]; without a norm f is
-any function on the nodes. What all fits need of it is its inverse on a residual (G2), (G4), (G11).
+A penalty is 1/2 [norm_penalty |f|_K^2 + graph_penalty f' L f + pull |f|^2]; without a norm f is any
+function on the nodes. Fits need only its inverse on a residual (G2), (G4), (G11).
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class PenaltyInverse(Protocol):
 
     @property
     def pull(self) -> float:
-        """Its weight of |f|^2."""
+        """Weight of |f|^2."""
 
     @property
     def status(self) -> Status:
-        """Of the first solve that did not converge, or converged."""
+        """Status of the first solve that did not converge, or converged."""
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """argmin_f penalty(f) - <residual, f>, (n_nodes, n_columns)."""
@@ -40,11 +40,11 @@ class PenaltyInverse(Protocol):
 
 
 class Smoothing(Protocol):
-    """Functions that a quadratic penalty makes smooth, and how finding them ended."""
+    """Functions that a quadratic penalty smooths, and the status of finding them."""
 
     @property
     def status(self) -> Status:
-        """Of the first that was not found, or converged."""
+        """Status of the first that was not found, or converged."""
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """argmin_f penalty(f) + pull / 2 |f - values|^2 for the pull it was made for."""
@@ -52,26 +52,17 @@ class Smoothing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpaceInverse:
-    """The penalty in a space of explicit features Phi, by one Cholesky factorisation.
+    """The penalty in a space of explicit features Phi, by one Cholesky factorization.
 
-    f = Phi A^{-1} Phi' residual with A = norm_penalty I + Phi' (graph_penalty L + pull I) Phi; of a
-    factor Phi of the Gram matrix that is K (norm_penalty I + (graph_penalty L + pull I) K)^{-1}.
-
-    Attributes
-    ----------
-    space : FeatureMap
-    matrix : (n_coef, n_coef) float64
-        A.
-    factor : tuple
-        Its Cholesky factor.
-    pull : float
+    f = Phi A^{-1} Phi' residual with A = norm_penalty I + Phi' (graph_penalty L + pull I) Phi; for
+    a factor Phi of the Gram matrix that is K (norm_penalty I + (graph_penalty L + pull I) K)^{-1}.
     """
 
     status: ClassVar[Status] = Status.CONVERGED
 
     space: FeatureMap
-    matrix: FloatArray
-    factor: Any
+    matrix: FloatArray  # (n_coef, n_coef) A
+    factor: Any  # Cholesky factor of A
     pull: float
 
     @classmethod
@@ -85,7 +76,7 @@ class SpaceInverse:
         pull: float,
         teller: Teller = untold,
     ) -> Self:
-        """One with ``norm_penalty`` > 0, the others >= 0; L is the combinatorial Laplacian."""
+        """The inverse for ``norm_penalty`` > 0, the others >= 0, with L the combinatorial one."""
 
         def product(block: Any) -> Any:
             smooth = pull * block
@@ -120,25 +111,9 @@ class SpaceInverse:
 class GraphInverse:
     """The penalty without a norm: (graph_penalty L + diag(pull + squares))^{-1}, by solves.
 
-    Each solve starts from the last one for as many columns.
-
-    Parameters
-    ----------
-    graph : Graph
-    graph_penalty : float
-        > 0.
-    pull : float
-        > 0.
-    squares : (n_nodes,) float64 or None
-        Weights of further squares.
-    parallel : callable
-    watch : Watch
-        Told of solves and asked within them whether to go on.
-
-    Attributes
-    ----------
-    pull : float
-    status : Status
+    Each solve starts from the last one for as many columns. ``graph_penalty`` and ``pull`` are > 0;
+    ``squares`` (n_nodes,) are weights of further squares. ``watch`` is told of solves and asked
+    within them.
     """
 
     def __init__(
@@ -166,13 +141,7 @@ class GraphInverse:
         self._last = np.zeros((graph.n_nodes, 0))
 
     def apply(self, residual: FloatArray) -> FloatArray:
-        """Values at the nodes.
-
-        Raises
-        ------
-        peewit.solvers.iteration_loop.Stopped
-            The caller asked for the run to end.
-        """
+        """Values at the nodes; raises `Stopped` when the watch is cancelled."""
         start = self._last.copy() if self._last.shape == residual.shape else None
         solution = self._solver.solve(
             residual, start, progress=self._watch.progress, cancelled=self._watch.cancelled
@@ -184,7 +153,7 @@ class GraphInverse:
         return self._last
 
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
-        """One with so much more on the diagonal of some nodes."""
+        """The inverse with ``weight`` added to the diagonal at some nodes."""
         squares = self._squares.copy()
         squares[nodes] += weight
         return type(self)(

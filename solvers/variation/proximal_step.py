@@ -1,8 +1,7 @@
 """The proximal step of a graph's total variation (G6), by accelerated ascent of its dual.
 
-The primal-dual steps of (G7), with steps by edge, too, need several times as many on graphs of
-digits, and the ratio grows with the accuracy. What makes the difference is momentum that starts
-anew when it goes uphill no more.
+The primal-dual steps of (G7) need several times as many steps, the more the higher the accuracy:
+momentum that restarts when it no longer leads uphill makes the difference.
 """
 
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from peewit.solvers.row_ranges import Parallel, RowRanges
 from peewit.solvers.status import Status
 
 _CHECK_EVERY: Final = 10
-"""Steps from one look at the gap to the next: a look costs about a third of a step."""
+"""Steps between two checks of the gap; a check costs about a third of a step."""
 
 SINGLE_RTOL: Final = 1e-4
-"""Gap from which on float32 does, in a quarter of the time."""
+"""Gap from which float32 suffices, in a quarter of the time."""
 
 _MOST_SINGLE: Final = 1e9
 """Largest number, and inverse of the least factor, of steps in float32."""
@@ -32,26 +31,12 @@ _NOTHING_FIXED: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProximalPoint:
-    """Where a proximal step ended.
+    """Result of a proximal step."""
 
-    Attributes
-    ----------
-    values : (n_nodes, n_columns) float64
-    variation : (n_columns,) float64
-        TV of the values.
-    objective : (n_columns,) float64
-        penalty * TV(g) + pull / 2 |g - target|^2.
-    gap : (n_columns,) float64
-        Duality gap (G8), >= 0; with the simplex only the sum over columns is.
-    n_iter : int
-        Steps.
-    status : Status
-    """
-
-    values: FloatArray
-    variation: FloatArray
-    objective: FloatArray
-    gap: FloatArray
+    values: FloatArray  # (n_nodes, n_columns)
+    variation: FloatArray  # (n_columns,) TV of the values
+    objective: FloatArray  # (n_columns,) penalty * TV(g) + pull / 2 |g - target|^2
+    gap: FloatArray  # (n_columns,) duality gap (G8); >= 0, with the simplex only in sum
     n_iter: int
     status: Status
 
@@ -59,15 +44,8 @@ class ProximalPoint:
 class TotalVariation:
     """TV(f) = sum_e (w_e / unit) |f_i - f_j| of columns f, and its proximal steps.
 
-    The dual of the last step is kept: the next one, for as many columns, starts from it.
-
-    Parameters
-    ----------
-    graph : Graph
-    unit : float
-        What weights of edges are counted in, > 0.
-    parallel : callable
-        Runs the parts of a step; results do not depend on it.
+    The dual of the last step is kept: the next step for as many columns starts from it. ``unit`` >
+    0 is the unit of edge weights. Results do not depend on ``parallel``.
     """
 
     def __init__(self, graph: Graph, *, unit: float = 1.0, parallel: Parallel = map) -> None:
@@ -100,7 +78,9 @@ class TotalVariation:
         max_iter: int = 1_000,
         watch: Watch = UNWATCHED,
     ) -> ProximalPoint:
-        """argmin_g penalty TV(g) + pull / 2 |g - target|^2, every column for itself.
+        """argmin_g penalty TV(g) + pull / 2 |g - target|^2, each column independently.
+
+        Raises `Stopped` when ``watch``, asked now and then, is cancelled.
 
         Parameters
         ----------
@@ -112,24 +92,16 @@ class TotalVariation:
         on_simplex : bool
             Whether the rows of g are distributions: >= 0 with sum 1. Columns are then one problem.
         fixed : (n_nodes,) int64, or (0,)
-            With the simplex, the column that a row is held at; -1 for none.
+            With the simplex, the column at whose corner a row is held; -1 for none.
         rtol : float
             Gap to reach, relative to the objective, or what rounding may leave of a gap. From 1e-4
-            on steps are in float32, where that holds the numbers.
-        max_iter : int
-        watch : Watch
-            Asked now and then whether to go on.
-
-        Raises
-        ------
-        peewit.solvers.iteration_loop.Stopped
-            The watch says so.
+            on steps are in float32, if the numbers are in its range.
 
         Notes
         -----
         FISTA (Beck and Teboulle 2009) on the dual of (G6) with a step of its own for every edge,
-        and momentum that starts anew when it turned against the ascent (O'Donoghue and Candes
-        2015). The duality gap is that of ``values`` and the dual they come from.
+        and momentum that restarts when it turns against the ascent (O'Donoghue and Candes 2015).
+        The duality gap is that of ``values`` and the dual they come from.
         """
         is_single = rtol >= SINGLE_RTOL and self._fits_single(target, penalty, pull)
         dtype = np.dtype(np.float32 if is_single else np.float64)
@@ -163,7 +135,7 @@ class TotalVariation:
             if n_iter % _CHECK_EVERY and n_iter not in (1, max_iter):
                 continue
             watch.check()
-            # the gap is that of the dual itself, not of where momentum leads to
+            # the gap is that of the dual itself, not of its extrapolation
             step.primal(divergence, divergence, np.zeros_like(momentum), point)
             variation, gap, objective = self._gap(point, target, penalty, pull)
             missing = gap - rtol * objective - rounding
@@ -198,7 +170,7 @@ class TotalVariation:
             self._divergence = self._divergence.astype(dtype)
         if not np.array_equal(self._penalty, penalty) and self._penalty.size == n_columns:
             factor = np.zeros_like(penalty)
-            # a box grows with its penalty: the dual scaled alike stays inside, as it has to
+            # a box grows with its penalty: the dual scaled alike stays inside
             np.divide(penalty, self._penalty, out=factor, where=self._penalty > 0)
             self._dual *= factor.astype(dtype)
             self._divergence *= factor.astype(dtype)
@@ -234,7 +206,7 @@ class _Step:
     def primal(
         self, divergence: RealArray, last: RealArray, momentum: FloatArray, out: RealArray
     ) -> None:
-        """Fill ``out`` with the primal point of the dual that momentum leads to."""
+        """Fill ``out`` with the primal point of the dual extrapolated by momentum."""
         ahead = momentum.astype(self.target.dtype)
         given = self.target, divergence, last, ahead, self.pull, self.on_simplex, self.fixed, out
         self.ranges.run(lambda a, b: primal_rows(*given, a, b))
@@ -247,7 +219,7 @@ class _Step:
         before: RealArray,
         divergence: RealArray,
     ) -> FloatArray:
-        """Move the dual, fill its divergence; sums of one problem are one, in all columns."""
+        """Move the dual and fill its divergence; with the simplex all columns share the sums."""
         ahead = momentum.astype(self.target.dtype)
         given = (*self.rows, self.penalty, self.pull, point, ahead, dual, before, divergence)
         turned = np.sum(self.ranges.run(lambda a, b: ascend_rows(*given, a, b)), axis=0)

@@ -20,10 +20,10 @@ def on_simplex(values: FloatArray) -> FloatArray:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimplexState:
-    """g, the duals of its copies f and h, and what they differ by.
+    """g, the duals of its copies f and h, and their difference.
 
     ``residual`` is the largest difference of g from f and from h, and r times that from the g
-    before where r > 1: a strong pull makes for short steps.
+    before if r > 1: a strong pull makes short steps.
     """
 
     values: FloatArray
@@ -36,37 +36,22 @@ class SimplexState:
 class SimplexSplitting:
     """ADMM for min penalty(f) - <linear, f> + hinges(h), base + f = g = h on the simplex.
 
-    For `peewit.solvers.iteration_loop.iterate`.
-
-    Attributes
-    ----------
-    inverse : PenaltyInverse
-        With the pull r in it.
-    linear : (n_nodes, n_columns) float64
-    hinges : HingeFidelity or None
-        Of distributions; h are values at the labels.
-    base : (n_columns,) float64
-        A distribution.
-    first : (n_nodes, n_columns) float64
-        Distributions to start from.
-    forces : (n_labeled, n_columns) float64 or None
-        What the labels pull at ``first`` with, the dual of the hinges to start from; None for 0.
-    rtol : float
-        The residual to reach.
+    For `peewit.solvers.iteration_loop.iterate`. ``forces`` (n_labeled, n_columns) are the pull of
+    the labels at ``first``, the dual of the hinges to start from; None for 0.
 
     Notes
     -----
-    The text leaves out the update of the dual, l += r (f - g). Nor has it a base: functions that
-    a norm pulls to 0 are then pulled off the simplex wherever there is no label. And the text
-    solves the dual program of the hinges in every step: as a copy of its own their step is (G10).
+    The text leaves out the update of the dual, l += r (f - g). It has no base either: functions
+    that a norm pulls to 0 are then pulled off the simplex wherever there is no label. And it solves
+    the dual program of the hinges in every step; with a copy of their own their step is (G10).
     """
 
-    inverse: PenaltyInverse
-    linear: FloatArray
-    hinges: HingeFidelity | None
-    base: FloatArray
-    first: FloatArray
-    rtol: float
+    inverse: PenaltyInverse  # with the pull r in it
+    linear: FloatArray  # (n_nodes, n_columns)
+    hinges: HingeFidelity | None  # of distributions; h are values at the labels
+    base: FloatArray  # (n_columns,) a distribution
+    first: FloatArray  # (n_nodes, n_columns) distributions to start from
+    rtol: float  # the residual to reach
     forces: FloatArray | None = None
 
     def init(self) -> SimplexState:
@@ -99,11 +84,11 @@ class SimplexSplitting:
         return state
 
     def terminate(self, state: SimplexState) -> Status | None:
-        """Converged once the copies are the same."""
+        """Converged once the copies agree."""
         return Status.CONVERGED if state.residual <= self.rtol else None
 
     def fraction(self, state: SimplexState) -> float:
-        """How near the residual is, on a logarithmic scale."""
+        """Progress of the residual, on a logarithmic scale."""
         if state.residual <= self.rtol:
             return 1.0
         return float(np.clip(np.log(state.residual) / np.log(self.rtol), 0.0, 1.0))

@@ -17,21 +17,21 @@ NORMALIZATIONS: tuple[Normalization, ...] = ("none", "sqrt", "as-printed")
 
 _MAX_PROXIMAL: Final = 300
 _PATIENCE: Final = 5
-"""Steps in a row that move hardly a node, after which the rescaled iteration has ended."""
+"""Steps in a row that move hardly a node before the rescaled iteration ends."""
 _FREE_STEPS: Final = 50
 _FADING: Final = 0.9
-"""What each step after those changes the duals by, times the last: rescaled iterations may cycle,
-on graphs of a few nodes above all, and end once their duals do."""
+"""Factor by which steps of the duals shrink after those: rescaled iterations may cycle, above all
+on graphs of a few nodes, and end once their duals do."""
 _TINY: Final = 1e-12
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SplitState:
-    """Where the splitting is.
+    """State of the splitting.
 
-    ``values`` is g, ``norm_dual`` and ``label_dual`` are l1 and l2; ``n_still`` counts the last
+    ``values`` is g, ``norm_dual`` and ``label_dual`` are l1 and l2. ``n_still`` counts the last
     steps that moved hardly a node, ``residual`` is the largest difference of g from f and h, and
-    ``is_accurate`` says whether the last proximal step was.
+    ``is_accurate`` says whether the last proximal step converged.
     """
 
     values: FloatArray
@@ -51,54 +51,32 @@ class SplitState:
 class VariationSplitting:
     """ADMM for min loss(h) + norm(f) + penalty TV(g) with f = g = h, for `iterate`.
 
-    Attributes
-    ----------
-    variation : TotalVariation
-    fidelity : Fidelity
-        The loss at the labels.
-    smoothing : Smoothing or None
-        The norm in a kernel's space; without it f is left out.
-    first : (n_nodes, n_columns) float64
-        g to start from: one column for two classes, or distributions.
-    contested : (n_nodes,) bool
-        Nodes that count in means and norms, and are rescaled. Where all labels are of one class
-        there is nothing to balance, and no border.
-    penalty : float
-        gamma.
-    pull : float
-        r1 = r2.
-    normalization : {'none', 'sqrt', 'as-printed'}
-        Whether g is rescaled after each step: not, to root mean square 1 (columns of
-        distributions to sqrt(n / c)), or to norm n before the mean is subtracted, as printed.
-    rtol : float
-        Share of the nodes that may still move; without normalization the largest residual.
-    proximal_rtol : float
-        Gap of the proximal steps.
-    watch : Watch
-        Asked within proximal steps, too, whether to go on.
+    ``contested`` (n_nodes,) marks nodes that count in means and norms, and are rescaled; where all
+    labels are of one class there is nothing to balance, and no border. ``normalization`` rescales g
+    after each step: not, to root mean square 1 ('sqrt', columns of distributions to sqrt(n / c)),
+    or to norm n before the mean is subtracted ('as-printed'). ``rtol`` is the share of the nodes
+    that may still move, without normalization the largest residual.
 
     Notes
     -----
-    Rescaled functions are no functions of the kernel's space, and those of landmarks are few: where
-    f is to equal g all the same, its dual drags the borders along until they are nowhere near the
-    thinnest places. So l1 stays 0 unless the problem is
-    the convex one, and f is tied to g by the pull alone.
-
-    Distributions are kept on the simplex inside the proximal step, which is the joint one; the
-    text projects afterwards, which is not a proximal step of the sum.
+    Rescaled functions are not in the kernel's space, and landmarks span few functions: if f is
+    still to equal g, its dual drags the borders far from the thinnest places. So l1 stays 0 unless
+    the problem is the convex one, and only the pull ties f to g. Distributions are kept on the
+    simplex inside the proximal step, which is the joint one; the text projects afterwards, which is
+    not a proximal step of the sum.
     """
 
     variation: TotalVariation
-    fidelity: Fidelity
-    smoothing: Smoothing | None
-    first: FloatArray
+    fidelity: Fidelity  # the loss at the labels
+    smoothing: Smoothing | None  # norm in a kernel's space; None leaves f out
+    first: FloatArray  # (n_nodes, n_columns) start of g; one column for two classes
     contested: BoolArray
-    penalty: float
-    pull: float
+    penalty: float  # gamma
+    pull: float  # r1 = r2
     normalization: Normalization
     rtol: float
-    proximal_rtol: float
-    watch: Watch = UNWATCHED
+    proximal_rtol: float  # gap of the proximal steps
+    watch: Watch = UNWATCHED  # asked within proximal steps, too, whether to go on
 
     @property
     def of_distributions(self) -> bool:
@@ -156,7 +134,7 @@ class VariationSplitting:
         return state
 
     def terminate(self, state: SplitState) -> Status | None:
-        """Converged when residuals are small, or, rescaled, when hardly a node moves any more."""
+        """Converged when residuals are small or, rescaled, when hardly a node moves any more."""
         if self.normalization == "none":
             is_over = state.residual <= self.rtol
         else:
@@ -164,7 +142,7 @@ class VariationSplitting:
         return Status.CONVERGED if is_over and state.is_accurate else None
 
     def fraction(self, state: SplitState) -> float:
-        """How far the stop rule is."""
+        """Progress toward the stop rule."""
         if self.normalization != "none":
             return state.n_still / _PATIENCE
         if state.residual <= self.rtol:
@@ -172,7 +150,7 @@ class VariationSplitting:
         return float(np.clip(np.log(state.residual) / np.log(self.rtol), 0.0, 1.0))
 
     def _dual_step(self, n_steps: int) -> float:
-        """1, or less and less where rescaling has kept the iteration going for long."""
+        """1, or less and less once a rescaled iteration has run for long."""
         n_late = max(0, n_steps - _FREE_STEPS)
         return 1.0 if self.normalization == "none" else _FADING**n_late
 

@@ -1,12 +1,12 @@
-"""A multigrid cycle that also serves once a few nodes have more shift.
+"""Amended multigrid: a cycle that still serves after a few nodes got more shift.
 
-Context: each new label shifts one node, and to set up a cycle takes as long as to solve for the one
+Context: each new label shifts one node, and setting up a cycle takes as long as solving for the
 label. Decision: the cycle B of the system before is amended by Woodbury's identity,
 
     (B^-1 + E D E^T)^-1 = B - W (D^-1 + E^T W)^-1 W^T,   W = B E,
 
-where E picks the nodes and D > 0 is what their shift has grown by. Consequence: a node costs one
-application of B and one vector. What this gives is symmetric and positive definite where B is, and
+where E picks the nodes and D > 0 is the growth of their shift. Consequence: a node costs one
+application of B and one vector. The amended cycle is symmetric and positive definite if B is, and
 as near to the inverse of the new matrix as B was to that of the old one, however large D.
 """
 
@@ -17,7 +17,7 @@ from peewit.solvers.laplacian.multigrid.multigrid import Multigrid
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 
 MAX_AMENDED = 8
-"""Nodes whose shift may have grown until a new cycle is set up."""
+"""Most nodes with a grown shift before a new cycle is set up."""
 
 _NOTHING = np.zeros(0, np.int64), np.zeros(0)
 
@@ -30,9 +30,9 @@ class AmendedCycle:
     cycle : Multigrid
         Of the system before.
     nodes : (r,) int64
-        Where the shift has grown, increasing.
+        Nodes whose shift has grown, increasing.
     growth : (r,) float64, > 0
-        By how much.
+        Of their shift.
     columns : (n_nodes, r) float64
         The cycle applied to the unit vectors of ``nodes``.
     """
@@ -47,17 +47,17 @@ class AmendedCycle:
         self.hierarchy = cycle.hierarchy
         self._nodes, self._growth, self._columns = nodes, growth, columns
         inside = columns[nodes]
-        inside = (inside + inside.T) / 2  # single precision left it a little askew
+        inside = (inside + inside.T) / 2  # single precision left it slightly asymmetric
         self._core = np.linalg.inv(np.diag(1 / growth) + inside)
 
     @classmethod
     def of(
         cls, previous: "Multigrid | AmendedCycle", operator: ShiftedLaplacian
     ) -> "Multigrid | AmendedCycle | None":
-        """The cycle of a system before, amended for ``operator``; None where it needs a new one.
+        """The cycle of a system before, amended for ``operator``; None if it needs a new one.
 
-        It does where anything but the shift differs, where a node has less shift than the cycle
-        was set up for, and where more than `MAX_AMENDED` have more.
+        It needs a new one if anything but the shift differs, if a node has less shift than the
+        cycle was set up for, or if more than `MAX_AMENDED` nodes have more.
         """
         if isinstance(previous, Multigrid):
             previous = cls(previous, *_NOTHING, np.empty((operator.n_nodes, 0)))
@@ -97,15 +97,15 @@ class AmendedCycle:
             out[start:stop] -= columns[start:stop] @ held
 
         self.cycle.operator.ranges.run(amend)
-        out[self._nodes] = held / self._growth[:, None]  # the same, and exact for a large growth
+        out[self._nodes] = held / self._growth[:, None]  # the same, exact for a large growth
 
     def rest(self) -> None:
-        """Give back the vectors of the cycle until it is applied again."""
+        """Release the vectors of the cycle until it is applied again."""
         self.cycle.rest()
 
 
 def _differ_in_shift_only(one: ShiftedLaplacian, other: ShiftedLaplacian) -> bool:
-    """Whether two operators of the same graph differ in nothing else."""
+    """Whether two operators of the same graph differ at most in their shift."""
     return (
         one.scale == other.scale
         and one.dtype == other.dtype

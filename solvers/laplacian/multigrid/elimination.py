@@ -1,17 +1,17 @@
 """Elimination: Laplacian systems solved without a subtraction, each entry with an error bound.
 
 Context: where weights lie far apart a small residual says nothing of the nodes that only light
-edges reach, and factors lose what is light beside what is heavy. Decision: components that are
-small enough are eliminated as Grassmann, Taksar and Heyman do it: a degree is summed from its
-edges, sources are split by sign, so that only positive numbers are added, multiplied and divided,
-and every one is exact to a few roundings whatever the weights. Potentials are taken above a node,
-the ground or the heaviest, whichever loses fewer digits. Consequence: what the two signs leave of
-each other is the only loss, and their sum bounds it, entry by entry.
+edges reach, and factors lose light weights beside heavy ones. Decision: small components are
+eliminated as Grassmann, Taksar and Heyman do it: a degree is summed from its edges and sources are
+split by sign, so that only positive numbers are added, multiplied and divided, and every one is
+exact to a few roundings whatever the weights. Potentials are relative to a node, the ground or the
+heaviest, whichever loses fewer digits. Consequence: only the difference of the two signs loses
+digits, and their sum bounds the loss, entry by entry.
 
 References
 ----------
-Grassmann, Taksar and Heyman (1985), Operations Research 33. Alfa, Xue and Ye (2002), Mathematics
-of Computation 71: entrywise accuracy for diagonally dominant M-matrices.
+Grassmann, Taksar and Heyman (1985), Operations Research 33. Alfa, Xue and Ye (2002), Mathematics of
+Computation 71: entrywise accuracy for diagonally dominant M-matrices.
 """
 
 from dataclasses import dataclass
@@ -25,55 +25,48 @@ from peewit.solvers.kernels.elimination import eliminate, potentials
 from peewit.solvers.status import Status
 
 MAX_ELIMINATED: Final = 600
-"""Nodes of a component that is eliminated."""
+"""Most nodes of a component that is eliminated."""
 
 _MOST_NODES: Final = 10_000
 _FAR_APART: Final = 1e4
-"""Spread of weights; iterations are right below it (300 small graphs)."""
+"""Spread of weights up to which iterations are accurate (measured on 300 small graphs)."""
 
 _ROUNDINGS: Final = 4.0  # times n; measured errors are below a tenth of it
 _BALANCED: Final = 1e-8
-"""Part of the sources that rounding may leave as their sum."""
+"""Part of the sources up to which their sum counts as rounding."""
 
 
 BLIND_RATIO: Final = 1e8
-"""Spread of weights from which on a residual says too little of what is not eliminated."""
+"""Spread of weights from which a residual says too little of a graph that is not eliminated."""
 
 
 def is_eliminated(graph: Graph) -> bool:
-    """Whether the graph is solved by elimination: weights far apart, components small."""
+    """Whether a graph is solved by elimination: weights far apart, components small."""
     return can_be_eliminated(graph) and graph.weight_spread >= _FAR_APART
 
 
 def can_be_eliminated(graph: Graph) -> bool:
-    """Whether components are small, whatever the weights."""
+    """Whether all components are small, whatever the weights."""
     largest = graph.component_sizes().max(initial=0) if graph.n_nodes <= _MOST_NODES else np.inf
     return bool(largest <= MAX_ELIMINATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Potentials:
-    """Solutions, and what rounding may have done to them.
+    """Solutions, and what rounding may have done to them."""
 
-    Attributes
-    ----------
-    x : (n_nodes, k) float64
-    bound : (n_nodes, k) float64
-        On the error of each entry; infinite where a weight was lost beside the others.
-    """
-
-    x: FloatArray
-    bound: FloatArray
+    x: FloatArray  # (n_nodes, k)
+    bound: FloatArray  # (n_nodes, k) on each entry's error; infinite if a weight was lost
 
     @property
     def relative(self) -> FloatArray:
-        """(k,) largest bound of each column over its largest entry; 0 where both are."""
+        """(k,) largest bound of each column over its largest entry; 0 if both are."""
         worst, largest = (np.abs(each).max(axis=0, initial=0.0) for each in (self.bound, self.x))
         none = np.where(worst > 0, np.inf, 0.0)
         return np.asarray(np.divide(worst, largest, out=none, where=largest > 0))
 
     def status(self, rtol: float) -> Status:
-        """Converged where no column is off by more than ``rtol``."""
+        """Converged if no column's relative bound exceeds ``rtol``."""
         is_exact = bool((self.relative <= rtol).all())
         return Status.CONVERGED if is_exact else Status.ILL_CONDITIONED
 
@@ -81,12 +74,7 @@ class Potentials:
 class Elimination:
     """The systems of `peewit.solvers.laplacian.solver.LaplacianSolver`, by elimination.
 
-    Parameters
-    ----------
-    graph : Graph
-        For which `is_eliminated`; time and memory are cubic and quadratic in its components.
-    scale, shift, zero_mean
-        Of the system.
+    Components must be small, see `can_be_eliminated`: cubic time and quadratic memory in each.
     """
 
     def __init__(self, graph: Graph, *, scale: float, shift: FloatArray, zero_mean: bool) -> None:
@@ -104,10 +92,11 @@ class Elimination:
         Parameters
         ----------
         rhs : (n_nodes, k) float64
-            Where x is free up to a constant its sum is taken out, which is the projection; a sum
-            that is rounding is left to the heaviest node.
+            Where x is free up to a constant the sum of ``rhs`` is projected out; a sum that is only
+            rounding goes to the heaviest node.
         mass : (n_nodes,) float64 or None
-            There, and with zero sums, x has the mean 0 under these weights; None for equal ones.
+            On components without shift, and with zero sums, x has the mean 0 under these weights;
+            None for equal ones.
         """
         found = Potentials(x=np.zeros_like(rhs), bound=np.full_like(rhs, np.inf))
         for nodes, networks in self._parts:
@@ -126,7 +115,7 @@ class Elimination:
     def _solved(
         self, network: "_Network", rhs: FloatArray, mass: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """A component's solution, and the sum of the sizes that it is the difference of."""
+        """A component's solution, and the sum of the sizes of its positive and negative part."""
         if not network.has_ground:
             total, size = rhs.sum(axis=0), np.abs(rhs).sum(axis=0)
             is_off = np.abs(total) > _BALANCED * size
@@ -146,10 +135,10 @@ class Elimination:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Network:
-    """A component, with the ground (C2) as one node more where it has a shift.
+    """A component, with the ground (C2) as one more node if it has a shift.
 
-    ``order`` lists nodes as they are eliminated, the lightest first, and last the one that
-    potentials are above; ``share`` and ``pivot`` are those of `eliminate` for weights over 2^unit.
+    ``order`` lists nodes as they are eliminated, the lightest first; the last one has potential 0.
+    ``share`` and ``pivot`` are those of `eliminate` for weights over 2^unit.
     """
 
     order: IntArray
@@ -162,7 +151,7 @@ class _Network:
     def each(
         cls, graph: Graph, nodes: IntArray, scale: float, shift: FloatArray, zero_mean: bool
     ) -> list[Self]:
-        """The network of these nodes: above the ground, and where x has zero mean the heaviest."""
+        """The network of these nodes: above the ground and, for zero mean, the heaviest node."""
         has_ground = bool((shift > 0).any())
         size = nodes.size + has_ground
         weight = np.zeros((size, size))
@@ -194,13 +183,13 @@ class _Network:
 
     @property
     def rounding(self) -> float:
-        """Of a number that only additions, products and quotients led to."""
+        """Relative error of a number made by additions, products and quotients alone."""
         return float(_ROUNDINGS * self.pivot.size * np.finfo(np.float64).eps)
 
     def potentials(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Above the heaviest node, and the sums of what positive and negative sources give.
+        """Potentials relative to the last node, and sums of the positive and negative parts.
 
-        What the sources leave in sum goes out at the ground, if there is one.
+        The sum of the sources flows out at the ground, if there is one.
         """
         n_columns = sources.shape[1]
         signed = np.concatenate([np.maximum(sources, 0.0), np.maximum(-sources, 0.0)], axis=1)
@@ -217,6 +206,6 @@ class _Network:
 def _centred(
     value: FloatArray, size: FloatArray, mass: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Less the mean under ``mass``; of an isolated node, 0."""
+    """Minus the mean under ``mass``; 0 at an isolated node."""
     share = mass / (mass.sum() or 1.0)
     return value - share @ value, size + share @ size

@@ -1,7 +1,7 @@
-"""A graph contracted again and again: pairs of nodes along their heaviest edges become one node.
+"""Hierarchy: a graph contracted repeatedly, pairs of nodes along their heaviest edges merged.
 
-The same hierarchy serves every scale and shift of the Laplacian, and it numbers the nodes so that
-neighbors are near each other in memory, which alone makes products 2 to 6 times as fast.
+One hierarchy serves every scale and shift of the Laplacian. Its numbering puts neighbors near each
+other in memory, which alone makes products 2 to 6 times as fast.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.multigrid import contract, pair_up, renumber_rows
 
 MAX_DENSE_NODES = 600
-"""A level of so many nodes is the last: it is solved by a dense inverse."""
+"""A level of at most so many nodes is the last: it is solved by a dense inverse."""
 
 _PAIRINGS = 2
 _SPARSE_DEGREE = 6  # below it one pairing a level: twice the work a step, half the steps on a grid
@@ -36,13 +36,13 @@ class Rows:
 
     @property
     def arrays(self) -> tuple[IntArray, IntArray, RealArray]:
-        """As kernels take them."""
+        """The arrays as kernels take them."""
         return self.indptr, self.indices, self.weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Level(Rows):
-    """One graph of the hierarchy below the first, in float32 where weights fit: it preconditions.
+    """One graph of the hierarchy below the first, in float32 if weights fit: it only preconditions.
 
     ``first_child`` is (n_nodes + 1,) int64: the children of node i, on the level above, are
     ``first_child[i] .. first_child[i+1] - 1``.
@@ -53,31 +53,22 @@ class Level(Rows):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hierarchy:
-    """A graph and what it contracts to; build it with `of_graph`.
+    """A graph and its contractions; build it with `of_graph`.
 
-    Attributes
-    ----------
-    graph : Graph
-        The graph in the hierarchy's numbering.
-    order : (n_nodes,) int64
-        Node i of ``graph`` is node ``order[i]`` of the graph it was made of.
-    levels : tuple of Level
-        From fine to coarse. Nodes without edges have no parent; they are the last of their level.
-    gains : list of float
-        Of the cycle without shift, whatever its scale: what its first one found.
+    ``levels`` go from fine to coarse; nodes without edges have no parent and are the last of their
+    level. ``gains`` are those of the cycle without shift, for any scale; the first such cycle fills
+    them.
     """
 
-    graph: Graph
-    order: IntArray
+    graph: Graph  # in the hierarchy's numbering
+    order: IntArray  # node i of ``graph`` is node ``order[i]`` of the original graph
     levels: tuple[Level, ...]
     gains: list[float] = field(default_factory=list)
 
     @classmethod
     def of_graph(cls, graph: Graph) -> "Hierarchy":
-        """Contract ``graph`` until it is small, or does not shrink any more.
+        """Contract ``graph`` until it is small or stops shrinking.
 
-        Notes
-        -----
         Linear in edges and nodes; about 25 products with the graph, and twice its memory.
         """
         adjacency = graph.adjacency
@@ -100,7 +91,7 @@ class Hierarchy:
             above = np.where(parent >= 0, rank[parent], order.size)
             first_child = np.searchsorted(
                 np.sort(above), np.arange(order.size + 1)
-            )  # those without a parent come last and are nobody's
+            )  # nodes without a parent come last
             levels.append(_renumbered(rows[depth], order, rank, first_child, dtype))
             order = np.argsort(above, kind="stable")
         return cls(
@@ -120,7 +111,7 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
         starts, neighbors, weights = frozen_all(*rows.arrays)
         n_aggregates = pair_up(starts, neighbors, weights, aggregate)
         if rows is not fine:
-            # a component that is one node already stays one
+            # a component of one node stays one node
             alone = np.flatnonzero(aggregate < 0)
             aggregate[alone] = n_aggregates + np.arange(alone.size)
             n_aggregates += alone.size

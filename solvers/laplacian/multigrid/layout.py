@@ -1,11 +1,11 @@
 """Layout of a graph: a point in the plane for each node, neighbors near and strangers apart.
 
-Context: a map of a graph has to show its clusters at any size, of hubs and of many components, and
-two eigenvectors show the longest dangling branch. Decision: eigenvectors place the nodes of a
-small contracted graph, and steps that draw neighbors together and push strangers apart spread them
-while it is taken apart again; each component alone, and then one beside the other. Consequence: a
-step costs a few fetches a node however many edges there are, and the points depend on the graph
-and the seed alone.
+Context: a map of a graph must show its clusters at any size, with hubs and many components; two
+eigenvectors would show the longest dangling branch. Decision: eigenvectors place the nodes of a
+small contracted graph; while the graph is expanded again, steps draw neighbors together and push
+strangers apart; each component is laid out alone, then they are placed side by side. Consequence: a
+step costs a few fetches a node however many edges there are, and the points depend on the graph and
+the seed alone.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ from peewit.solvers.laplacian.multigrid.hierarchy import Hierarchy, Rows
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
 N_STRANGERS: Final = 5
-"""Nodes that each is pushed away from in a step; more leave wider gaps between clusters."""
+"""Nodes that push each node away in a step; more leave wider gaps between clusters."""
 
 _RATE: Final = 0.5
 _START_STEPS: Final = 400
 _MOST_STEPS: Final = 200
 _LEAST_STEPS: Final = 30
 _MOVES: Final = 3e7
-"""Of one level; steps times nodes, where that leaves a number of steps between the two."""
+"""Steps times nodes of one level, if the number of steps then lies between the two limits."""
 
 _WALK_STEPS: Final = 200
 _LEAST_ROOT: Final = 1e-100
 _JITTER: Final = 0.1
 _GAP: Final = 1.02
 _CORE: Final = 0.99
-"""Share of a component's nodes that its disc is fitted to; others stand between it and the rim."""
+"""Share of a component's nodes that its disc is fitted to; the others lie nearer to the rim."""
 
 _CHILDLESS: Final = frozen(np.zeros(1, np.int64))
 _INSIDE: Final = 0.95
@@ -47,28 +47,10 @@ PHASE: Final = "drawing"
 def layout(
     graph: Graph, *, seed: int, watch: Watch = UNWATCHED, parallel: Parallel = map
 ) -> Float32Array:
-    """Points of the nodes in the unit square, neighbors near each other and strangers apart.
+    """(n_nodes, 2) float32 points in [0, 1), neighbors near each other and strangers apart.
 
-    Parameters
-    ----------
-    graph : Graph
-        Components are drawn apart, each in a disc of its own whose area follows its nodes.
-    seed : int
-        Of the steps.
-    watch : Watch
-        Told of every step, and asked.
-    parallel : callable
-        ``map`` of a thread pool; the result does not depend on it.
-
-    Returns
-    -------
-    (n_nodes, 2) float32
-        In [0, 1).
-
-    Raises
-    ------
-    peewit.solvers.iteration_loop.Stopped
-        The watch asked for that.
+    Each component has a disc of its own, with area in proportion to its nodes. The result does not
+    depend on ``parallel``. Raises `Stopped` when ``watch`` is cancelled.
 
     Notes
     -----
@@ -120,7 +102,7 @@ def _n_steps(n_nodes: int) -> int:
 
 
 def _key(seed: int, depth: int, step: int) -> np.uint64:
-    """Of one step: words that differ in one bit give keys that share none."""
+    """A key for one step; words that differ in one bit give unrelated keys."""
     word = np.uint64(seed & ((1 << 64) - 1)) ^ np.uint64((depth + 1) << 32 | step)
     return np.uint64(mix64(np.uint64(word)))
 
@@ -138,7 +120,7 @@ class _Moves:
 
     @classmethod
     def of(cls, level: _Level, parallel: Parallel) -> "_Moves":
-        """With what chooses neighbors in proportion to weights, and strangers by component."""
+        """The steps of a level: neighbors drawn in proportion to weight, strangers by component."""
         rows = level.rows
         sums = np.concatenate([[0.0], np.cumsum(rows.weight, dtype=np.float64)])
         before = np.repeat(sums[rows.indptr[:-1]], np.diff(rows.indptr))
@@ -181,7 +163,7 @@ class _Moves:
 
 
 def _spectral_start(level: _Level, seed: int) -> Float32Array:
-    """Two eigenvectors of the lazy walk, about: random values after many of its steps (A5)."""
+    """About two eigenvectors of the lazy walk: random values after many of its steps (A5)."""
     rows = level.rows
     n_nodes = rows.n_nodes
     walk = sp.csr_array((rows.weight, rows.indices, rows.indptr), shape=(n_nodes, n_nodes))
@@ -195,7 +177,7 @@ def _spectral_start(level: _Level, seed: int) -> Float32Array:
     block = rng.standard_normal((n_nodes, 2))
 
     def orthogonal(block: FloatArray) -> FloatArray:
-        """Columns with mean 0 and variance 1 in each component, at right angles by degrees."""
+        """Columns with mean 0 and variance 1 in each component, orthogonal under degrees."""
         for column in range(2):
             values = block[:, column]
             for other in (None, *range(column)):
@@ -221,7 +203,7 @@ def _spectral_start(level: _Level, seed: int) -> Float32Array:
 def _taken_apart(
     level: _Level, contracted: _Level, points: Float32Array, seed: int, depth: int
 ) -> Float32Array:
-    """Children near their parent; a component without one begins anywhere."""
+    """Children near their parent; a component without a parent starts anywhere."""
     first_child = contracted.first_child
     rng = np.random.default_rng((seed, depth))
     fine = rng.standard_normal((level.rows.n_nodes, 2), np.float32) * np.float32(_JITTER)
@@ -230,7 +212,7 @@ def _taken_apart(
 
 
 def _placed(points: Float32Array, graph: Graph) -> Float32Array:
-    """The points with each component in a disc of its own, in the unit square (A7)."""
+    """The points with each component in its own disc, in the unit square (A7)."""
     component, size = graph.component, graph.component_sizes()
     order = np.argsort(-size, kind="stable")
     radius = np.sqrt(size[order].astype(np.float64))

@@ -1,13 +1,13 @@
-"""Aggregation multigrid: one symmetric cycle over a hierarchy of contracted graphs preconditions.
+"""Aggregation multigrid: one symmetric cycle over a hierarchy of contracted graphs.
 
 Context: Jacobi needs hundreds of steps where clusters are large, and a factor of a neighbor graph
 in four dimensions is many times the graph. Decision: nodes are paired along their heaviest edges,
-twice a level, until the graph is small enough for a dense inverse; one symmetric cycle with
-one Jacobi sweep before and after each coarse solve preconditions. Contraction keeps the values of
-L on vectors that are constant on aggregates, and overrates the energy of smooth ones: corrections
-are enlarged by `OVERCORRECTION` (Braess 1995), less where that would only spread the spectrum.
-Consequence: nothing is eliminated, all work is products, for any number of columns and threads,
-mostly in float32.
+twice a level, until the graph is small enough for a dense inverse; a cycle with one Jacobi sweep
+before and after each coarse solve is the preconditioner. Contraction keeps the values of L on
+vectors that are constant on aggregates, and overrates the energy of smooth ones: corrections are
+enlarged by `OVERCORRECTION` (Braess 1995), less where that would only spread the spectrum.
+Consequence: no elimination, only products, for any number of columns and threads, mostly in
+float32.
 """
 
 from contextlib import suppress
@@ -36,7 +36,7 @@ from peewit.solvers.row_ranges import Parallel, RowRanges
 sp = LateModule("scipy.sparse")
 
 OVERCORRECTION = 1.5
-"""How much a coarse correction is enlarged, where the coarse cycle allows it."""
+"""Factor that enlarges a coarse correction, if the coarse cycle allows it."""
 
 _DAMPING = 0.85
 _LARGEST_GAIN = 1.8
@@ -44,17 +44,18 @@ _POWER_STEPS = 6
 _MARGIN = 1.1  # the power method stops short of the largest
 _LAST_SWEEPS = 8
 _HELD = 1e4
-"""A node whose shift is so many times its degree is solved by a sweep, and left out below: else
-it would hold all nodes that it is one with there."""
+"""Ratio of shift to degree above which a node is solved by the sweep and left out of coarse levels,
+where it would hold all nodes of its aggregate.
+"""
 _NARROW_LEAST, _NARROW_MOST = 1e-25, 1e25
 _MOST_BESIDE_SHIFT = 1e4
 _FAR_APART = 1e8
-"""Ratio of weights from which on the coarsest matrix is inverted by elimination."""
+"""Ratio of weights from which the coarsest matrix is inverted by elimination."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Room:
-    """Vectors of one level, (n_nodes, k): right-hand side, iterate, and what a sweep fills."""
+    """Vectors of one level, (n_nodes, k): right-hand side, iterate, and the output of a sweep."""
 
     rhs: RealArray
     block: RealArray
@@ -64,12 +65,7 @@ class _Room:
 class Multigrid:
     """One symmetric cycle over a hierarchy, for one scale and shift.
 
-    Parameters
-    ----------
-    operator : ShiftedLaplacian
-        Of ``hierarchy.graph``.
-    hierarchy : Hierarchy
-        Serves any operator of its graph.
+    ``operator`` is one of ``hierarchy.graph``; the hierarchy serves any of them.
     """
 
     name = "multigrid"
@@ -104,7 +100,7 @@ class Multigrid:
             hierarchy.gains[:] = self._gains
 
     def _found_gains(self) -> list[float]:
-        """How much the correction of each level is enlarged."""
+        """Factor by which the correction of each level is enlarged."""
         self._gains = [OVERCORRECTION] * len(self._levels)
         for depth in range(len(self._levels) - 1, 0, -1):  # the last level is solved exactly
             largest = self._largest_eigenvalue(depth)
@@ -113,7 +109,7 @@ class Multigrid:
         return self._gains
 
     def apply(self, residual: RealArray, out: RealArray) -> None:
-        """Fill ``out`` with the cycle's answer, projected where products are."""
+        """Fill ``out`` with the cycle's answer, projected if the operator projects products."""
         rooms, ranges = self._rooms(residual.shape[1]), self._sweeps[0].ranges
         rhs = rooms[0].rhs
         largest = max(ranges.run(lambda a, b: largest_entry(residual[a:b]), residual.size))
@@ -126,11 +122,11 @@ class Multigrid:
             self.operator.project(out)
 
     def rest(self) -> None:
-        """Give back the vectors of the cycle until it is applied again."""
+        """Release the vectors of the cycle until it is applied again."""
         self._memory = []
 
     def _rooms(self, n_columns: int) -> list[_Room]:
-        """Room for a cycle, the same memory from cycle to cycle."""
+        """Vectors for a cycle, in the same memory from cycle to cycle."""
         needed = 3 * n_columns
         if not self._memory or len(self._memory[0]) < needed * self._sweeps[0].n_nodes:
             self._memory = [np.empty(needed * each.n_nodes, self._dtype) for each in self._sweeps]
@@ -141,12 +137,12 @@ class Multigrid:
         return rooms
 
     def _cycle(self, depth: int, rooms: list[_Room]) -> RealArray:
-        """What the cycle from ``depth`` on answers to the right-hand side there."""
+        """Answer of the cycle from ``depth`` on to the right-hand side there."""
         sweep, room = self._sweeps[depth], rooms[depth]
         if depth == len(self._levels):
             return self._solved_last(sweep, room)
         first_child, below = self._levels[depth].first_child, self._sweeps[depth + 1].ranges
-        sweep.start(room.rhs, room.block)  # one sweep before, from zero
+        sweep.start(room.rhs, room.block)  # one sweep before the coarse solve, from zero
         sweep.residual(room.block, room.rhs, room.other)
         coarse, held = rooms[depth + 1].rhs, self._held if depth == 0 else self._held[:0]
         # the sweep has solved held nodes; the coarse graph does not have them
@@ -161,7 +157,7 @@ class Multigrid:
         return room.other
 
     def _solved_last(self, sweep: Sweep, room: _Room) -> RealArray:
-        """By the dense inverse; on a graph that would not shrink, by a few sweeps."""
+        """Solve by the dense inverse, or by a few sweeps on a graph that would not shrink."""
         if self._inverse is not None:
             sweep.ranges.run(lambda a, b: dense_rows(self._inverse, room.rhs, room.block, a, b))
             return room.block
@@ -192,7 +188,7 @@ class Multigrid:
 
 
 def _beside_held(operator: ShiftedLaplacian, held: IntArray) -> FloatArray:
-    """The shift of the coarse levels: held nodes are no part of them, but hold their neighbors."""
+    """The shift of the coarse levels: held nodes are not in them, but hold their neighbors."""
     shift = operator.shift.astype(np.float64)
     if held.size:
         shift[held] = 0.0
@@ -211,7 +207,7 @@ def _damped_sweep(
     dtype: Any,
     parallel: Parallel,
 ) -> Sweep:
-    """The sweep of a level: by the damped inverse diagonal, exact for nodes without edges."""
+    """The sweep of a level: damped inverse diagonal, exact for nodes without edges."""
     degree = np.empty(shift.size)
     row_sums(rows.indptr, weight, degree)
     diagonal = degree + shift
@@ -236,9 +232,9 @@ def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
 def _cycle_dtype(
     operator: ShiftedLaplacian, held: IntArray, shifts: list[FloatArray], beside: FloatArray
 ) -> "np.dtype[Any]":
-    """Float32 unless weights or shifts come near the ends of its range.
+    """Float32, unless weights or shifts come near the ends of its range.
 
-    ``beside`` (n_nodes,) is what holds the nodes that are not ``held`` themselves.
+    ``beside`` (n_nodes,) is the shift by which held nodes hold the others.
     """
     diagonal = operator.diagonal[operator.diagonal > 0]
     weight = operator.weight

@@ -1,7 +1,4 @@
-"""Sweeps: a block moved along the residual of a system, row by row, in compiled threads.
-
-They are the smoother of multigrid.
-"""
+"""Sweeps, the smoother of multigrid: a block moved along its residual, in compiled threads."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +13,7 @@ from peewit.solvers.row_ranges import RowRanges
 class Sweep:
     """block + factor (rhs - (L + diag(shift)) block), for one matrix and one factor per row.
 
-    Attributes
-    ----------
-    indptr, indices, weight : CSR arrays
-        The graph of L.
-    shift, factor : (n_nodes,)
-        In the type of ``weight``, which blocks have as well.
-    ranges : RowRanges
-        Runs the parts.
+    ``shift`` and ``factor`` are (n_nodes,); all arrays and blocks have the type of ``weight``.
     """
 
     indptr: IntArray

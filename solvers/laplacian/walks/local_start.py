@@ -1,9 +1,9 @@
-"""First iterates that are right near a few nodes, where a right-hand side has changed.
+"""First iterates that are accurate near the few nodes where a right-hand side has changed.
 
-Decision: conjugate gradients near these nodes before those on the whole graph. Context: a label
-more leaves a residual at its node; steps on the whole graph spread it, and each costs the same
-however few nodes it has reached. Consequence: the same answer, within the residual that is asked
-for, in fewer steps on the whole graph.
+Context: a new label leaves a residual at its node; steps on the whole graph spread it, and each
+costs the same however few nodes it has reached. Decision: conjugate gradients near these nodes come
+first. Consequence: the same answer, within the requested residual, in fewer steps on the whole
+graph.
 """
 
 from typing import Any, Final
@@ -16,13 +16,13 @@ from peewit.solvers.kernels.local_rows import local_matrix, near_rows
 
 _PART: Final = 16
 _STEPS: Final = 32
-"""Most steps, with a sixteenth of the entries: two products with all of them."""
+"""Most steps; on a sixteenth of the entries they cost two products with all of them."""
 
 MOST_NODES: Final = 8
-"""Where more have changed they may lie anywhere."""
+"""If more nodes have changed, they may lie anywhere."""
 
 _ENOUGH: Final = 0.3
-"""Of the residual that is asked for; the rest is for the other rows."""
+"""Part of the requested residual that the near rows may keep; the rest is for other rows."""
 
 Matrix = tuple[AnyArray, AnyArray, Float32Array, Float32Array]
 """indptr, indices and weight of W, symmetric, and a diagonal: the matrix diagonal - W."""
@@ -33,20 +33,18 @@ def correct_near(
 ) -> None:
     """Lower the residual of ``iterate`` near ``nodes``, in place.
 
+    Conjugate gradients, preconditioned by the diagonal, on the nearest rows, which have a sixteenth
+    of all entries. The iterate elsewhere stays, so the remaining residual lies beside them.
+
     Parameters
     ----------
-    matrix : tuple of array
+    matrix : Matrix
         Diagonally dominant.
     rhs, iterate : (n_nodes,) float32
     nodes : (n_some,) int64
         Rows of ``matrix``.
     enough : float
-        Norm that is asked of the residual, over the roots of the diagonal.
-
-    Notes
-    -----
-    Conjugate gradients preconditioned by the diagonal on the rows that are nearest, a sixteenth of
-    all entries; the iterate elsewhere stays, so the residual that is left lies beside them.
+        Norm of the residual, over the roots of the diagonal, to reach.
     """
     indptr, indices, weight, diagonal = frozen_all(*matrix)
     rows, place = _near(indptr, indices, nodes)
@@ -60,7 +58,7 @@ def correct_near(
 
 
 def _near(indptr: IntArray, indices: IntArray, nodes: Int64Array) -> tuple[Int64Array, IntArray]:
-    """The rows that are nearest, and the place of each row among them, or -1."""
+    """The nearest rows, and the place of each row among them, or -1."""
     n_nodes = indptr.size - 1
     place = np.empty(n_nodes, np.int32)
     found = np.empty(n_nodes, np.int64)

@@ -13,32 +13,23 @@ from peewit.solvers.row_ranges import Parallel, RowRanges
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NeighborMeans:
-    """D^-1 A in float32; from an isolated node the walk goes nowhere.
+    """D^-1 A in float32; a walk from an isolated node goes nowhere.
 
-    Attributes
-    ----------
-    indptr, indices, weight : CSR arrays
-        Of A, in float32, or of D^-1 A where weights are out of its range.
-    inverse_degree : (n_nodes,) float32
-        The diagonal of D^-1, or ones; 0 for isolated nodes.
-    no_shift : (n_nodes,) float32
-        Zeros.
-    ranges : RowRanges
-        Runs the parts.
+    ``indptr``, ``indices`` and ``weight`` are A as CSR, or D^-1 A if weights are out of range.
     """
 
     indptr: IntArray
     indices: IntArray
     weight: Float32Array
-    inverse_degree: Float32Array
-    no_shift: Float32Array
+    inverse_degree: Float32Array  # (n_nodes,) diagonal of D^-1, or ones; 0 for isolated nodes
+    no_shift: Float32Array  # (n_nodes,) zeros
     ranges: RowRanges
 
     @classmethod
     def of(cls, graph: Graph, parallel: Parallel) -> "NeighborMeans":
-        """The walk that leaves along edges in the proportion of their weights.
+        """The walk along edges in proportion to their weights.
 
-        The weights are those that the graph has in float32, unless they are out of its range.
+        It shares the graph's float32 weights, unless they are out of range.
         """
         adjacency, degree = graph.adjacency, graph.degree
         if graph.fits_single:
@@ -58,14 +49,14 @@ class NeighborMeans:
         )
 
     def step(self, block: Float32Array, out: Float32Array) -> None:
-        """Fill ``out`` with the means of ``block`` over where one step leads."""
+        """Fill ``out`` with the means of ``block`` over the targets of one step."""
         matrix: tuple[Any, Any, Any, Any, Any] = frozen_all(
             self.indptr, self.indices, self.weight, self.inverse_degree, self.no_shift
         )
         self.ranges.run(lambda a, b: mean_rows(*matrix, block, out, a, b))
 
     def step_from_classes(self, classes: IntArray, out: Float32Array) -> None:
-        """`step` from the indicators of ``classes``, (n_nodes,) below the columns of ``out``."""
+        """`step` from the indicators of ``classes``, (n_nodes,), each a column of ``out``."""
         matrix: tuple[Any, Any, Any, Any] = frozen_all(
             self.indptr, self.indices, self.weight, self.inverse_degree
         )

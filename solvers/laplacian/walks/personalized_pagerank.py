@@ -1,12 +1,12 @@
 """Personalized PageRank on a graph: P = a (1 - (1 - a) S)^-1, many columns at once, in float32.
 
-S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the spectrum of
-1 - (1 - a) S lies in [a, 2 - a] whatever the graph. Conjugate gradients then need no
-preconditioner, take at most the steps that Chebyshev iteration would, and fewer where the graph
-mixes well; a column depends on those beside it only in when all of them end.
+S = D^-1/2 (A + I) D^-1/2 is the adjacency matrix with self-loops (K1), so the spectrum of 1 - (1 -
+a) S lies in [a, 2 - a] whatever the graph. Conjugate gradients then need no preconditioner, take at
+most as many steps as Chebyshev iteration, and fewer where the graph mixes well. Columns depend on
+each other only in when all of them end.
 
-The iterates are kept as D^-1/2 times themselves: the same steps then need the weights of the graph
-as they are, which others use too, and are conjugate gradients preconditioned by D.
+The iterates are kept as D^-1/2 times themselves: the steps then use the weights of the graph as
+they are, which others share, and are conjugate gradients preconditioned by D.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
 from peewit.solvers.row_ranges import Parallel, RowRanges
 
 RTOL: Final = 1e-6
-"""Error of a column of length 1: what float32 leaves."""
+"""Error of a column of length 1: the accuracy of float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,16 +48,14 @@ class PersonalizedPageRank:
     Attributes
     ----------
     indptr, indices, weight : CSR arrays
-        The adjacency matrix without loops, in float32, its nodes in ``order``. Where its weights
-        are out of the range of float32, S in its place, and 1 for D.
+        The adjacency matrix without loops, in float32, its nodes in ``order``. If its weights are
+        out of the range of float32, S instead, and D is 1.
     degree, loop : (n_nodes,) float32
         Diagonals of D and of the self-loops' weights, in ``order``.
     inverse_root : (n_nodes,) float64
         D^-1/2 of (K1), self-loops counted.
     order : (n_nodes,) int64 or None
-        Row i of ``weight`` is that of node ``order[i]``; None: of node i.
-    rows : RowRanges
-        Divides the products.
+        Row i of ``weight`` belongs to node ``order[i]``; None: to node i.
     """
 
     indptr: AnyArray
@@ -71,9 +69,9 @@ class PersonalizedPageRank:
 
     @classmethod
     def of_graph(cls, graph: Graph, parallel: Parallel = map) -> "PersonalizedPageRank":
-        """That of ``graph``; every node gets a self-loop of its edges' mean weight.
+        """The filter of ``graph``, in which every node gets a self-loop of its edges' mean weight.
 
-        An isolated node keeps all it has: its row of P is that of the identity.
+        The row of an isolated node is that of the identity.
         """
         near = graph.near_in_memory
         order = None if near is None else near.order
@@ -119,7 +117,9 @@ class PersonalizedPageRank:
         changed: Sequence[Int64Array] | None = None,
         watch: Watch = UNWATCHED,
     ) -> Float32Array:
-        """P @ ``block``, new, (n_nodes, k).
+        """P @ ``block`` as a new (n_nodes, k) block.
+
+        Asks ``watch`` before every step; raises `Stopped` when it is cancelled.
 
         Parameters
         ----------
@@ -128,18 +128,12 @@ class PersonalizedPageRank:
         teleport : float
             a, in (0, 1]; P is the identity at 1.
         rtol : float
-            Error of each column, at most, relative to the column's own norm in ``block``.
+            Largest error of each column, relative to the column's own norm in ``block``.
         start : (n_nodes, k) or None
-            What P @ ``block`` nearly is; read only.
+            Approximation of P @ ``block``; read only.
         changed : sequence of (n_changed,) int64, or None
-            Nodes of each column where ``start`` is of another block; few have steps of their own.
-        watch : Watch
-            Asked before every step.
-
-        Raises
-        ------
-        Stopped
-            The caller asked for the run to end.
+            Nodes of each column at which the block of ``start`` differs; few nodes get steps of
+            their own.
         """
         if teleport >= 1.0:
             return np.array(block, np.float32, order="C")
@@ -192,7 +186,7 @@ class PersonalizedPageRank:
         changed: Sequence[Int64Array] | None,
         enough: FloatArray,
     ) -> None:
-        """Steps near the nodes that have changed, for the columns of ``filtered``, in place."""
+        """Correct columns of ``filtered`` near their changed nodes, in place."""
         if changed is None or all(nodes.size > MOST_NODES for nodes in changed):
             return
         rank = np.arange(self.n_nodes)
@@ -206,7 +200,7 @@ class PersonalizedPageRank:
                 filtered[:, place] = column
 
     def _in_order(self, block: RealArray) -> Float32Array:
-        """A copy of a block of nodes as the rows are ordered."""
+        """A copy of a block of nodes in the order of the rows."""
         if self.order is None:
             return np.array(block, np.float32, order="C")
         return np.take(block, self.order, axis=0).astype(np.float32, order="C", copy=False)
@@ -220,14 +214,14 @@ class PersonalizedPageRank:
     def unit_columns(
         self, nodes: IntArray, teleport: float, *, watch: Watch = UNWATCHED
     ) -> Float32Array:
-        """(n_nodes, k) the columns of P at ``nodes``; as `filtered` of unit vectors."""
+        """(n_nodes, k) the columns of P at ``nodes``; `filtered` of unit vectors."""
         block = np.zeros((self.n_nodes, len(nodes)), np.float32)
         block[nodes, np.arange(len(nodes))] = 1.0
         return self.filtered(block, teleport, watch=watch)
 
 
 def _quotient(above: FloatArray, below: FloatArray) -> Float32Array:
-    """(k,) 0 where there is nothing to divide by: the column has ended."""
+    """(k,) quotients; 0 for a zero divisor, whose column has ended."""
     quotient = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     return quotient.astype(np.float32)
 

@@ -1,6 +1,6 @@
-"""What the random walk on a graph tells of its resistances: the spectral gap, and how it returns.
+"""Random walk on a graph: its spectral gap and return probabilities, which bound resistances.
 
-In float32, rows divided among threads; results do not depend on who runs them.
+In float32, rows divided among threads; results do not depend on the threads.
 """
 
 from dataclasses import dataclass, field
@@ -29,27 +29,22 @@ _N_VECTORS = 32
 _N_STARTS = 2
 _CACHE_LINE = 64
 _SMALLEST = 1e-5
-"""A Lanczos vector shorter than this part of the one before is rounding; and float32 tells no
+"""A Lanczos vector shorter than this part of the one before is rounding; float32 cannot tell an
 eigenvalue below this from zero."""
 _ROUNDING = 1e-6
-"""Less than this of a start is rounding, and so would be all that further steps find."""
+"""A remainder below this part of a start is rounding, and so would be all further steps."""
 _FEW_NODES = 4096
-"""Up to so many, vectors are kept free of null vectors after every step: that costs nothing, and
-there a step may leave little else."""
+"""Up to so many nodes, null vectors are removed after every step: that costs nothing, and a step
+may leave little else there."""
 _LEAST_PART = 0.003
-"""No direction has less than this part, over sqrt(n_nodes), of both random vectors: 6 in a million
-have."""
+"""No direction has less than this part, over sqrt(n_nodes), of both random vectors, but for 6 in a
+million."""
 
 
 class RandomWalk:
     """The walk with the probabilities ``W_uv / d_u``, or what a ridge leaves of it.
 
-    Parameters
-    ----------
-    operator : ShiftedLaplacian
-        ``diag(d) - W`` in float32.
-    parallel : callable
-        Runs one task for each range of rows.
+    ``operator`` is ``diag(d) - W`` in float32; ``parallel`` runs one task for each range of rows.
     """
 
     def __init__(self, operator: ShiftedLaplacian, parallel: Parallel) -> None:
@@ -72,26 +67,16 @@ class RandomWalk:
         return int(self.root.size)
 
     def project(self, block: Float32Array) -> None:
-        """Take the null vectors of 1 - N out of (n_nodes, 2) columns, in place."""
+        """Remove the null vectors of 1 - N from (n_nodes, 2) columns, in place."""
         component = self._operator.component
         project_roots(block, self.root, component, self._null_total, self._scratch)
 
     def returns(self, n_steps: int, *, last_factor: float, seed: int) -> FloatArray:
-        """Expected visits of its own start in the first ``2 n_steps`` steps, the start included.
+        """(n_nodes,) expected visits to a walk's own start in its first ``2 n_steps`` steps.
 
-        Parameters
-        ----------
-        n_steps : int
-            Products with N; each tells two return probabilities.
-        last_factor : float
-            What the last of these probabilities counts.
-        seed : int
-            Of the 32 random vectors.
-
-        Returns
-        -------
-        (n_nodes,) float64
-            Estimated to about a quarter of what they exceed 1 by.
+        The start counts as a visit, and the last return probability counts ``last_factor`` times.
+        Each of ``n_steps`` products with N gives two return probabilities; 32 random vectors
+        estimate the excess over 1 to about a quarter.
         """
         rng = np.random.default_rng(seed)
         before, after = _aligned(self.n_nodes), _aligned(self.n_nodes)
@@ -114,10 +99,9 @@ class RandomWalk:
 class WalkLanczosState:
     """Two Lanczos processes, one a column; vectors are ``scale`` times the blocks.
 
-    ``diagonals`` and ``couplings`` hold the coefficients of every step, one row each; ``pivot`` and
+    ``diagonals`` and ``couplings`` hold the coefficients of every step, one row each. ``pivot`` and
     ``last`` follow conjugate gradients from the same start: the last pivot of the Lanczos matrix,
-    and the last coordinate of its solution. ``is_certain`` where no eigenvalue below half the
-    lowest Ritz value can have been overlooked.
+    and the last coordinate of its solution.
     """
 
     current: Float32Array
@@ -130,21 +114,14 @@ class WalkLanczosState:
     couplings: list[FloatArray] = field(default_factory=list)
     lowest: float = 1.0
     highest: float = 1.0
-    is_certain: bool = False
+    is_certain: bool = False  # no eigenvalue below half the lowest Ritz value was missed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkLanczos:
     """Lanczos for 1 - N from two random vectors, for `peewit.solvers.iteration_loop.iterate`.
 
-    Attributes
-    ----------
-    walk : RandomWalk
-        Multiplies.
-    seed : int
-        Of the random vectors.
-    give_up_below : float
-        Stop as stagnated once the spectrum reaches below this value.
+    It stops as stagnated once the spectrum reaches below ``give_up_below``.
     """
 
     walk: RandomWalk
@@ -156,7 +133,7 @@ class WalkLanczos:
         rng = np.random.default_rng(self.seed)
         current = rng.standard_normal((self.walk.n_nodes, _N_STARTS), np.float32)
         current *= (self.walk.root > 0)[:, None]
-        for _ in range(2):  # what little is left of a null vector may be much of a small remainder
+        for _ in range(2):  # a small part of a null vector may be much of a small remainder
             self.walk.project(current)
         length = np.sqrt(np.square(current, dtype=np.float64).sum(axis=0))
         is_finite = bool(np.isfinite(length).all())
@@ -171,7 +148,7 @@ class WalkLanczos:
         )
 
     def step(self, state: WalkLanczosState) -> WalkLanczosState:
-        """One product, and now and then the Ritz values."""
+        """One product; the Ritz values every few steps."""
         rows, blocks = self.walk.rows, (state.current, state.previous)
         coupling = state.couplings[-1] if state.couplings else np.zeros(_N_STARTS)
         factors = _float32(state.scale), _float32(coupling * state.previous_scale)
@@ -213,7 +190,7 @@ class WalkLanczos:
         return Status.CONVERGED if self.fraction(state) >= 1.0 else None
 
     def fraction(self, state: WalkLanczosState) -> float:
-        """Steps done over those that the present Ritz values ask for."""
+        """Steps done over the steps that the present Ritz values require."""
         if state.is_certain or _is_exhausted(state) or state.lowest <= 0.0:
             return 1.0
         n_steps = len(state.diagonals)
@@ -236,12 +213,12 @@ def _is_exhausted(state: WalkLanczosState) -> bool:
 
 
 def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
-    """Outermost eigenvalues of the Lanczos matrices of both columns, and whether they are all.
+    """Outermost eigenvalues of both columns' Lanczos matrices, and whether these are certain.
 
-    Of a direction with the eigenvalue lambda, conjugate gradients have left ``p(lambda)`` times its
-    part of the start, ``p(lambda) = prod_j (1 - lambda / theta_j)`` over the Ritz values theta. It
-    falls up to the lowest of them. So where less is left in all than ``p(theta_1 / 2)`` times the
-    least part that a direction has, there is none below ``theta_1 / 2``.
+    Conjugate gradients have left ``p(lambda)`` times its part of the start in a direction with the
+    eigenvalue lambda, ``p(lambda) = prod_j (1 - lambda / theta_j)`` over the Ritz values theta.
+    This falls up to the lowest of them. So if less is left in all than ``p(theta_1 / 2)`` times the
+    least part that a direction has, no eigenvalue lies below ``theta_1 / 2``.
     """
     diagonals, couplings = np.array(state.diagonals), np.array(state.couplings)
     if not (np.isfinite(diagonals).all() and np.isfinite(couplings).all()):

@@ -1,4 +1,4 @@
-"""Walk rows: where walks go from each node, for walks from one node that need no whole graph."""
+"""Walk rows: step probabilities from each node, for local walks that never read the whole graph."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,27 +12,16 @@ from peewit.solvers.row_ranges import row_blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkRows:
-    """Where walks go from each node of a graph whose nodes have loops, as in (K1).
+    """Step probabilities of walks on a graph whose nodes have loops, as in (K1)."""
 
-    Attributes
-    ----------
-    indptr : (n_nodes + 1,) int
-    indices : (n_entries,) int32
-        Neighbors of each node.
-    probability : (n_entries,) float32
-        That a walk goes to each; else it stays.
-    degree : (n_nodes,) float64
-        With the loops; 1 of an isolated node.
-    """
-
-    indptr: AnyArray
-    indices: AnyArray
-    probability: Float32Array
-    degree: FloatArray
+    indptr: AnyArray  # (n_nodes + 1,)
+    indices: AnyArray  # (n_entries,) int32 neighbors of each node
+    probability: Float32Array  # (n_entries,) of a step to each neighbor; else the walk stays
+    degree: FloatArray  # (n_nodes,) with the loops; 1 at an isolated node
 
     @classmethod
     def of_graph(cls, graph: Graph) -> "WalkRows":
-        """In memory."""
+        """The walk rows of a graph in memory."""
         adjacency = graph.adjacency
         parts = [part for _, part in probabilities(graph)]
         return cls(
@@ -49,13 +38,13 @@ class WalkRows:
 
 
 def looped_degrees(degree: FloatArray, n_edges: Int64Array) -> FloatArray:
-    """(n_nodes,) degrees with a loop of the mean weight of each node's edges; 1 without any."""
+    """(n_nodes,) degrees with a loop of the mean weight of each node's edges; 1 without edges."""
     looped = degree * (1.0 + 1.0 / np.maximum(n_edges, 1))
     return np.where(n_edges > 0, looped, 1.0)
 
 
 def probabilities(graph: Graph) -> Iterator[tuple[slice, Float32Array]]:
-    """Entries of ``graph.adjacency`` in order, and the probability that a walk goes along each."""
+    """Slices of the entries of ``graph.adjacency``, in order, with their step probabilities."""
     adjacency = graph.adjacency
     degree = looped_degrees(graph.degree, np.diff(adjacency.indptr))
     for rows in row_blocks(graph.n_nodes):
