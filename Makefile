@@ -59,6 +59,7 @@ dist: $(VENV)/.installed-dev ## Build and check sdist and wheel, try the wheel o
 	$(BIN)/python -m tests.end_to_end.dist $(PYTHONS)
 
 generate: $(VENV)/.installed-dev ## Write the client's calls and the recorded texts anew
+	$(BIN)/python -m tests.goldens.generate
 	PEEWIT_RECORD_GOLDENS=1 $(BIN)/python -m pytest -q tests/goldens
 
 docs: $(VENV)/.installed-dev ## Build the pages for readers

@@ -20,14 +20,13 @@ from peewit.service.api.bodies import BodyCap
 from peewit.service.api.docs_page import add_docs_page
 from peewit.service.api.draining import Stopping
 from peewit.service.api.long_poll import Arrivals
+from peewit.service.api.operation_routes import routes_of
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import HttpRules, Observed
 from peewit.service.api.routes import (
     edges,
-    erasures,
     features,
     graphs,
-    horizons,
     jobs,
     judging,
     labels,
@@ -35,7 +34,6 @@ from peewit.service.api.routes import (
     new_points,
     opinions,
     predictions,
-    repairs,
     server,
     snapshots,
     sources_and_files,
@@ -49,6 +47,7 @@ from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
 from peewit.service.metrics.process_tree_metrics import ProcessTreeCollector
+from peewit.service.operations.table import TABLE
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (
@@ -65,9 +64,6 @@ _RESOURCES: Final = (
     snapshots,
     suggestions,
     maps,
-    erasures,
-    horizons,
-    repairs,
     server,
 )
 
@@ -175,6 +171,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_docs_page(app)
     for each in _RESOURCES:
         app.include_router(each.router)
+    for tag, operations in TABLE.items():
+        app.include_router(routes_of(tag, operations))
     app.include_router(edges.pushes)
     app.openapi = _openapi_of(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app

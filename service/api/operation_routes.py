@@ -1,7 +1,7 @@
 """REST routes of operations, derived from their declarations."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -14,28 +14,31 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
+from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
 from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
 from peewit.service.operations.here import Here
+from peewit.service.wire.records import Settling
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def add_routes(router: APIRouter, *operations: Operation) -> None:
-    """Add a route for each operation; what it needs of the request stands in its signature."""
+def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
+    """A router with a route for each operation; its signature says what it needs of the request."""
+    router = resource(tag, "/v1")
     for each in operations:
         known = (GraphNotFound,) if each.has_graph else ()
         of_wait: dict[int | str, dict[str, Any]] = {}
-        if each.settled is not None and each.method != "GET":
+        if each.waits and each.method != "GET":
             of_wait = {
                 HTTPStatus.OK: {"description": "It is done."},
                 HTTPStatus.ACCEPTED: {"model": each.answer, "description": "It will be done."},
             }
         router.add_api_route(
-            each.path,
+            ("/graphs/{graph}" if each.has_graph else "") + each.path,
             _endpoint(each),
             methods=[each.method],
             name=each.name,
@@ -43,6 +46,7 @@ def add_routes(router: APIRouter, *operations: Operation) -> None:
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
             response_model=each.answer,
         )
+    return router
 
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
@@ -50,7 +54,7 @@ def here_of(home: ServedHome, caller: Caller) -> Here:
     return Here(home=home, owner=caller.name, only=caller.only)
 
 
-def _endpoint(operation: Operation) -> Callable[..., Any]:
+def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
     """A function with the signature that FastAPI reads; one that waits is a coroutine."""
     names = {each.key: each.name for each in operation.of(Path, Query)}
     model = _body_model(operation)
@@ -78,19 +82,17 @@ def _endpoint(operation: Operation) -> Callable[..., Any]:
         wait: float = 0.0,
         **asked: Any,
     ) -> Any:
-        settled = operation.settled
-        assert settled is not None  # noqa: S101 - of operations that wait only
         run = bound(home, caller, graph, asked)
         with refusing():
             if operation.method == "GET":
-                return await wait_until(request, run, settled, seconds=wait)
+                return await wait_until(request, run, _is_settled, seconds=wait)
             value = await run_in_threadpool(run)
-        follow = operation.follow or operation
-        own = {each.name: value.id for each in follow.of(Path)}
-        if wait:
-            look = partial(follow, here_of(home, caller), graph, **own)
-            value = await wait_until(request, look, settled, seconds=wait)
-        response.status_code = HTTPStatus.OK if settled(value) else HTTPStatus.ACCEPTED
+        if (follow := operation.follow) is not None and follow.of(Path):
+            response.headers["Location"] = f"{request.url.path}/{value.id}"
+        if wait and not value.is_settled:
+            look = partial(operation.look, here_of(home, caller), graph, value)
+            value = await wait_until(request, look, _is_settled, seconds=wait)
+        response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
         return value
 
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
@@ -100,7 +102,7 @@ def _endpoint(operation: Operation) -> Callable[..., Any]:
     if model is not None:
         signature.append(_given("body", model))
     endpoint: Callable[..., Any] = answer
-    if operation.settled is not None:
+    if operation.waits:
         endpoint = answer_when_settled
         waits = inspect.Parameter("wait", _KEYWORD, annotation=WaitSeconds, default=0)
         signature += [_given("request", Request), _given("response", Response), waits]
@@ -108,6 +110,10 @@ def _endpoint(operation: Operation) -> Callable[..., Any]:
     endpoint.__doc__ = operation.doc
     endpoint.__name__ = operation.name
     return endpoint
+
+
+def _is_settled(answer: Settling) -> bool:
+    return answer.is_settled
 
 
 def _given(name: str, kind: Any) -> inspect.Parameter:
@@ -123,7 +129,7 @@ def _asked(each: Parameter) -> inspect.Parameter:
     )
 
 
-def _body_model(operation: Operation) -> type[BodyModel] | None:
+def _body_model(operation: Operation[Any]) -> type[BodyModel] | None:
     """A schema of the fields of the body; its name is that of the operation."""
     asked = operation.of(Body)
     if not asked:

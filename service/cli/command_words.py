@@ -123,7 +123,7 @@ HELP: Final = {
     "retract": "Take all edges of some files out of a graph again.",
     "expire": "Let go of all edges before a time, as a window does by itself once newer ones come.",
     "repair": (
-        "Sample edges anew that deletes have spoiled, now instead of before the next snapshot."
+        "Sample edges anew that deletes have spoiled, or all of them, before the next snapshot."
     ),
     "graph create": "Create an empty graph.",
     "graph set": "Change settings of a graph; they hold from the next block on.",

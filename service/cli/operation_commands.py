@@ -2,13 +2,16 @@
 
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final, get_origin
 
 import typer
 from pydantic import TypeAdapter
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -19,31 +22,80 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
+from peewit.service.cli.table_files import nodes_of_file
 from peewit.service.operations.declaration import Operation, Parameter
 from peewit.service.operations.here import Here
+from peewit.service.tables.column_names import label_columns
+from peewit.service.wire.predictions import NodeId
+from peewit.solvers.late_modules import LateModule
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+ingest_until: Final = LateModule("peewit.service.cli.ingest_until")
+
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _READ_BY_TYPER: Final = {int, float, bool, str, int | None, float | None, str | None}
 """Other types are made of text by pydantic, as they are for the API."""
 
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done; ingest here for it.")]
 Show = Callable[..., None]
 """Prints an answer; takes it, and the values of the command by name."""
 
 
-def add_command(
-    app: typer.Typer, operation: Operation, name: str, *, show: Show | None = None
-) -> None:
-    """Add the command of an operation; a general printer serves where none is given."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How a command sees to it that ingest does what was asked."""
 
-    def command(json: bool, **asked: Any) -> None:
+    when_stopped: str  # what becomes of it after a signal
+    always: bool = True  # or with --wait
+
+
+def add_command(
+    app: typer.Typer,
+    operation: Operation[Any],
+    name: str,
+    *,
+    show: Show | None = None,
+    read: Mapping[str, Callable[[Any], Any]] | None = None,
+    waits: Waits | None = None,
+) -> None:
+    """Add the command of an operation.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        Group of the command.
+    operation : Operation
+        What it asks.
+    name : str
+        Of the command.
+    show : callable, optional
+        Prints the answer; a general printer serves where none is given.
+    read : mapping, optional
+        Makes values of what is typed for some parameters.
+    waits : Waits, optional
+        How the command sees to it that the answer settles.
+    """
+    readers = dict(read or {})
+
+    def command(json: bool, wait: bool = True, **asked: Any) -> None:
         graph_name = asked.pop("name", None)
         for each in operation.parameters:
-            if each.kind not in _READ_BY_TYPER:
+            if each.name in readers:
+                asked[each.name] = readers[each.name](asked[each.name])
+            elif each.kind not in _READ_BY_TYPER and each.mark.of_file is None:
                 asked[each.name] = TypeAdapter(each.kind).validate_python(asked[each.name])
         with open_home() as home:
-            graph = (home.graph(graph_name),) if operation.has_graph else ()
+            graph = home.graph(graph_name) if operation.has_graph else None
+            for each in operation.parameters:
+                if each.mark.of_file is not None and graph is not None:
+                    file = asked.pop(_file_of(each))
+                    asked[each.name] = _listed(each, graph, asked[each.name], file)
             here = Here(home=home, is_local=True, note=say)
-            answer = operation(here, *graph, **asked)
+            answer = operation(here, *([graph] if graph else []), **asked)
+            if waits is not None and wait and graph is not None:
+                look = partial(operation.look, here, graph, answer)
+                answer = ingest_until.carry_out(
+                    home, graph.id, answer, look, when_stopped=waits.when_stopped
+                )
         if json:
             print_json(asdict(answer))
         elif show is None:
@@ -54,14 +106,19 @@ def add_command(
     signature = []
     if operation.has_graph:
         signature.append(inspect.Parameter("name", _KEYWORD, annotation=GraphName))
-    signature += [_asked(each) for each in operation.parameters]
+    for each in operation.parameters:
+        signature.append(_asked(each))
+        if each.mark.of_file is not None:
+            signature.append(_asked_file(each))
+    if waits is not None and not waits.always:
+        signature.append(inspect.Parameter("wait", _KEYWORD, annotation=Wait, default=False))
     signature.append(inspect.Parameter("json", _KEYWORD, annotation=AsJson, default=False))
     command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in signature}
     app.command(name, help=_as_typed(operation))(command)
 
 
-def _as_typed(operation: Operation) -> str:
+def _as_typed(operation: Operation[Any]) -> str:
     """The description with parameters as options, and options of jobs as they are set."""
     own = {each.name for each in operation.parameters}
 
@@ -89,9 +146,39 @@ def _asked(each: Parameter) -> inspect.Parameter:
             *([mark.flag] if mark.flag else []), metavar=mark.metavar, help=mark.doc, **bounds
         )
     default = inspect.Parameter.empty if each.is_required else each.default
+    if mark.of_file is not None:
+        kind, default = kind | None, None
     return inspect.Parameter(
         each.name, _KEYWORD, annotation=Annotated[kind, shown], default=default
     )
+
+
+def _file_of(each: Parameter) -> str:
+    return f"{each.name}_file"
+
+
+def _asked_file(each: Parameter) -> inspect.Parameter:
+    """An option for a file of values, beside the one for a single value."""
+    doc = f"Table of them, with a column {each.mark.of_file}."
+    option = typer.Option(f"--{each.name}", metavar="FILE", help=doc)
+    kind = Annotated[Path | None, option]
+    return inspect.Parameter(_file_of(each), _KEYWORD, annotation=kind, default=None)
+
+
+def _listed(
+    each: Parameter, graph: GraphRecord, values: list[str] | None, file: Path | None
+) -> list[NodeId]:
+    """Nodes given one by one, and those of a file."""
+    if not values and file is None:
+        one = f"{each.mark.flag} {each.mark.metavar}"
+        raise typer.BadParameter(f"give {each.name}, by {one}, or many, by --{each.name} FILE")
+    nodes: list[NodeId] = list(values or [])
+    if file is not None:
+        columns = label_columns(graph.settings.columns, {})
+        nodes += nodes_of_file(file, graph.settings.node_ids, node=columns.node)
+        if not nodes:
+            raise ValueError(f"{file} must name at least one node, it names none")
+    return nodes
 
 
 def show_record(answer: Any) -> None:

@@ -22,6 +22,7 @@ from peewit.service.client.calls import erasures as erasures_calls
 from peewit.service.client.calls import events as events_calls
 from peewit.service.client.calls import features as features_calls
 from peewit.service.client.calls import graphs as graphs_calls
+from peewit.service.client.calls import horizon_and_repairs as leaving_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
 from peewit.service.client.calls import labels as labels_calls
@@ -148,9 +149,10 @@ class Client(Connected[httpx.BaseTransport]):
     update_graph = _method(graphs_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
-    expire = _method(graphs_calls.expire)
-    repair = _method(graphs_calls.repair)
-    repair_state = _method(graphs_calls.repair_state)
+    expire = _method(leaving_calls.expire)
+    repair = _method(leaving_calls.repair)
+    horizon = _method(leaving_calls.horizon)
+    repair_state = _method(leaving_calls.repair_state)
 
     push_edges = _method(edges_calls.push_edges)
     delete_edges = _method(edges_calls.delete_edges)

@@ -7,11 +7,24 @@ is a `Group` stands for the fields of that class, which several operations share
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
+from peewit.service.wire.records import Settling
+
+T = TypeVar("T")
 
 EMPTY: Final = inspect.Parameter.empty
 
@@ -29,6 +42,8 @@ class Mark:
         On the command line: ``-k``, or ``NODE`` for an argument.
     metavar : str, optional
         How the value is called there.
+    of_file : str, optional
+        Column of a file that a command takes beside values one by one.
     given_as : type, optional
         What Python callers may give, where it is more than the type that is read.
     **rules
@@ -42,11 +57,13 @@ class Mark:
         name: str | None = None,
         flag: str | None = None,
         metavar: str | None = None,
+        of_file: str | None = None,
         given_as: Any = None,
         **rules: Any,
     ) -> None:
         self.doc = doc
         self.metavar = metavar
+        self.of_file = of_file
         self.given_as = given_as
         self.name = name
         self.flag = flag
@@ -97,10 +114,10 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Operation:
+class Operation(Generic[T]):
     """A declared operation; `operation` says what each field means."""
 
-    call: Callable[..., Any]
+    call: Callable[..., T]
     method: str
     path: str
     scopes: Sequence[Scope]
@@ -110,14 +127,25 @@ class Operation:
     client: str
     has_graph: bool
     items: str | None = None
-    settled: Callable[[Any], bool] | None = None
-    follow: "Operation | None" = None
+    follow: "Operation[Any] | None" = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """That of the function."""
         return self.call.__name__
+
+    @property
+    def waits(self) -> bool:
+        """Whether every door can wait until its answer is settled."""
+        return isinstance(self.answer, type) and issubclass(self.answer, Settling)
+
+    def look(self, here: Here, graph: GraphRecord | None, first: Any) -> Any:
+        """How it goes on, after the first answer."""
+        follow = self.follow or self
+        own = {each.name: first.id for each in follow.of(Path)}
+        later: Any = follow(here, graph, **own) if self.has_graph else follow(here, **own)
+        return later.since(first)
 
     @property
     def doc(self) -> str:
@@ -128,7 +156,7 @@ class Operation:
         """The parameters of some kinds."""
         return [each for each in self.parameters if isinstance(each.mark, marks)]
 
-    def __call__(self, here: Here, graph: GraphRecord | None = None, /, **values: Any) -> Any:
+    def __call__(self, here: Here, graph: GraphRecord | None = None, /, **values: Any) -> T:
         """Run it; fields of groups are put together again."""
         for name, group in self.groups.items():
             own = {each.name for each in fields(group)}
@@ -142,9 +170,8 @@ def operation(
     raises: Sequence[type[Exception]] = (),
     client: str | None = None,
     items: str | None = None,
-    settled: Callable[[Any], bool] | None = None,
-    follow: Operation | None = None,
-) -> Callable[[Callable[..., Any]], Operation]:
+    follow: Operation[Any] | None = None,
+) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
     Parameters
@@ -159,13 +186,11 @@ def operation(
         Name of the client's call, where it is not the function's.
     items : str, optional
         The field of the answer that the client returns alone.
-    settled : callable, optional
-        Tells whether an answer will change no more: every door can wait for that.
     follow : Operation, optional
-        What tells how it goes on; itself by default.
+        What tells how it goes on, where the answer is `Settling`; itself by default.
     """
 
-    def declare(call: Callable[..., Any]) -> Operation:
+    def declare(call: Callable[..., T]) -> Operation[T]:
         method, _, path = route.partition(" ")
         hints = get_type_hints(call, include_extras=True)
         signature = list(inspect.signature(call).parameters.values())
@@ -191,7 +216,6 @@ def operation(
             client=client or call.__name__,
             has_graph=has_graph,
             items=items,
-            settled=settled,
             follow=follow,
             groups=groups,
         )

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from peewit.service.wire.records import described, record
+from peewit.service.wire.records import Settling, described, record
 
 
 @record
@@ -15,7 +15,7 @@ class SourcesHolding:
 
 
 @record
-class Erasure:
+class Erasure(Settling):
     """Nodes that are to be forgotten; which they are is not told."""
 
     id: str
@@ -28,6 +28,11 @@ class Erasure:
     erase_by: datetime = described("Until when files are to be overwritten.")
     erased_at: datetime | None
     sources: SourcesHolding | None = described("Known once the nodes are erased.")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the nodes are erased."""
+        return self.status == "erased"
 
 
 @record

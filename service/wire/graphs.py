@@ -1,10 +1,11 @@
 """Graphs, their settings, snapshots and certificates."""
 
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from peewit.service.wire.features import Features
-from peewit.service.wire.records import described, record
+from peewit.service.wire.records import Settling, described, record
 from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.solvers.notebook_html import shown
 
@@ -198,7 +199,7 @@ class LastRepair:
 
 
 @record
-class RepairState:
+class RepairState(Settling):
     """The repair that a graph waits for, and the one that was made."""
 
     wanted: Literal["due", "all"] | None = described(
@@ -216,9 +217,24 @@ class RepairState:
         default=None,
     )
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether none is asked for, or it could not be made."""
+        return self.wanted is None or self.fault is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether none is asked for; one that could not be made is tried again."""
+        return self.wanted is None
+
+    def since(self, first: Self) -> Self:
+        """The same, with the last repair only where it was made since."""
+        is_new = self.repair is not None and self.repair.snapshot > (first.snapshot or 0)
+        return self if is_new else replace(self, repair=None)
+
 
 @record
-class HorizonState:
+class HorizonState(Settling):
     """Since when edges live, and the time that somebody asked for."""
 
     wanted: datetime | None = described(
@@ -229,6 +245,13 @@ class HorizonState:
         "Of the newest snapshot: edges before it have left. Null before the first, and without a "
         "window."
     )
+    n_live: int | None = described("Of the newest snapshot: edges that live.", default=None)
+    n_expired: int | None = described("Of the newest snapshot: edges that have left.", default=None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no other time is asked for."""
+        return self.wanted is None
 
 
 @record

@@ -1,7 +1,7 @@
 """Base of the records of answers."""
 
 from dataclasses import MISSING, dataclass, field
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -16,6 +16,26 @@ def described(description: str, *, default: Any = MISSING, default_factory: Any 
 def constant(*, default: str) -> Any:
     """A field that says the same in every answer of this server; a client takes another too."""
     return field(default=default, metadata={"json_schema_extra": {"const": default}})
+
+
+class Settling:
+    """Base of answers that tell of something that goes on, until they are settled."""
+
+    __slots__ = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it will change no more."""
+        raise NotImplementedError
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what was asked for has come about."""
+        return self.is_settled
+
+    def since(self, first: Self) -> Self:  # noqa: ARG002 - for those that tell of others, too
+        """The same for whoever asked for it and was first answered so."""
+        return self
 
 
 @dataclass_transform(

@@ -11,17 +11,17 @@ from typing import Any, Final, get_args, get_type_hints
 
 from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
-from peewit.service.operations import judging
+from peewit.service.operations import erasures, horizon_and_repairs, judging
 from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
 
-SUBJECTS: Final[Sequence[ModuleType]] = (judging,)
+SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
 _BUILT_IN: Final = {"int", "str", "float", "bool", "list", "dict", "tuple", "None", "object"}
 
 
-def operations_of(subject: ModuleType) -> list[Operation]:
+def operations_of(subject: ModuleType) -> list[Operation[Any]]:
     """Those of a module, in its order."""
     return [each for each in vars(subject).values() if isinstance(each, Operation)]
 
@@ -48,9 +48,9 @@ def module_text(subject: ModuleType) -> str:
     return text
 
 
-def _imports(operations: Sequence[Operation]) -> Iterator[str]:
+def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
     yield f"from {_IMPORTS[0]} import Call, Request"
-    yield f"from {_IMPORTS[1]} import path, read, until"
+    yield f"from {_IMPORTS[1]} import get, path, plain, read, settled, until"
     for each in operations:
         kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
         if each.items is not None:
@@ -85,12 +85,12 @@ def kind_name(kind: Any) -> str:
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
 
 
-def _call(operation: Operation) -> str:
+def _call(operation: Operation[Any]) -> str:
     answer = _answer(operation)
     given = ["graph: str"] if operation.has_graph else []
     given += [_argument(each) for each in operation.parameters if not each.is_shared]
     shared = [_argument(each) for each in operation.parameters if each.is_shared]
-    if operation.settled is not None:
+    if operation.waits:
         shared.append("wait: float | None = 0.0")
     keywords = ["*", *shared] if shared else []
     return "\n".join(
@@ -107,13 +107,13 @@ def _argument(each: Parameter) -> str:
     return f"{each.name}: {kind_name(_given_as(each))}{default}"
 
 
-def _answer(operation: Operation) -> str:
+def _answer(operation: Operation[Any]) -> str:
     if operation.items is None:
         return kind_name(operation.answer)
     return kind_name(get_type_hints(operation.answer)[operation.items])
 
 
-def _docstring(operation: Operation) -> str:
+def _docstring(operation: Operation[Any]) -> str:
     lines = [f'"""{operation.doc}', "", "Parameters", "----------"]
     if operation.has_graph:
         lines += ["graph : str", "    Its name."]
@@ -129,7 +129,7 @@ def _docstring(operation: Operation) -> str:
     for group in dict.fromkeys(together.values()):
         own = [each for each in operation.parameters if together.get(each.name) is group]
         lines += _described(own, group.TOGETHER)
-    if operation.settled is not None:
+    if operation.waits:
         lines += [
             "wait : float or None",
             "    Longest wait for the end, in seconds; None for ever.",
@@ -159,24 +159,35 @@ def _indented(text: str) -> list[str]:
     return textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="    ")
 
 
-def _body(operation: Operation) -> Iterator[str]:
+def _body(operation: Operation[Any]) -> Iterator[str]:
     request = _request(operation)
     kind = kind_name(operation.answer)
-    if operation.settled is None:
+    if not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
+    elif operation.method == "GET":
+        steps = f"(yield from until({kind}, {request}, seconds=wait))"
     else:
-        raise NotImplementedError(operation.name)
+        follow = operation.follow or operation
+        parts = [step.replace("{", "first.").replace("}", "") for step in _steps(follow)]
+        parts = ["first.id" if each.startswith("first.") else repr(each) for each in parts]
+        given = "first" if "first.id" in parts else "_"
+        later = f"lambda {given}: get({', '.join([repr('graphs'), 'graph', *parts])})"
+        steps = f"(yield from settled({kind}, {request}, {later}, seconds=wait))"
     yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
 
 
-def _request(operation: Operation) -> str:
+def _steps(operation: Operation[Any]) -> list[str]:
+    return [each for each in operation.path.split("/") if each]
+
+
+def _request(operation: Operation[Any]) -> str:
     own = {f"{{{each.key}}}": each.name for each in operation.of(Path)}
     verb = ""
-    steps = operation.path.strip("/").split("/")
+    steps = _steps(operation)
     if ":" in steps[-1] and not steps[-1].startswith("{"):
         steps[-1], _, verb = steps[-1].partition(":")
     parts = ['"graphs"', "graph"] if operation.has_graph else []
-    parts += [own.get(step, repr(step)) for step in steps if step]
+    parts += [own.get(step, repr(step)) for step in steps]
     if verb:
         parts.append(f"verb={verb!r}")
     arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]
@@ -184,13 +195,22 @@ def _request(operation: Operation) -> str:
         arguments.append(f"params={_mapping(asked)}")
     if asked := operation.of(Body):
         arguments.append(f"json={_mapping(asked)}")
-    if operation.method in {"GET", "PUT", "DELETE"}:
+    makes_one = operation.follow is not None and operation.follow.of(Path)
+    if operation.method != "POST" or (operation.waits and not makes_one):
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
 
 def _mapping(asked: Sequence[Parameter]) -> str:
-    return "{" + ", ".join(f'"{each.key}": {each.name}' for each in asked) + "}"
+    return "{" + ", ".join(f'"{each.key}": {_sent(each)}' for each in asked) + "}"
+
+
+def _sent(each: Parameter) -> str:
+    """A value as JSON takes it."""
+    kind = kind_name(_given_as(each))
+    if kind.startswith("Sequence"):
+        return f"list({each.name})"
+    return f"plain({each.name})" if "datetime" in kind else each.name
 
 
 def _aliases() -> dict[str, ModuleType]:

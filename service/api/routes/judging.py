@@ -13,7 +13,6 @@ from peewit.service.api.bodies import (
     body_schema,
 )
 from peewit.service.api.errors import problems
-from peewit.service.api.operation_routes import add_routes
 from peewit.service.api.routes.labels import uploaded_labels
 from peewit.service.api.routes.predictions import (
     JobId,
@@ -34,13 +33,6 @@ from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import UnknownJob
-from peewit.service.operations.judging import (
-    get_abstention,
-    get_doubtful_labels,
-    get_reasons,
-    get_sets,
-    get_threshold,
-)
 from peewit.service.operations.which import provenance
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
 from peewit.service.predictions.left_out import NotCrossValidated
@@ -72,9 +64,6 @@ PositiveShare = Annotated[
         description="Part of all nodes that is of the class; as among those judged when left out."
     ),
 ]
-
-
-add_routes(router, get_sets, get_abstention, get_doubtful_labels, get_reasons, get_threshold)
 
 
 @router.post(

@@ -9,11 +9,12 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.predictions import JobId
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, answer_of, refusing
+from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.operations.answers import answer_of
 from peewit.service.predictions.colored_maps import MapNotFound
 from peewit.service.predictions.map_tiles import (
     CELLS_PER_SIDE,

@@ -18,13 +18,14 @@ from peewit.service.api.routes.query_parameters import (
     NamedColumn,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import answer_of, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
 from peewit.service.jobs.job import JobStatus, UnknownJob
 from peewit.service.labels.annotators import annotator_name
+from peewit.service.operations.answers import answer_of
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import (
     LOCATING,

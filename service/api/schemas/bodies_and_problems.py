@@ -1,18 +1,11 @@
 """Base schemas: bodies, answers made of records of the home, and errors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
-from functools import cache
-from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from peewit.solvers.arguments import BadArgument, BadArgumentType
-
-Answer = TypeVar("Answer")
-
-_adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
@@ -53,29 +46,6 @@ class Body(BaseModel):
     """A body: what it does not know it refuses, and "1" is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-def answer_of(kind: type[Answer], record: object, /, **others: Any) -> Answer:
-    """A checked answer: fields from the attributes of a record, and others by name.
-
-    Parameters
-    ----------
-    kind : type
-        Of the answer; a class of `peewit.service.wire`.
-    record : object
-        Attributes that the answer has no field for stay behind.
-    **others
-        Fields that the record does not have, or has in another form.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        A value has the wrong type.
-    """
-    names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
-    values = {name: getattr(record, name) for name in names}
-    answer: Answer = _adapter_of(kind).validate_python(values | others)
-    return answer
 
 
 class Problem(BaseModel):

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from peewit.service.api.schemas.bodies_and_problems import answer_of
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_sets import FeaturesStatus
+from peewit.service.operations.answers import answer_of
 from peewit.service.wire.features import Features, FeatureSet
 
 

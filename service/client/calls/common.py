@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
 from peewit.service.client.errors import InvalidArgument, ServerFault
 from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.features import FeatureSet
+from peewit.service.wire.records import Settling
 from peewit.service.wire.sources_and_pushes import File
 
 
@@ -20,6 +22,7 @@ class _Page(Protocol):
 
 T = TypeVar("T")
 P = TypeVar("P", bound=_Page)
+S = TypeVar("S", bound=Settling)
 
 POLL_SECONDS: Final = 20.0
 """Longest single wait: proxies end requests that say nothing for longer than half a minute."""
@@ -91,10 +94,30 @@ def pages(
             return
 
 
+def is_settled(answer: Any) -> bool:
+    """Whether a `Settling` answer will change no more."""
+    return bool(answer.is_settled)
+
+
+def plain(value: datetime | str) -> str:
+    """A time as JSON takes it."""
+    return value if isinstance(value, str) else value.isoformat()
+
+
+def settled(
+    kind: type[S], request: Request, follow: Callable[[S], Request], *, seconds: float | None
+) -> Call[S]:
+    """The answer to a request once it is settled, by what tells how it goes on."""
+    first = yield from read(kind, request)
+    if seconds == 0 or first.is_settled:
+        return first
+    return (yield from until(kind, follow(first), seconds=seconds)).since(first)
+
+
 def until(
     kind: type[T],
     request: Request,
-    is_done: Callable[[T], bool],
+    is_done: Callable[[T], bool] = is_settled,
     *,
     seconds: float | None,
     progress: Callable[[T], None] | None = None,

@@ -1,65 +1,88 @@
-"""Calls about nodes that are to be forgotten."""
+"""Nodes that somebody asked to be forgotten.
+
+Written from `peewit.service.operations.erasures`; `make generate` writes it anew.
+"""
 
 from collections.abc import Sequence
 
 from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import get, path, read, until
+from peewit.service.client.calls.common import get, path, read, settled, until
 from peewit.service.wire.erasures import Erasure, ErasureList
-from peewit.service.wire.predictions import NodeId
 
 
-def erase(graph: str, nodes: Sequence[NodeId], *, wait: float | None = 0.0) -> Call[Erasure]:
-    """Forget nodes: no call shows them once this returns, and their files are overwritten then.
-
-    Edges, labels, features and predictions of the nodes go with their ids. An id that comes again
-    is a new node; where ids are dense the number is never used again.
+def erasure(graph: str, erasure_id: str, *, wait: float | None = 0.0) -> Call[Erasure]:
+    """How far an erasure is; `wait` can wait until the nodes are erased.
 
     Parameters
     ----------
     graph : str
         Its name.
-    nodes : sequence of str or int
-        External ids, at most 100,000; those that the graph does not know are taken, too.
+    erasure_id : str
+        The `id` that erasing gave.
     wait : float or None
-        Longest time to wait until the files are overwritten, in seconds; for ever when None.
+        Longest wait for the end, in seconds; None for ever.
 
-    Returns
-    -------
-    Erasure
-        Its ``status`` is ``hidden`` or ``erased``.
+    Raises
+    ------
+    NotFound
+        The graph has no erasure of this id.
+    """
+    return (
+        yield from until(
+            Erasure,
+            Request(
+                method="GET", path=path("graphs", graph, "erasures", erasure_id), is_repeatable=True
+            ),
+            seconds=wait,
+        )
+    )
+
+
+def erasures(graph: str) -> Call[list[Erasure]]:
+    """Erasures of a graph, newest first; a key that must not read sees its own.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    """
+    return (
+        yield from read(
+            ErasureList,
+            Request(method="GET", path=path("graphs", graph, "erasures"), is_repeatable=True),
+        )
+    ).erasures
+
+
+def erase(graph: str, nodes: Sequence[int | str], *, wait: float | None = 0.0) -> Call[Erasure]:
+    """Forget nodes: their edges, labels, features and predictions, and their ids.
+
+    From the answer on no call shows them: they are hidden. Whoever ingests the graph then
+    overwrites the files that hold them, and the nodes are erased. Nodes that the graph does not
+    know are taken, too. An id that comes again later is a new node; where ids are dense the number
+    is never used again. Files of sources and backups stay as they are.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    nodes : Sequence[int or str]
+        Ids of nodes.
+    wait : float or None
+        Longest wait for the end, in seconds; None for ever.
 
     Raises
     ------
     InvalidArgument
-        An id is not of the graph's kind, or there are too many or none.
+        What came cannot be read as the table it should be; nothing of it is taken.
     """
-    request = Request(
-        method="POST", path=path("graphs", graph, "erasures"), json={"nodes": list(nodes)}
+    return (
+        yield from settled(
+            Erasure,
+            Request(
+                method="POST", path=path("graphs", graph, "erasures"), json={"nodes": list(nodes)}
+            ),
+            lambda first: get("graphs", graph, "erasures", first.id),
+            seconds=wait,
+        )
     )
-    asked = yield from read(Erasure, request)
-    if wait == 0:
-        return asked
-    return (yield from erasure(graph, asked.id, wait=wait))
-
-
-def erasure(graph: str, erasure_id: str, *, wait: float | None = 0.0) -> Call[Erasure]:
-    """How far an erasure is.
-
-    Parameters
-    ----------
-    graph, erasure_id : str
-        Name of the graph, and the ``id`` that `erase` gave.
-    wait : float or None
-        Longest time to wait until the nodes are erased, in seconds; for ever when None.
-    """
-    request = get("graphs", graph, "erasures", erasure_id)
-    return (yield from until(Erasure, request, _is_done, seconds=wait))
-
-
-def erasures(graph: str) -> Call[list[Erasure]]:
-    """Erasures of a graph, newest first."""
-    return (yield from read(ErasureList, get("graphs", graph, "erasures"))).erasures
-
-
-def _is_done(erasure: Erasure) -> bool:
-    return erasure.status == "erased"

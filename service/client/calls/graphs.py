@@ -1,19 +1,15 @@
 """Graphs, their settings, and their snapshots."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from peewit.service.client.call_steps import Call, Request, answered
-from peewit.service.client.calls.common import get, path, read, until
+from peewit.service.client.calls.common import get, path, read
 from peewit.service.wire.graphs import (
     Graph,
     GraphDetails,
     GraphList,
-    HorizonState,
     NodeKind,
-    RepairState,
     Snapshot,
     SnapshotList,
 )
@@ -152,99 +148,3 @@ def delete_graph(name: str) -> Call[None]:
 def snapshots(graph: str) -> Call[list[Snapshot]]:
     """The snapshots that are kept, newest first, with the spectral error of each."""
     return (yield from read(SnapshotList, get("graphs", graph, "snapshots"))).snapshots
-
-
-def repair(graph: str, *, rebuild: bool = False, wait: float | None = 0.0) -> Call[RepairState]:
-    """Have edges sampled anew that deletes have spoiled, or all, before the next snapshot.
-
-    Whoever ingests the graph does it, between two files.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    rebuild : bool
-        Sample all edges anew, in any case but that every edge is kept: from the log, or, where
-        deletions are off, from all files.
-    wait : float or None
-        Longest time to wait until it is done, in seconds; for ever when None.
-
-    Returns
-    -------
-    RepairState
-        Its ``wanted`` is None once it is done, and its ``repair`` then what was made; None where
-        nothing was due. Its ``fault`` says why it could not be made; it is tried again.
-
-    Raises
-    ------
-    Conflict
-        Deletions of the graph are off, and not all edges are to be sampled anew: no log tells
-        which edges live.
-    GraphNotFound
-        There is no such graph.
-    """
-    place = path("graphs", graph, "repairs")
-    body = {"rebuild": rebuild}
-    request = Request(method="POST", path=place, json=body, is_repeatable=True)
-    asked = yield from read(RepairState, request)
-    if wait == 0 or asked.wanted is None:
-        return asked
-    found = yield from repair_state(graph, wait=wait)
-    known = asked.snapshot or 0
-    is_new = found.repair is not None and found.repair.snapshot > known
-    return found if is_new else replace(found, repair=None)
-
-
-def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> Call[HorizonState]:
-    """Have edges leave a graph with a window before newer ones would make them.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    before : datetime or str
-        With a zone, or ISO 8601. Edges leave by whole buckets; those of the one that holds it stay.
-    wait : float or None
-        Longest time to wait until they are gone, in seconds; for ever when None.
-
-    Returns
-    -------
-    HorizonState
-        Its ``wanted`` is None once it is done.
-
-    Raises
-    ------
-    GraphNotFound, HorizonRefused
-        There is no such graph, or it has no window.
-    """
-    time = before if isinstance(before, str) else before.isoformat()
-    place = path("graphs", graph, "horizon")
-    request = Request(method="POST", path=place, json={"before": time}, is_repeatable=True)
-    asked = yield from read(HorizonState, request)
-    if wait == 0 or asked.wanted is None:
-        return asked
-    request = get("graphs", graph, "horizon")
-    return (yield from until(HorizonState, request, _is_reached, seconds=wait))
-
-
-def _is_reached(state: HorizonState) -> bool:
-    return state.wanted is None
-
-
-def repair_state(graph: str, *, wait: float | None = 0.0) -> Call[RepairState]:
-    """The repair that a graph waits for, and the last that was made.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    wait : float or None
-        Longest time to wait until it waits for none, or that fails, in seconds; for ever when
-        None.
-    """
-    request = get("graphs", graph, "repairs")
-    return (yield from until(RepairState, request, _waits_for_none, seconds=wait))
-
-
-def _waits_for_none(state: RepairState) -> bool:
-    return state.wanted is None or state.fault is not None

@@ -43,7 +43,7 @@ def sets(
     PredictionsNotFound
         The job has no predictions, or no longer has them.
     Conflict
-        The job kept nothing that sets could be read from.
+        The job kept no p-values to read sets from.
     """
     return (
         yield from read(
@@ -95,7 +95,7 @@ def abstention(
     PredictionsNotFound
         The job has no predictions, or no longer has them.
     Conflict
-        The job kept no scores of labels left out.
+        The job kept no scores of left-out labels.
     """
     return (
         yield from read(
@@ -146,7 +146,7 @@ def doubtful_labels(
     PredictionsNotFound
         The job has no predictions, or no longer has them.
     Conflict
-        The job kept no scores of labels left out.
+        The job kept no scores of left-out labels.
     """
     return (
         yield from read(
@@ -193,10 +193,10 @@ def reasons(
     PredictionsNotFound
         The job has no predictions, or no longer has them.
     NodeNotFound
-        The graph does not know the node. Or: The node came after the snapshot that the
+        The graph does not know the node. Or: The node is newer than the snapshot that the
         predictions were made from.
     Conflict
-        The job did not keep what reasons are told from.
+        The job did not keep what reasons are made from.
     NotFound
         No snapshot of that number is kept.
     InvalidArgument
@@ -265,7 +265,7 @@ def threshold(
     PredictionsNotFound
         The job has no predictions, or no longer has them.
     Conflict
-        The job kept no scores of labels left out.
+        The job kept no scores of left-out labels.
     """
     return (
         yield from read(

@@ -18,9 +18,9 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     assert told == "g: edges live since 2026-01-03T00:00:00Z: 1; 1 have left\n"
     found = peewit("expire", "g", "--before", "1767225600", "--json").json
     assert found == {
-        "graph": "g",
+        "wanted": None,
         "snapshot": 2,
-        "horizon": 1767398400.0,
+        "horizon": "2026-01-03T00:00:00+00:00",
         "n_live": 1,
         "n_expired": 1,
     }

@@ -1,0 +1,20 @@
+"""The table of operations, by what the API groups them under."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from peewit.service.operations import erasures, horizon_and_repairs, judging
+from peewit.service.operations.declaration import Operation
+
+TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
+    "predictions": (
+        judging.get_sets,
+        judging.get_abstention,
+        judging.get_doubtful_labels,
+        judging.get_reasons,
+        judging.get_threshold,
+    ),
+    "erasures": (erasures.erase_nodes, erasures.list_erasures, erasures.get_erasure),
+    "windows": (horizon_and_repairs.move_horizon, horizon_and_repairs.get_horizon),
+    "repairs": (horizon_and_repairs.repair_graph, horizon_and_repairs.get_repairs),
+}
