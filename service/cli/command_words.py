@@ -1,7 +1,7 @@
-"""What may stand after each command, and its help; `make generate` writes it.
+"""Words that may stand after each command, and its help; `make generate` writes it.
 
-Help and completion read this and load no command. Arguments stand by what they name, in capitals;
-an option takes a value where ``=`` follows it.
+Help and completion read this and load no command. Arguments are in capitals, by what they name; an
+option takes a value if ``=`` follows it.
 """
 
 from typing import Final

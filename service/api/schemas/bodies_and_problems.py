@@ -19,13 +19,7 @@ NodeIn = int | str
 
 
 class InvalidArgument(ValueError):
-    """An argument breaks a rule that a store knows.
-
-    Attributes
-    ----------
-    argument : str or None
-        Its name.
-    """
+    """An argument breaks a rule that a store knows; ``argument`` is its name, if known."""
 
     def __init__(self, message: str, *, argument: str | None = None) -> None:
         super().__init__(message)
@@ -34,7 +28,7 @@ class InvalidArgument(ValueError):
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Around a call whose plain errors speak of arguments of the request."""
+    """Turn plain errors in the block, which concern arguments, into `InvalidArgument`."""
     try:
         yield
     except ValueError as error:
@@ -44,7 +38,7 @@ def refusing() -> Iterator[None]:
 
 
 def argument_of(error: object) -> str | None:
-    """The argument that an error says it speaks of."""
+    """Name of the argument that an error concerns."""
     argument: str | None = getattr(error, "argument", None)
     return argument
 
@@ -58,19 +52,8 @@ class Body(BaseModel):
 def answer_of(kind: type[Answer], record: object, /, **others: Any) -> Answer:
     """A checked answer: fields from the attributes of a record, and others by name.
 
-    Parameters
-    ----------
-    kind : type
-        Of the answer; a class of `peewit.service.wire`.
-    record : object
-        Attributes that the answer has no field for stay behind.
-    **others
-        Fields that the record does not have, or has in another form.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        A value has the wrong type.
+    ``kind`` is a class of `peewit.service.wire`; attributes without a field of it are left out.
+    Raises `pydantic.ValidationError` for a value of the wrong type.
     """
     names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
     values = {name: getattr(record, name) for name in names}

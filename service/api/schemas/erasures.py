@@ -9,7 +9,7 @@ from peewit.service.inbox.erasures import ErasureRecord
 from peewit.service.wire.erasures import Erasure, SourcesHolding
 
 MAX_ERASED: Final = 100_000
-"""Nodes in one call; more come in several."""
+"""Most nodes of one call; more come in several."""
 
 
 class ErasureIn(Body):
@@ -19,6 +19,6 @@ class ErasureIn(Body):
 
 
 def erasure_of(erasure: ErasureRecord) -> Erasure:
-    """What people see of an erasure."""
+    """The answer for an erasure."""
     sources = None if erasure.sources is None else SourcesHolding(**erasure.sources)
     return answer_of(Erasure, erasure, sources=sources)
